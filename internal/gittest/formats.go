@@ -41,10 +41,10 @@ var formats = map[string]func(t *testing.T) *Box{
 	},
 }
 
-// HardFormats are those that differ in what git commands get to see, not only in who reads the refs.
+// HardFormats are those that differ in what git commands see, not only in how the refs are read.
 var HardFormats = []string{"plain", "sha256", "colon"}
 
-// EachFormat runs a test in repositories of the kinds named, or of all.
+// EachFormat runs a test in repositories of the named kinds, or of all kinds.
 func EachFormat(t *testing.T, test func(t *testing.T, b *Box), names ...string) {
 	for name, make := range formats {
 		if len(names) > 0 && !slices.Contains(names, name) {
@@ -57,7 +57,7 @@ func EachFormat(t *testing.T, test func(t *testing.T, b *Box), names ...string) 
 	}
 }
 
-// Spread changes a worktree in every way there is.
+// Spread makes every kind of change in a worktree.
 func (b *Box) Spread(dir string) {
 	b.Write(filepath.Join(dir, ".gitignore"), "ignored/\n*.log\n")
 	b.Write(filepath.Join(dir, "keep.txt"), "1\n2\n3\n")

@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
-// OnDisk puts temporary files where they are usual, for tests whose files the sandbox has to see, where scripts/memory.sh has put
-// them below /dev/shm: it is called before the first of them is made.
+// OnDisk puts temporary files into their usual place, where scripts/memory.sh has put them below /dev/shm, for tests whose files
+// the sandbox has to see. It has to be called before the first of them is created.
 func OnDisk() {
 	if disk := os.Getenv("TRELLIS_DISK"); disk != "" {
 		if err := os.Setenv("TMPDIR", disk); err != nil {
@@ -24,8 +24,8 @@ func OnDisk() {
 	}
 }
 
-// HearSignals has the programs that tests start hear signals, also where the tests themselves were told to ignore them, as under
-// nohup and in shells' background jobs: what is caught here is back to its default there.
+// HearSignals makes programs that tests start receive signals, even if the tests themselves were started to ignore them, as under
+// nohup and in shells' background jobs: a signal that is caught here has its default effect in children.
 func HearSignals() {
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT} {
 		if signal.Ignored(s) {
@@ -34,7 +34,7 @@ func HearSignals() {
 	}
 }
 
-// Box is a repository in a folder of its own, with an environment that has nothing of this machine.
+// Box is a repository in a separate folder, with an environment that has no settings of this machine.
 type Box struct {
 	T    testing.TB
 	Dir  string // the main checkout
@@ -68,7 +68,7 @@ func Empty(t testing.TB, initArgs ...string) *Box {
 	return b
 }
 
-// begun and empty are what New and Empty make without further arguments.
+// begun and empty hold the repositories that New and Empty create without further arguments.
 var begun, empty Mould
 
 func (b *Box) cast(m *Mould, initArgs []string, make func() error) {
@@ -86,7 +86,7 @@ func (b *Box) init(args []string) {
 	b.Git(append([]string{"init", "-q", "-b", "main"}, args...)...)
 }
 
-// bare is a folder in which there is no repository yet.
+// bare returns a Box whose folder has no repository yet.
 func bare(t testing.TB) *Box {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
@@ -101,8 +101,8 @@ func bare(t testing.TB) *Box {
 	return b
 }
 
-// NoTidying are settings for a test's own git: it does not look, after each commit, merge and push, whether the repository wants to be
-// tidied up, which is a process more for each.
+// NoTidying has settings for a test's own git: it does not check, after each commit, merge and push, whether the repository needs
+// maintenance, which would start another process each time.
 const NoTidying = "[gc]\n\tauto = 0\n[maintenance]\n\tauto = false\n[receive]\n\tautogc = false\n"
 
 func (b *Box) Open(dir string) *git.Repo {
@@ -122,7 +122,7 @@ func (b *Box) Mkdir(dir string) {
 	}
 }
 
-// Path is below the main checkout unless it is absolute.
+// Path returns p, which is below the main checkout unless it is absolute.
 func (b *Box) Path(p string) string {
 	if filepath.IsAbs(p) {
 		return p
@@ -183,7 +183,7 @@ func (b *Box) Try(dir string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// Tree is a worktree next to the checkout.
+// Tree returns the path of a worktree next to the checkout.
 func (b *Box) Tree(name string) string { return filepath.Join(filepath.Dir(b.Dir), "trees", name) }
 
 // Add makes a worktree for branch at the commit that main is at.

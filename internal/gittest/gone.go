@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// Gone has a test end no sooner than the processes whose working directory is below root, which is removed then: what git does
-// for a program goes on for a moment when the program is killed. It is called after root was made. Where there is no /proc nobody is
-// waited for.
+// Gone makes a test wait at its end for the processes whose working directory is below root, which is removed then: processes of
+// git go on for a moment when the program that started them is killed. Call it once root exists. Without /proc it does not wait.
 func Gone(t testing.TB, root string) {
 	t.Cleanup(func() {
 		real, err := filepath.EvalSymlinks(root)
@@ -30,8 +29,8 @@ func Gone(t testing.TB, root string) {
 	})
 }
 
-// workingBelow are the processes whose working directory is below another directory, as their command lines. It is looked for at
-// the end of most tests, among all processes of the machine.
+// workingBelow returns the command lines of the processes whose working directory is below root. It goes through all processes of
+// the machine at the end of most tests.
 func workingBelow(root string) (list []string) {
 	proc, err := os.Open("/proc")
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/patience"
 )
 
-// VerifyTestMain runs the tests of a package, and fails it when goroutines are left. Those that are about to end are waited for: on a
-// machine that stalls that takes longer than goleak gives them.
+// VerifyTestMain runs the tests of a package, and fails if goroutines are left. It waits for those that are about to end, since on
+// a machine that stalls they need longer than goleak gives them.
 func VerifyTestMain(m *testing.M, options ...goleak.Option) {
 	goleak.VerifyTestMain(patient{m, options}, options...)
 }
 
-// patient are the tests of a package, behind which nothing ends any more.
+// patient runs the tests of a package, and then waits for goroutines to end.
 type patient struct {
 	*testing.M
 	options []goleak.Option

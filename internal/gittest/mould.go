@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// Mould is a folder that is made once in a test program, and written again for each test that wants one like it: making a repository
-// takes git half a dozen processes. Its zero value is empty.
+// Mould is a folder that is created once in a test program, and copied for each test that wants one like it: creating a repository
+// takes git half a dozen processes. The zero value is empty.
 type Mould struct {
 	once  sync.Once
 	files []moulded
@@ -22,8 +22,8 @@ type moulded struct {
 	data []byte
 }
 
-// Cast fills dir, which make does the first time. Whoever comes later finds the same files with times of their own, and asks git to
-// refresh the index.
+// Cast fills dir: by make the first time, and later with a copy. The times of copied files differ, so that git has to refresh the
+// index.
 func (m *Mould) Cast(dir string, make func() error) error {
 	first := false
 	m.once.Do(func() {

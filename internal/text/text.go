@@ -15,10 +15,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// OneLine is s with every run of white space as one space.
+// OneLine returns s with every run of white space replaced by one space.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// Cut is the beginning of s, n bytes of it and no half letter.
+// Cut returns the beginning of s: at most n bytes, without half a character, and an ellipsis if something was cut.
 func Cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -26,7 +26,7 @@ func Cut(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + "…"
 }
 
-// Tail is the end of s, n bytes of it and no half letter.
+// Tail returns the end of s: at most n bytes, without half a character, after an ellipsis if something was cut.
 func Tail(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -34,18 +34,18 @@ func Tail(s string, n int) string {
 	return "…" + strings.ToValidUTF8(s[len(s)-n:], "")
 }
 
-// LastLine is the last line of s that is not empty, in at most 200 letters.
+// LastLine returns the last line of s that is not empty, in at most 200 columns.
 func LastLine(s string) string {
 	lines := strings.Split(strings.TrimSpace(s), "\n")
 	return Clip(strings.TrimSpace(lines[len(lines)-1]), 200)
 }
 
-// Indent is s with each of its lines two columns to the right.
+// Indent returns s with each line indented by two columns.
 func Indent(s string) string {
 	return "  " + strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n  ")
 }
 
-// Some are the first of a list, and how many more there are.
+// Some returns the first entries of a list, and how many more there are.
 func Some(list []string, most int) string {
 	if len(list) <= most {
 		return strings.Join(list, ", ")
@@ -53,7 +53,7 @@ func Some(list []string, most int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(list[:most], ", "), len(list)-most)
 }
 
-// Backticks is how many backticks s has in a row at most.
+// Backticks returns the length of the longest run of backticks in s.
 func Backticks(s string) (most int) {
 	for run := range strings.FieldsFuncSeq(s, func(r rune) bool { return r != '`' }) {
 		most = max(most, len(run))
@@ -61,7 +61,7 @@ func Backticks(s string) (most int) {
 	return most
 }
 
-// Count is a number of things: 1 error, 2 errors.
+// Count returns a number with its noun: 1 error, 2 errors.
 func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -69,7 +69,7 @@ func Count(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// Seconds is a duration to the second: 8s, 2m10s, 1h5m.
+// Seconds formats a duration, to the second: 8s, 2m10s, 1h5m.
 func Seconds(s float64) string {
 	d := time.Duration(s * float64(time.Second)).Round(time.Second)
 	if d >= time.Hour {
@@ -78,7 +78,7 @@ func Seconds(s float64) string {
 	return d.String()
 }
 
-// Duration is [Seconds] with the tenths of what is below ten seconds.
+// Duration is [Seconds] with tenths of a second below ten seconds.
 func Duration(d time.Duration) string {
 	if d.Round(100*time.Millisecond) < 10*time.Second {
 		return fmt.Sprintf("%.1fs", d.Seconds())
@@ -86,13 +86,13 @@ func Duration(d time.Duration) string {
 	return Seconds(d.Seconds())
 }
 
-// Tokens is a count in few letters: 950, 12.3k, 1.2M.
+// Tokens formats a count in few letters: 950, 12.3k, 1.2M.
 func Tokens(n int64) string { return scaled(n, "", "k", "M") }
 
-// Bytes is a size in few letters: 950 B, 12.3 KB, 1.2 GB.
+// Bytes formats a size in few letters: 950 B, 12.3 KB, 1.2 GB.
 func Bytes(n int64) string { return scaled(n, " B", " KB", " MB", " GB", " TB") }
 
-// scaled is n in the first of units, each a thousand of the one before, that it is less than a thousand of as it is written.
+// scaled formats n in the first of units, each a thousand times the one before, in which it is below 1000 once rounded.
 func scaled(n int64, units ...string) string {
 	if n < 1000 {
 		return fmt.Sprint(n) + units[0]
@@ -106,7 +106,7 @@ func scaled(n int64, units ...string) string {
 	return fmt.Sprintf("%.1f%s", value, unit)
 }
 
-// Cost is what agents cost. What nobody told is unknown.
+// Cost formats what agents cost, or says that it is unknown.
 func Cost(u trellis.Usage) string {
 	if u.CostUSD == nil {
 		return "cost unknown"
@@ -114,7 +114,7 @@ func Cost(u trellis.Usage) string {
 	return AtLeast(u.CostPartial) + USD(*u.CostUSD, u.CostEstimated)
 }
 
-// AtLeast is the sign before a sum of money that is not whole.
+// AtLeast returns the sign before a sum of money that is incomplete.
 func AtLeast(partial bool) string {
 	if partial {
 		return "≥ "
@@ -122,7 +122,7 @@ func AtLeast(partial bool) string {
 	return ""
 }
 
-// USD is an amount of money, with a sign before it when it is an estimate.
+// USD formats an amount of money, with a sign before an estimate.
 func USD(amount float64, estimated bool) string {
 	if estimated {
 		return fmt.Sprintf("~$%.2f", amount)
@@ -130,7 +130,7 @@ func USD(amount float64, estimated bool) string {
 	return fmt.Sprintf("$%.2f", amount)
 }
 
-// Usage is what agents used: tokens, cost, time; "" for nothing.
+// Usage formats what agents used: tokens, cost, time; "" for nothing.
 func Usage(u trellis.Usage) string {
 	if u.Tokens() == 0 && u.CostUSD == nil && u.Seconds == 0 {
 		return ""
@@ -138,7 +138,7 @@ func Usage(u trellis.Usage) string {
 	return fmt.Sprintf("%s tokens, %s, %s", Tokens(u.Tokens()), Cost(u), Seconds(u.Seconds))
 }
 
-// Spent is what agents used as far as somebody told: tokens and cost, each as a part of a line.
+// Spent returns what agents used, as far as it is known: tokens and cost, each as a part of a line.
 func Spent(u trellis.Usage) (parts []string) {
 	if n := u.Tokens(); n > 0 {
 		parts = append(parts, Tokens(n)+" tokens")
@@ -151,7 +151,7 @@ func Spent(u trellis.Usage) (parts []string) {
 
 var yamlLine = trellis.Pattern(`(?s)line (\d+): (.*)`)
 
-// YAMLError is the line, from 1, and the words of what is wrong with YAML.
+// YAMLError returns the line, from 1, and the message of an error in YAML.
 func YAMLError(err error) (line int, message string) {
 	message = strings.TrimPrefix(err.Error(), "yaml: ")
 	if m := yamlLine().FindStringSubmatch(message); m != nil {
@@ -161,13 +161,13 @@ func YAMLError(err error) (line int, message string) {
 	return max(line, 1), message
 }
 
-// JSON is v on one line, with <, > and & as they are.
+// JSON encodes v on one line, without escaping <, > and &.
 func JSON(v any) ([]byte, error) {
 	line, err := encode(v, "")
 	return bytes.TrimSuffix(line, []byte("\n")), err
 }
 
-// Indented is v as JSON that people read, with <, > and & as they are, and a newline at its end.
+// Indented encodes v as JSON for people, without escaping <, > and &, and with a newline at the end.
 func Indented(v any) ([]byte, error) { return encode(v, "  ") }
 
 func encode(v any, indent string) ([]byte, error) {
@@ -179,10 +179,10 @@ func encode(v any, indent string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Valid reports whether b is text that agents are shown: UTF-8, without a NUL, which is what other encodings have.
+// Valid reports whether b is text that agents may be shown: UTF-8 without a NUL, which other encodings contain.
 func Valid(b []byte) bool { return utf8.Valid(b) && bytes.IndexByte(b, 0) < 0 }
 
-// InvalidUTF8 is the byte at which s stops being UTF-8 or has a NUL; -1 for one that does neither.
+// InvalidUTF8 returns the index of the first byte of s that is not UTF-8, or is NUL; -1 if there is none.
 func InvalidUTF8(s string) int {
 	for i, r := range s {
 		if r == 0 || r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd") {

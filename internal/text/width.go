@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Width is how many columns of a terminal s takes: wide letters and emoji take two, marks on a letter none.
+// Width returns how many columns of a terminal s takes: wide letters and emoji take two, combining marks none.
 func Width(s string) (n int) {
 	before := 0
 	for _, r := range s {
@@ -19,7 +19,7 @@ func Width(s string) (n int) {
 	return n
 }
 
-// Clip is s in one line of at most n columns, without anything that a terminal would obey.
+// Clip returns s in one line of at most n columns, without anything that a terminal would interpret.
 func Clip(s string, n int) string {
 	s = trellis.Visible(strings.NewReplacer("\n", " ", "\t", " ").Replace(s))
 	if Width(s) <= n {
@@ -31,11 +31,10 @@ func Clip(s string, n int) string {
 	return s[:fitting(s, n-1)] + "…"
 }
 
-// Pad is s with blanks behind it, n columns in all. What is longer stays as it is.
+// Pad returns s with blanks appended, n columns in all. A longer s is returned unchanged.
 func Pad(s string, n int) string { return s + strings.Repeat(" ", max(n-Width(s), 0)) }
 
-// Wrap is s, which has one line, in lines of at most n columns, broken between words where there are any; but two
-// columns are the least.
+// Wrap breaks s, which has one line, into lines of at most n columns, between words where there are any. The minimum of n is 2.
 func Wrap(s string, n int) (lines []string) {
 	for n = max(n, 2); Width(s) > n; { // the widest letter takes two
 		end := fitting(s, n)
@@ -47,7 +46,7 @@ func Wrap(s string, n int) (lines []string) {
 	return append(lines, s)
 }
 
-// fitting is how many bytes of s fit into n columns.
+// fitting returns how many bytes of s fit into n columns.
 func fitting(s string, n int) int {
 	before := 0
 	for i, r := range s {
@@ -59,16 +58,16 @@ func fitting(s string, n int) int {
 	return len(s)
 }
 
-// runeWidth is how many columns r takes behind one that took so many.
+// runeWidth returns how many columns r takes after a rune that takes before columns.
 func runeWidth(r rune, before int) int {
 	switch {
 	case r < 0x300, r >= 0x1f1e6 && r <= 0x1f1ff: // two of these letters are a flag
 		return 1
-	case r == 0xfe0f && before == 1: // asks for the sign before it as a picture: most terminals give that a column more
+	case r == 0xfe0f && before == 1: // shows the sign before it as a picture: most terminals give that one more column
 		return 1
 	case r == 0x200d || unicode.In(r, unicode.Mn, unicode.Me):
 		return 0
-	case r >= 0x1f000 && r < 0x20000: // pictures, which terminals don't agree about: rather too much than too little
+	case r >= 0x1f000 && r < 0x20000: // pictures, on which terminals differ: rather too wide than too narrow
 		return 2
 	}
 	switch width.LookupRune(r).Kind() {
