@@ -1,5 +1,5 @@
-// Package forge has the words in which GitHub and GitLab are spoken of: pull requests, which GitLab calls merge requests, and what checks
-// and reviewers say of them.
+// Package forge has the types for GitHub and GitLab: pull requests, which GitLab calls merge requests, and what checks and
+// reviewers say of them.
 package forge
 
 import "errors"
@@ -11,7 +11,7 @@ const (
 	Merged = "MERGED"
 )
 
-// PR is a pull request. Of one that was just made HeadSHA may be unknown.
+// PR is a pull request. HeadSHA may be "" for one that was just created.
 type PR struct {
 	Number  int
 	URL     string
@@ -23,14 +23,14 @@ type PR struct {
 	Body    string
 }
 
-// NewPR is a pull request to be made.
+// NewPR describes a pull request to create.
 type NewPR struct {
 	Title, Body string
 	Base, Head  string // branches
 	Draft       bool
 }
 
-// What checks and reviewers say of a pull request. "" is nothing yet.
+// Results of checks and reviews of a pull request. "" means that there is none yet.
 const (
 	Passed  = "passed"
 	Failed  = "failed"
@@ -41,18 +41,18 @@ const (
 	ReviewRequired = "review_required"
 )
 
-// PRStatus is what checks and reviewers say of a pull request.
+// PRStatus is the result of the checks and reviews of a pull request.
 type PRStatus struct {
 	Checks  string   // Passed, Failed, Pending or ""
 	Failing []string // names of the checks that failed
 	Review  string   // Approved, ChangesWanted, ReviewRequired or ""
-	Failed  []Check  // those of Failing in which a command failed: a change of the code may mend them
-	Wanted  []Review // that ask for changes: of each reviewer the last word
-	Waits   bool     // some check is not at its end, whatever the others said
-	Unread  string   // that there are more checks than were read, which wait; "": all were
+	Failed  []Check  // those of Failing in which a command failed: a change of the code may fix them
+	Wanted  []Review // reviews that ask for changes: the last one of each reviewer
+	Waits   bool     // some check has not ended, whatever the others said
+	Unread  string   // message that there are more checks than were read, which count as pending; "": all were read
 }
 
-// Note takes in a check: what all say together is the worst of it, and pending before passed.
+// Note adds a check: the result of all checks is the worst of them, and pending comes before passed.
 func (s *PRStatus) Note(verdict string, c Check, fixable bool) {
 	s.Waits = s.Waits || verdict == Pending
 	switch {
@@ -66,8 +66,8 @@ func (s *PRStatus) Note(verdict string, c Check, fixable bool) {
 	}
 }
 
-// OfCommit takes in which commit all that was said is about. Of another one than the pull request had when it was found, as somebody pushed
-// meanwhile, more is to come.
+// OfCommit sets the commit that the checks are for. If it isn't the head of the pull request as that was found, because somebody
+// pushed meanwhile, more checks are to come, and the result is pending.
 func (s *PRStatus) OfCommit(sha string, pr *PR) {
 	if pr.HeadSHA != "" && sha != pr.HeadSHA {
 		s.Note(Pending, Check{}, false)
@@ -77,37 +77,37 @@ func (s *PRStatus) OfCommit(sha string, pr *PR) {
 // Check is a check of a pull request.
 type Check struct{ Name, URL string }
 
-// Review is what a reviewer said of a pull request as a whole. Trusted: by somebody who belongs to the repository.
+// Review is what a reviewer said of a pull request as a whole. Trusted means that the reviewer belongs to the repository.
 type Review struct {
 	ID, Author, Text string
 	Trusted          bool
 }
 
-// Details are what one wants to know of a pull request only when there is something to be done about it.
+// Details of a pull request are needed only if there is something to be done about it.
 type Details struct {
-	Remarks  []Remark // that nobody resolved
-	Required []string // names of the checks that its base branch requires; none: all count
+	Remarks  []Remark // remarks that nobody resolved
+	Required []string // names of the checks that the base branch requires; none: all count
 }
 
-// Remark is what somebody wrote to a line of a pull request. Trusted: somebody who belongs to the repository.
+// Remark is a comment on a line of a pull request. Trusted means that its author belongs to the repository.
 type Remark struct {
 	ID, Author, Path, Text string
-	Line                   int // 0: to the file as a whole
+	Line                   int // 0: the file as a whole
 	Trusted                bool
 }
 
-// What keeps a forge from being asked. It is no failure of the work.
+// Reasons for which a forge can't be asked. They are not failures of the work.
 var (
-	// ErrNoProgramOrToken says that there is nothing to ask the forge with: gh is not installed, or there is no token.
+	// ErrNoProgramOrToken means that there is no way to ask the forge: gh is not installed, or there is no token.
 	ErrNoProgramOrToken = errors.New("there is nothing to ask with")
-	// ErrNotSignedIn says that the forge does not take the account.
+	// ErrNotSignedIn means that the forge does not accept the account.
 	ErrNotSignedIn = errors.New("not signed in")
-	// ErrUnsupportedRepository says that the forge can't have pull requests of the repository: it is another host, has no such project, or
-	// the project has them switched off or is archived.
+	// ErrUnsupportedRepository means that the repository can't have pull requests at the forge: it is on another host, has no
+	// project there, or the project has pull requests switched off or is archived.
 	ErrUnsupportedRepository = errors.New("the repository is elsewhere")
 )
 
-// Obstacle is one of these errors in the words of a forge.
+// Obstacle is one of these errors with the message of a forge.
 type Obstacle struct {
 	Kind error
 	Said string

@@ -1,9 +1,8 @@
-// Package hooks runs the project's own commands after something has happened to a task: config.yaml names them, by the
-// occasion.
+// Package hooks runs the project's own commands after something has happened to a task: config.yaml names them by event.
 //
-// A command runs at most once for each occasion: run/hooks.jsonl of the task says so before the command begins, and an
-// occasion that stands there is over. A crash in between leaves a command cut off or not run; what must
-// not get lost is for notify.
+// A command runs at most once for each occasion: run/hooks.jsonl of the task records the occasion before the command begins, and a
+// recorded occasion is not repeated. A crash in between leaves a command cut off or not run; messages that must not get lost are
+// for package notify.
 package hooks
 
 import (
@@ -27,40 +26,40 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Event is what has happened, by the name of its key in config.yaml.
+// Event is something that happened, named like its key in config.yaml.
 type Event string
 
 // Events that have hooks.
 const (
-	AfterCreate  Event = "after_create"  // a task directory is there
-	AfterStart   Event = "after_start"   // a run of it began
-	AfterFinish  Event = "after_finish"  // a run of it is over, or it was cancelled
-	AfterArchive Event = "after_archive" // it is in the archive
+	AfterCreate  Event = "after_create"  // a task directory was created
+	AfterStart   Event = "after_start"   // a run of the task began
+	AfterFinish  Event = "after_finish"  // a run of the task ended, or the task was cancelled
+	AfterArchive Event = "after_archive" // the task was archived
 )
 
-// Variable marks the processes of a hook: a trellis that they call runs no hooks itself.
+// Variable marks the processes of a hook: a trellis that they call does not run hooks itself.
 const Variable = "TRELLIS_HOOK"
 
-// limit is how long one command may take, unless a Runner says otherwise.
+// limit is the time limit of one command, unless a Runner sets another.
 const limit = time.Minute
 
 const (
-	maxOutput = 16 << 10 // bytes that are kept of what a command prints, its beginning and its end
-	maxShown  = 500      // bytes of its end that a person is told
+	maxOutput = 16 << 10 // bytes of a command's output that are kept, at its beginning and its end
+	maxShown  = 500      // bytes at the end of the output that a person is shown
 )
 
 // Runner runs the commands of one repository. Its methods may be called concurrently.
 type Runner struct {
 	Config config.Hooks
 	Store  taskdir.Store
-	Env    []string            // of the commands
+	Env    []string            // environment of the commands
 	Redact func(string) string // nil: nothing is secret
-	Say    func(string)        // told what went wrong; nil: nobody is
-	Marker string              // of the commands' processes
-	Wall   time.Duration       // of one command; 0 is a minute
+	Say    func(string)        // called with what went wrong; nil: nobody is told
+	Marker string              // marker of the commands' processes
+	Wall   time.Duration       // time limit of one command; 0 is a minute
 }
 
-// Any reports whether there is a command for an event, and this process is not itself the work of a hook.
+// Any reports whether there is a command for an event, and this process was not itself started by a hook.
 func (r *Runner) Any(e Event) bool {
 	for _, kv := range r.Env {
 		if strings.HasPrefix(kv, Variable+"=") {
@@ -75,9 +74,9 @@ func (r *Runner) commands(e Event) []string {
 	return map[Event][]string{AfterCreate: c.AfterCreate, AfterStart: c.AfterStart, AfterFinish: c.AfterFinish, AfterArchive: c.AfterArchive}[e]
 }
 
-// Run runs the commands for an event of the task in dir, one after the other, in the main checkout. occasion tells one
-// event of its kind from the next: "" for what happens to a task once. It returns when they have ended, and says what
-// went wrong: nothing that they do makes anything else fail. When ctx ends, so do they.
+// Run runs the commands for an event of the task in dir, one after the other, in the main checkout. occasion distinguishes events
+// of one kind: it is "" for events that a task has only once. Run returns when the commands have ended, and reports errors to Say:
+// nothing that they do makes anything else fail. When ctx ends, so do they.
 func (r *Runner) Run(ctx context.Context, e Event, dir, occasion string) {
 	if !r.Any(e) || ctx.Err() != nil {
 		return
@@ -107,7 +106,7 @@ func (r *Runner) run(ctx context.Context, e Event, dir, occasion string) error {
 	return nil
 }
 
-// command runs one. The task is as it was when the first began: what a hook writes into task.json, the next reads there.
+// command runs one command. t is the task as it was before the first one: changes that a hook makes, the next reads in task.json.
 func (r *Runner) command(ctx context.Context, e Event, t *taskdir.Task, line string) error {
 	wall := cmp.Or(r.Wall, limit)
 	said := proc.NewCapped(maxOutput)
@@ -133,16 +132,16 @@ func (r *Runner) environ(e Event, t *taskdir.Task) []string {
 	return env
 }
 
-// record is an event that hooks were run for.
+// record is an event for which hooks were run.
 type record struct {
 	Event    Event  `json:"event"`
 	Occasion string `json:"occasion,omitempty"`
 }
 
-// File is where a task directory keeps which hooks were run.
+// File is the file of a task directory that records which hooks were run.
 const File = taskdir.Run + "/hooks.jsonl"
 
-// recordOnce writes down that the commands for an occasion run now, unless they did already.
+// recordOnce records that the commands for an occasion run now; fresh is false if they ran already.
 func (r *Runner) recordOnce(dir string, now record) (fresh bool, err error) {
 	run, err := r.Store.RunDir(dir)
 	if err != nil {
