@@ -22,15 +22,15 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Approvals are what people say to plans and steps.
+// Approvals reads and records what people decide about plans and steps.
 type Approvals struct {
 	pipeline.ApprovalJudge
 	signWith ed25519.PrivateKey
 	account  string
 }
 
-// openStep reports whether a run that is under way asked people about a step, and which it is as long as they have not
-// decided. Whether they agreed to its plan is not asked then.
+// openStep reports whether a run that is under way asked people about a step, and returns the step until they have decided.
+// While a step was asked about, the approval of the plan is not checked.
 func (ap Approvals) openStep(dir string, h *journal.History) (asked bool, step string, err error) {
 	if !underWay(h) {
 		return false, "", nil
@@ -52,7 +52,7 @@ func underWay(h *journal.History) bool {
 	return h != nil && h.Run != "" && h.Flow == pipeline.Flow && !h.Ended
 }
 
-// planAgreement is what people say to the plan of a task as it is on disk now. h is its journal, nil without one.
+// planAgreement returns what people decided about the current plan of a task. h is the task's journal, nil without one.
 func (ap Approvals) planAgreement(t *taskdir.Task, h *journal.History) (g pipeline.Agreement, err error) {
 	var claimed pipeline.Job
 	if underWay(h) {
@@ -65,7 +65,7 @@ func (ap Approvals) planAgreement(t *taskdir.Task, h *journal.History) (g pipeli
 	return ap.Of(t, claimed)
 }
 
-// Agreement is what people say to the plan of a task as it is on disk now.
+// Agreement returns what people decided about the current plan of the task in dir.
 func (ap Approvals) Agreement(dir string) (g pipeline.Agreement, err error) {
 	t, err := ap.Store.Load(dir)
 	if err != nil {
@@ -78,8 +78,8 @@ func (ap Approvals) Agreement(dir string) (g pipeline.Agreement, err error) {
 	return ap.planAgreement(t, h)
 }
 
-// Approved is how people agreed to the plan of a task as it is, whatever has become of the task, and of how long it held, since; zero
-// where they did not.
+// Approved returns how people approved the current plan of a task, whatever has become of the task and even if the approval
+// has expired since; zero if they did not approve it.
 func (ap Approvals) Approved(dir string) (v proof.ApprovalState, err error) {
 	t, err := ap.Store.Load(dir)
 	if err != nil {
@@ -89,7 +89,7 @@ func (ap Approvals) Approved(dir string) (v proof.ApprovalState, err error) {
 	if err != nil {
 		return v, err
 	}
-	for _, base := range slices.Compact([]string{t.BaseBranch, ""}) { // a run writes it down where the plan did not name it
+	for _, base := range slices.Compact([]string{t.BaseBranch, ""}) { // a run sets the base branch if the plan named none
 		named := *t
 		named.BaseBranch = base
 		hash, err := taskdir.PlanHash(dir, &named)
@@ -103,8 +103,8 @@ func (ap Approvals) Approved(dir string) (v proof.ApprovalState, err error) {
 	return v, nil
 }
 
-// missingApproval says what people still have to agree to and the command for it, "" when there is nothing. A run that they said
-// no to ends itself.
+// missingApproval returns what people still have to approve and the command for it, or "" if nothing is missing. A run whose
+// plan they rejected ends by itself.
 func (ap Approvals) missingApproval(t *taskdir.Task, h *journal.History) (what, next string, err error) {
 	g, err := ap.planAgreement(t, h)
 	if err != nil || g.State == proof.Approved || g.State == proof.Rejected && underWay(h) {
@@ -113,7 +113,7 @@ func (ap Approvals) missingApproval(t *taskdir.Task, h *journal.History) (what, 
 	if g.State == proof.Rejected {
 		next = "trellis plan --retry " + trellis.ShellWord(t.ID) + " --feedback 'what should be different'"
 		if _, err := os.Lstat(filepath.Join(t.Dir, taskdir.Requirement)); errors.Is(err, fs.ErrNotExist) {
-			next = "trellis edit " + trellis.ShellWord(t.ID) + " prd" // after which people are asked anew
+			next = "trellis edit " + trellis.ShellWord(t.ID) + " prd" // after the edit, people are asked again
 		}
 		return "another plan: this one was " + g.No(), next, nil
 	}
@@ -130,8 +130,8 @@ func (ap Approvals) missingApproval(t *taskdir.Task, h *journal.History) (what, 
 	return what, "trellis approve " + trellis.ShellWord(t.ID), nil
 }
 
-// messagesForWaits are messages to those waits of a run that what is on disk answers, each named by its wait: however often
-// people are asked the same, and say the same, every time they are asked is answered.
+// messagesForWaits returns a message for each wait of a run that the files on disk answer. The ID of a message is that of its
+// wait, so each time that people are asked is answered, even if question and answer are the same as before.
 func (ap Approvals) messagesForWaits(dir string, j *journal.Run) (list []journal.Message) {
 	var h *journal.History
 	for _, w := range j.Waits() {
@@ -144,7 +144,7 @@ func (ap Approvals) messagesForWaits(dir string, j *journal.Run) (list []journal
 		}
 		a, err := ap.answerToSignal(dir, h, pipeline.Approval+signal)
 		if err != nil || a.State == workflow.Pending {
-			continue // looked at again
+			continue // checked again later
 		}
 		if data, err := json.Marshal(a); err == nil {
 			list = append(list, journal.Message{ID: w.ID, Signal: pipeline.Approval + signal, Data: data})
@@ -153,7 +153,7 @@ func (ap Approvals) messagesForWaits(dir string, j *journal.Run) (list []journal
 	return list
 }
 
-// answerToSignal is what people said to what a run waits for with a signal.
+// answerToSignal returns what people decided about what a run waits for with signal.
 func (ap Approvals) answerToSignal(dir string, h *journal.History, signal string) (workflow.Answer, error) {
 	if signal == pipeline.Approval {
 		return ap.planAnswer(dir, h)
@@ -187,22 +187,22 @@ func (ap Approvals) planAnswer(dir string, h *journal.History) (workflow.Answer,
 	return workflow.Answer{State: workflow.Pending}, nil
 }
 
-// ErrPlanChanged says that a decision was about a plan as it is not any more.
+// ErrPlanChanged is returned for a decision about a plan or a step that has changed since it was shown.
 var ErrPlanChanged = errors.New("it was changed since it was shown")
 
-// Approve records a person's yes to the plan, and lets the task run when it was the last that was missing. shown is the
-// hash of what they saw, "" when they mean the plan as it is now; of another the error matches [ErrPlanChanged].
+// Approve records that a person approves the plan, and lets the task run if no other approval is missing. shown is the hash of
+// the plan that they saw, "" for the current one; if the current plan has another hash, the error matches [ErrPlanChanged].
 func (ap Approvals) Approve(dir, by, shown string) (proof.ApprovalState, error) {
 	return ap.decidePlan(dir, proof.Approval{Decision: proof.Approve, By: by, Hash: shown})
 }
 
-// Reject records a person's no. shown is as in Approve.
+// Reject records that a person rejects the plan. shown is as in Approve.
 func (ap Approvals) Reject(dir, by, reason, shown string) error {
 	_, err := ap.decidePlan(dir, proof.Approval{Decision: proof.Reject, By: by, Reason: reason, Hash: shown})
 	return err
 }
 
-// decidePlan records what a person says to the plan of a task that can be decided on now, and takes it into the status.
+// decidePlan records what a person decides about the plan of a task, if it can be decided now, and updates the task's status.
 func (ap Approvals) decidePlan(dir string, a proof.Approval) (v proof.ApprovalState, err error) {
 	if err := live(ap.Store, dir); err != nil {
 		return v, err
@@ -246,7 +246,7 @@ func (ap Approvals) decidePlan(dir string, a proof.Approval) (v proof.ApprovalSt
 	return ap.settleApproval(dir, a)
 }
 
-// rejectable is why a no to the plan of a task that does not wait for a yes would change nothing, if it would not.
+// rejectable returns an error if rejecting the plan of a task that does not wait for approval would change nothing.
 func (ap Approvals) rejectable(t *taskdir.Task, h *journal.History) error {
 	g, err := ap.planAgreement(t, h)
 	if err != nil || g.State != proof.Approved {
@@ -259,8 +259,8 @@ func (ap Approvals) rejectable(t *taskdir.Task, h *journal.History) error {
 	return &RefusedError{fmt.Sprintf("%s is %s: %s", t.ID, t.Status.InWords(), why), "trellis cancel " + trellis.ShellWord(t.ID)}
 }
 
-// settleApproval takes the decisions about the plan into the status, when no run holds the task: a run
-// takes them from approvals.jsonl itself. said is the last of them: a yes alone makes nothing of a task that does not wait.
+// settleApproval applies the decisions about the plan to the status, unless a run holds the task: a run reads them from
+// approvals.jsonl itself. said is the last decision; if it approves the plan, a task that does not wait stays as it is.
 func (ap Approvals) settleApproval(dir string, said proof.Approval) (v proof.ApprovalState, err error) {
 	t, err := ap.Store.Load(dir)
 	if err != nil {
@@ -272,12 +272,12 @@ func (ap Approvals) settleApproval(dir string, said proof.Approval) (v proof.App
 	}
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err == nil && h.Flow == pipeline.Flow && !h.Ended {
-		return v, nil // the run waits for it and takes it from the file
+		return v, nil // the run waits for the decision and reads it from the file
 	}
 	_, err = ap.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		undecided := t.Status == trellis.Waiting || t.Status == trellis.Ready || t.Status == trellis.Planning && v.State == proof.Rejected
 		if !undecided {
-			return nil // a person called it off or took it back, or it was begun meanwhile
+			return nil // a person cancelled it or took it back, or it was begun meanwhile
 		}
 		if v.State == proof.Approved {
 			e.Set("status", trellis.Ready)
@@ -297,10 +297,10 @@ func (ap Approvals) settleApproval(dir string, said proof.Approval) (v proof.App
 	return v, err
 }
 
-// DecideStep records what a person says to a step that a run waits with, of a task or of a file, both named by
-// their directory. a.Hash is that of the request that they saw, "" when they mean the one that there is; of another the error
-// matches [ErrPlanChanged]. a.Step is the step's path; it may be empty when there is one alone. It returns the request, and what people said to
-// it altogether: of a yes and a no the first one counts.
+// DecideStep records what a person decides about a step for which a run waits, of the task or the file in dir. a.Hash is the
+// hash of the request that they saw, "" for the current one; if that has another hash, the error matches [ErrPlanChanged].
+// a.Step is the path of the step; it may be empty if only one waits. DecideStep returns the request and the outcome of all
+// decisions about it: of an approval and a rejection, the first one counts.
 func (ap Approvals) DecideStep(dir string, a proof.Approval) (q workflow.Request, said workflow.Answer, err error) {
 	if q, err = ap.Request(dir, a.Step); err != nil {
 		return q, said, err
@@ -321,8 +321,8 @@ func (ap Approvals) DecideStep(dir string, a proof.Approval) (q workflow.Request
 	return q, said, err
 }
 
-// unedited is why a yes to a step would be for another one than people read by now: the run of a task, or of a file, does what it
-// has its copy of.
+// unedited returns an error if approving a step would approve something other than what people read in the file now, since
+// the run of a task, or of a file, executes its own copy.
 func (ap Approvals) unedited(dir string, q workflow.Request) error {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err != nil {
@@ -349,11 +349,11 @@ func (ap Approvals) unedited(dir string, q workflow.Request) error {
 	return edited(filepath.Base(in.File), q, "trellis run --resume "+trellis.ShellWord(filepath.Base(dir))+" "+trellis.ShellWord(in.File))
 }
 
-// asksOf reports whether the step of a request stands in b as people were asked about it. What a step in a loop, a group or another
-// file does, and one that calls a file, is said elsewhere too, and an approval by itself asks about the whole.
+// asksOf reports whether b has the step of a request as people were asked about it. What a step in a loop, a group or another
+// file does, and a step that calls a file, is defined elsewhere too, and an approval step asks about the whole of b.
 func asksOf(b *plan.Bundle, q workflow.Request) bool {
 	step, whole, _ := strings.Cut(q.Hash, "/")
-	if whole, _, _ = strings.Cut(whole, "/"); whole == b.Hash { // behind which a retry counts itself
+	if whole, _, _ = strings.Cut(whole, "/"); whole == b.Hash { // a retry appends its number
 		return true
 	}
 	return slices.ContainsFunc(b.Plan("").Steps, func(s plan.Step) bool {
@@ -366,8 +366,8 @@ func edited(file string, q workflow.Request, next string) error {
 	return &RefusedError{fmt.Sprintf("%s was edited since people are asked about %s: the run would go on with it as it was, and another one takes the edit in", file, q.Path), next}
 }
 
-// record appends a decision to approvals.jsonl, signed where there is a key to sign with. It is read back at once, so that it is known
-// as written here before git can bring it.
+// record appends a decision to approvals.jsonl, signed if there is a key. It reads the file back at once, so that the
+// decision is known as written here before git can bring it.
 func (ap Approvals) record(dir string, a proof.Approval) (err error) {
 	a.At, a.Account = ap.Now().UTC(), ap.account
 	if d := ap.Config.Planning.ApprovalExpires; d > 0 && a.Decision == proof.Approve {
@@ -385,7 +385,7 @@ func (ap Approvals) record(dir string, a proof.Approval) (err error) {
 	return err
 }
 
-// undecided are those of a run's open requests to which people have not said yet what is needed.
+// undecided returns those of a run's open requests for which a decision is still missing.
 func (ap Approvals) undecided(dir string, open []workflow.Request) (left []workflow.Request, err error) {
 	for _, q := range open {
 		said, err := workflow.Decision(ap.Disk, dir, q, ap.Counts, ap.Now())
@@ -399,7 +399,7 @@ func (ap Approvals) undecided(dir string, open []workflow.Request) (left []workf
 	return left, nil
 }
 
-// Request is the open request for a step of a run; without a path, the only one.
+// Request returns the open request for a step of a run; without a path, the only one.
 func (ap Approvals) Request(dir, step string) (q workflow.Request, err error) {
 	id := filepath.Base(dir)
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))

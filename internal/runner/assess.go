@@ -20,13 +20,13 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Assessor says of a task directory whether it can run now, what it waits for or what is wrong with it.
+// Assessor decides whether a task directory can run now, and if it can't, what it waits for or what is wrong with it.
 type Assessor struct {
 	store      taskdir.Store
 	repo       *git.Repo
 	config     *config.Config
 	lookPath   func(program string) error
-	seen       func(*taskdir.Task) // nil: nobody is shown the tasks
+	seen       func(*taskdir.Task) // called with each task that is assessed; nil: not called
 	neighbours *ready.Neighbours
 	bases      bases.Finder
 	approvals  Approvals
@@ -36,21 +36,21 @@ type Assessor struct {
 	elsewhere  func(dir string) *ElsewhereError
 }
 
-// Assessment is what is made of a task directory as it is now.
+// Assessment is the result of assessing a task directory in its current state.
 type Assessment struct {
 	Dir      string
 	Task     *taskdir.Task
-	Adopt    bool              // a person gives it the branch that is there
-	Run      bool              // it can run now
-	At       time.Time         // not before
-	Waits    bases.Waits       // for what else
-	From, To trellis.Status    // how its status is to change for that; both are empty when it is not
-	Problems []trellis.Problem // why it can't; a person has to do something
-	Warnings []trellis.Problem // what its author is to be told although it can; of one that was looked at for that
+	Adopt    bool              // a person lets the task use the existing branch
+	Run      bool              // the task can run now
+	At       time.Time         // earliest time to run
+	Waits    bases.Waits       // what else the task waits for
+	From, To trellis.Status    // the change of status that follows from that; both are empty if none does
+	Problems []trellis.Problem // why the task can't run; a person has to do something
+	Warnings []trellis.Problem // what the author is told although the task can run; set only if its files were checked
 
-	Untrusted *trust.UntrustedError // who has to be trusted first; then Waits is for pulse.Trust
-	Elsewhere *ElsewhereError       // which other machine has it; then nothing else was looked at
-	journal   *journal.History      // nil without one
+	Untrusted *trust.UntrustedError // who has to be trusted first; Waits is then for pulse.Trust
+	Elsewhere *ElsewhereError       // the other machine that has the task; if set, nothing else was checked
+	journal   *journal.History      // nil if there is none
 }
 
 func (l Assessment) WithProblem(msg, hint string) Assessment {
@@ -58,7 +58,7 @@ func (l Assessment) WithProblem(msg, hint string) Assessment {
 	return l
 }
 
-// foreign is the assessment of a task whose journal is not ours; other errors are returned.
+// foreign turns a *ForeignError (the journal is not ours) into a problem of the assessment and returns all other errors.
 func (l Assessment) foreign(err error) (Assessment, error) {
 	if not, ok := errors.AsType[*ForeignError](err); ok {
 		l.Problems, err = []trellis.Problem{not.Problem}, nil
@@ -66,15 +66,15 @@ func (l Assessment) foreign(err error) (Assessment, error) {
 	return l, err
 }
 
-// AssessAndUpdate assesses a task directory. It moves ready tasks that wait for something to waiting, and back when that
-// has come.
+// AssessAndUpdate assesses a task directory and updates the task's status: a ready task that has to wait becomes waiting, and
+// ready again when it no longer has to.
 func (as Assessor) AssessAndUpdate(ctx context.Context, dir string) (Assessment, error) {
 	l, err := as.Assess(ctx, dir)
 	if as.seen != nil && l.Task != nil {
 		as.seen(l.Task)
 	}
 	if err == nil && errors.Is(ctx.Err(), context.Canceled) {
-		err = context.Cause(ctx) // nobody waits for what was found, and it may be old
+		err = context.Cause(ctx) // no caller waits for the result, and it may be outdated
 	}
 	if err != nil {
 		return l, err
@@ -89,7 +89,7 @@ func (as Assessor) applyStatus(l Assessment) error {
 	return as.states.move(l.Dir, l.From, l.To)
 }
 
-// Assess reads a task directory and decides whether it can run. It changes nothing.
+// Assess reads a task directory and decides whether the task can run. It changes nothing.
 func (as Assessor) Assess(ctx context.Context, dir string) (Assessment, error) {
 	return as.assess(ctx, Assessment{Dir: dir})
 }
@@ -102,7 +102,7 @@ func (as Assessor) assess(ctx context.Context, l Assessment) (Assessment, error)
 	return as.guard.awaiting(ctx, l)
 }
 
-// runnableNow decides whether a task could run, whoever it is from.
+// runnableNow assesses a task without asking whether its authors are trusted.
 func (as Assessor) runnableNow(ctx context.Context, l Assessment) (Assessment, error) {
 	t, err := as.store.Load(l.Dir)
 	if p, ok := errors.AsType[*trellis.Problem](err); ok {
@@ -131,7 +131,7 @@ func (as Assessor) runnableNow(ctx context.Context, l Assessment) (Assessment, e
 	return l, nil
 }
 
-// misnamed are the problems of a task with a status that there is not, of which nobody can say what it waits for; none of another.
+// misnamed returns the problems of a task whose status does not exist, so that nobody can say what it waits for; nil for a known status.
 func misnamed(t *taskdir.Task) []trellis.Problem {
 	if _, err := trellis.ParseStatus(string(t.Status)); err == nil {
 		return nil
@@ -139,7 +139,7 @@ func misnamed(t *taskdir.Task) []trellis.Problem {
 	return trellis.Errors(t.Problems)
 }
 
-// assessStarted decides about a task that is in progress: a run that was cut off goes on.
+// assessStarted assesses a task that is in progress: a run that was cut off can be resumed.
 func (as Assessor) assessStarted(ctx context.Context, l Assessment) (Assessment, error) {
 	h, err := journal.Read(filepath.Join(l.Dir, taskdir.Run))
 	l.journal = h
@@ -147,7 +147,7 @@ func (as Assessor) assessStarted(ctx context.Context, l Assessment) (Assessment,
 	case errors.Is(err, journal.ErrNone), err == nil && h.Flow != pipeline.Flow:
 		return l.WithProblem("the task is in progress, but there is no journal of a run here: it belongs to another machine, or its run/ was taken away, as git clean -x does", "trellis retry "+trellis.ShellWord(l.Task.ID)), nil
 	case errors.Is(err, journal.ErrDamaged):
-		l.Run = true // which fails it, with its work backed up
+		l.Run = true // that run fails the task and backs up its work
 		return l, nil
 	case err != nil:
 		return l, err
@@ -165,7 +165,7 @@ func (as Assessor) assessStarted(ctx context.Context, l Assessment) (Assessment,
 	return l, nil
 }
 
-// assessReady decides about a task that someone wants to run.
+// assessReady assesses a task that someone wants to run.
 func (as Assessor) assessReady(ctx context.Context, l Assessment) (Assessment, error) {
 	h, err := journal.Read(filepath.Join(l.Dir, taskdir.Run))
 	l.journal = h
@@ -211,12 +211,12 @@ func (as Assessor) assessReady(ctx context.Context, l Assessment) (Assessment, e
 	return l, nil
 }
 
-// unplanned reports whether a planning was begun and is not at its end.
+// unplanned reports whether a planning was begun and has not ended.
 func unplanned(h *journal.History) bool {
 	return h != nil && h.Run != "" && h.Flow == planner.Flow && !h.Ended
 }
 
-// finished reports tasks whose ready is no request: the work was delivered, or git took task.json back.
+// finished reports whether status ready is not a request to run, since the work was delivered or git restored an older task.json.
 func (as Assessor) finished(ctx context.Context, l Assessment, h *journal.History) (Assessment, bool, error) {
 	retry := "trellis retry " + trellis.ShellWord(l.Task.ID)
 	p, err := pipeline.ReadProgress(h)
@@ -246,7 +246,7 @@ func (as Assessor) finished(ctx context.Context, l Assessment, h *journal.Histor
 	return l.WithProblem("there is no journal of a run, but "+l.Task.BranchName()+" holds a commit of this task: it is not run twice", retry), true, nil
 }
 
-// waits says what a ready task has to wait for, a person's yes or other tasks, none for nothing. h is its journal, nil without one.
+// waits returns what a ready task has to wait for, a person's approval or other tasks; nil for nothing. h is nil without a journal.
 func (as Assessor) waits(ctx context.Context, t *taskdir.Task, h *journal.History) (bases.Waits, error) {
 	why, next, err := as.approvals.missingApproval(t, h)
 	if err == nil && why != "" {
@@ -257,12 +257,12 @@ func (as Assessor) waits(ctx context.Context, t *taskdir.Task, h *journal.Histor
 	}
 	_, waits, err := beginsAt(ctx, as.bases, t, h)
 	if errors.As(err, new(*flow.Failure)) {
-		return nil, nil // there is no base: the run will say so
+		return nil, nil // there is no base: the run reports that
 	}
 	return waits, err
 }
 
-// beginsAt is where the work of a task begins, and which tasks it has to wait for. h is its journal, nil without one.
+// beginsAt returns where the work of a task begins and which tasks it has to wait for. h is the task's journal, nil without one.
 func beginsAt(ctx context.Context, b bases.Finder, t *taskdir.Task, h *journal.History) (bases.Base, bases.Waits, error) {
 	p, err := pipeline.ReadProgress(h)
 	if err != nil {
@@ -271,7 +271,7 @@ func beginsAt(ctx context.Context, b bases.Finder, t *taskdir.Task, h *journal.H
 	return b.Of(ctx, t, begunAt(t, h, p), p.Fresh)
 }
 
-// begunAt is where the branch of a task began, by its journal, or without one by task.json; zero when it did not.
+// begunAt returns where the branch of a task began, by its journal or, without one, by task.json; zero if it has not begun.
 func begunAt(t *taskdir.Task, h *journal.History, p pipeline.Progress) bases.Base {
 	if h == nil || h.Flow != pipeline.Flow {
 		return bases.Base{Commit: t.Pipeline.BaseCommit, On: t.Pipeline.StackedOn}
@@ -279,7 +279,7 @@ func begunAt(t *taskdir.Task, h *journal.History, p pipeline.Progress) bases.Bas
 	return bases.Base{Commit: p.Base, On: p.StackedOn}
 }
 
-// check is the failure of a task that can't run, as everyone sees it, or else what is to be said of one that can.
+// check returns a *NotReadyError if a task can't run, and the warnings to report if it can.
 func (as Assessor) check(ctx context.Context, dir string, adopt bool) (warnings []trellis.Problem, err error) {
 	problems, err := ready.Check(ctx, ready.Input{Dir: dir, Store: as.store, Status: trellis.Ready, Begins: as.repo, Adopt: adopt, Neighbours: as.neighbours,
 		MaxSteps: as.config.Planning.MaxSteps, LookPath: as.lookPath, KnowsPackage: as.config.KnowsPackage})
@@ -292,19 +292,19 @@ func (as Assessor) check(ctx context.Context, dir string, adopt bool) (warnings 
 	return ready.Overlooked(problems), nil
 }
 
-// Touches are the globs of what a task changes, as task.json says or else its plan.
+// Touches returns the globs of the files that a task changes, from task.json or else from its plan.
 func (as Assessor) Touches(t *taskdir.Task) []string {
 	if len(t.Pipeline.Touches) > 0 {
 		return t.Pipeline.Touches
 	}
 	p, err := pipeline.ReadPlan(as.store, t.Dir)
 	if err != nil || p == nil {
-		return nil // what is wrong with it is said when the task is checked
+		return nil // check reports what is wrong with the plan
 	}
 	return p.Touches
 }
 
-// others says which task that runs changes the same files as one that a person starts, "" when none does.
+// others describes the running task that changes the same files as t, which a person starts; it returns "" if none does.
 func (as Assessor) others(t *taskdir.Task) string {
 	own := as.Touches(t)
 	if len(own) == 0 {
@@ -327,5 +327,5 @@ func (as Assessor) others(t *taskdir.Task) string {
 	return ""
 }
 
-// Neighbours is what is known of the other tasks.
+// Neighbours returns what is known about the other tasks.
 func (as Assessor) Neighbours() *ready.Neighbours { return as.neighbours }

@@ -11,18 +11,18 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// CrowdedError says that a task is not begun beside what runs now, and what that is. When it ends there may be room.
+// CrowdedError is returned for a task that does not fit beside what runs now. Why says what that is; when it ends there may be room.
 type CrowdedError struct{ Task, Why string }
 
 func (e *CrowdedError) Error() string { return e.Task + " waits for " + e.Why }
 
-// SameFiles says of the task in dir that another one waits for it.
+// SameFiles returns the text that says that another task waits for the task in dir, since both change files of glob.
 func SameFiles(dir, glob string) string {
 	return fmt.Sprintf("%s, which changes the same files (%s)", filepath.Base(dir), glob)
 }
 
-// Crowded says which of some agents works for as many tasks as it may, "" when there is room with all. others are the agents of each
-// task that runs.
+// Crowded returns which of the agents in own already works for as many tasks as it may, or "" if all can take another one.
+// others are the agents of each task that runs.
 func (rs Roles) Crowded(own []string, others [][]string) string {
 	for _, agent := range own {
 		limit, limited := rs.config.Limits.PerAgent[agent]
@@ -39,7 +39,7 @@ func (rs Roles) Crowded(own []string, others [][]string) string {
 	return ""
 }
 
-// Players are the agents that play roles, for a task that asks for an agent or none, each once. An error is said when it is started.
+// Players returns the agents that play roles for a task that asks for agent ("": none), each once. Starting the task reports errors.
 func (rs Roles) Players(roles []trellis.Role, agent string) []string {
 	list := []string{}
 	for _, role := range roles {
@@ -50,8 +50,8 @@ func (rs Roles) Players(roles []trellis.Role, agent string) []string {
 	return list
 }
 
-// beside is a *CrowdedError when a task does not fit beside those in other directories, which run: they change the same files, or take up
-// its agents. competes reports whether it depends on what runs at all.
+// beside returns a *CrowdedError if a task does not fit beside the running tasks in the given directories: they change the
+// same files, or take up its agents. competes reports whether the answer depends on what runs at all.
 func (s TaskRunner) beside(t *taskdir.Task, running []string) (competes bool, err error) {
 	own, players := s.Assessor().Touches(t), s.Roles().Players(pipeline.Roles(), t.Pipeline.Agent)
 	limited := slices.ContainsFunc(players, func(agent string) bool { _, ok := s.Config.Limits.PerAgent[agent]; return ok })

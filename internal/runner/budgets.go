@@ -16,18 +16,18 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Budgets say what agents used today and what is left of the day's budgets.
+// Budgets tells what agents used today and what is left of the day's budgets.
 type Budgets struct {
 	limits config.Limits
 	ledger *ledger
-	dir    string // of the ledger
+	dir    string // folder of the ledger
 	disk   *durable.Disk
-	now    func() time.Time                      // in the time zone in which days begin
-	spent  func(dir string, today trellis.Usage) // is shown what all machines used after each call; nil: nobody is
-	others func() trellis.Usage                  // what other machines used today; nil: there are none
+	now    func() time.Time                      // current time, in the time zone in which days begin
+	spent  func(dir string, today trellis.Usage) // called after each call with what all machines used; nil: not called
+	others func() trellis.Usage                  // returns what other machines used today; nil: there are none
 }
 
-// Today is what agents used today, in this clone of the repository.
+// Today returns what agents used today, in this clone of the repository.
 func (b Budgets) Today() (trellis.Usage, error) {
 	used, err := b.ledger.total(b.dir, b.now())
 	if err != nil {
@@ -36,8 +36,8 @@ func (b Budgets) Today() (trellis.Usage, error) {
 	return used, err
 }
 
-// everywhere is what agents of all machines used today, as far as is known here, and where that was, in words. It is what counts for the day's
-// limits.
+// everywhere returns what agents of all machines used today, as far as is known here, and where that was, in words. That
+// usage counts for the day's limits.
 func (b Budgets) everywhere() (used trellis.Usage, where string, err error) {
 	if used, err = b.Today(); err != nil || b.others == nil {
 		return used, "", err
@@ -48,7 +48,7 @@ func (b Budgets) everywhere() (used trellis.Usage, where string, err error) {
 	return used, "", nil
 }
 
-// spend takes in what a call of a task's used, and says what is left of the day's budgets.
+// spend records what a call for a task used, and returns what is left of the day's budgets.
 func (b Budgets) spend(dir string, c flow.Call, more trellis.Usage) (agentcall.Budget, error) {
 	if more != (trellis.Usage{}) {
 		raw, err := json.Marshal(spending{Task: filepath.Base(dir), Call: c.Key(), Used: more})
@@ -63,7 +63,7 @@ func (b Budgets) spend(dir string, c flow.Call, more trellis.Usage) (agentcall.B
 	return b.BudgetLeft()
 }
 
-// BudgetLeft is what is left of the day's budgets.
+// BudgetLeft returns what is left of the day's budgets.
 func (b Budgets) BudgetLeft() (r agentcall.Budget, err error) {
 	l := b.limits
 	if l.DayTokens <= 0 && l.DayCostUSD <= 0 {
@@ -92,7 +92,7 @@ func (b Budgets) BudgetLeft() (r agentcall.Budget, err error) {
 	return r, nil
 }
 
-// raised are the messages that end a run's waits for another day: there is some budget left, after all.
+// raised returns the messages that end a run's waits for another day, if some budget is left after all.
 func (b Budgets) raised(h *journal.History) (list []journal.Message) {
 	if r, err := b.BudgetLeft(); err != nil || r.Exhausted != nil {
 		return nil
@@ -105,8 +105,8 @@ func (b Budgets) raised(h *journal.History) (list []journal.Message) {
 	return list
 }
 
-// resumes is when a paused task goes on: at once, when it waits for another day and there is some budget left, after
-// all.
+// resumes returns when a paused task goes on. It returns the zero time, at once, if the task waits for another day and some
+// budget is left after all.
 func (b Budgets) resumes(t *taskdir.Task) time.Time {
 	if code := t.Pipeline.Failure.Code; code == trellis.BudgetTokens || code == trellis.BudgetCost {
 		if r, err := b.BudgetLeft(); err == nil && r.Exhausted == nil {
@@ -116,10 +116,10 @@ func (b Budgets) resumes(t *taskdir.Task) time.Time {
 	return t.Pipeline.ResumeAt
 }
 
-// Early reports whether a paused task goes on before the time that it was paused until.
+// Early reports whether a paused task goes on before the time until which it was paused.
 func (l Assessment) Early() bool { return l.Task.Status == trellis.Paused && l.At.IsZero() }
 
-// SleepingCall is the call that a run sleeps after, and why; nil when nothing says so.
+// SleepingCall returns the call after which a run sleeps, and the failure that it sleeps for; nil if the journal has none.
 func SleepingCall(dir string) (r agentcall.Request, fail *flow.Failure) {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err != nil {
@@ -134,7 +134,7 @@ func SleepingCall(dir string) (r agentcall.Request, fail *flow.Failure) {
 	return r, nil
 }
 
-// NewBudgets are the budgets of the repository at root, for who runs nothing in it. They know of no other machine.
+// NewBudgets returns the budgets of the repository at root, for a caller that runs nothing in it. They know of no other machine.
 func NewBudgets(root string, c *config.Config, now func() time.Time) Budgets {
 	return Budgets{c.Limits, new(ledger), spentIn(root), nil, clockIn(c.Shared.Zone(), now), nil, nil}
 }
@@ -143,5 +143,5 @@ func clockIn(zone *time.Location, now func() time.Time) func() time.Time {
 	return func() time.Time { return now().In(zone) }
 }
 
-// spentIn is where the ledgers of days are.
+// spentIn returns the folder of the daily ledgers.
 func spentIn(root string) string { return filepath.Join(root, ".trellis", ".runtime", "spend") }

@@ -17,10 +17,10 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// callers make the calls of agents for tasks.
+// callers makes the calls of agents for tasks.
 type callers struct {
 	disk    *durable.Disk
-	repo    string // its main checkout
+	repo    string // main checkout
 	budgets Budgets
 	redact  func(string) string
 	now     func() time.Time
@@ -38,7 +38,7 @@ func (cs callers) caller(dir, marker string) *agentcall.Caller {
 		}}
 }
 
-// telling are calls that tell when they begin and what they came to.
+// telling makes calls report when they begin and what they returned.
 func (cs callers) telling(dir string, calls []flow.Activity) []flow.Activity {
 	for i, call := range calls {
 		calls[i].Run = func(ctx context.Context, c flow.Call, in json.RawMessage) (any, error) {
@@ -60,7 +60,7 @@ func (cs callers) telling(dir string, calls []flow.Activity) []flow.Activity {
 	return calls
 }
 
-// mending are calls that tell what is to be mended where nothing has told it before.
+// mending makes calls report what they are to mend, unless something has reported that before.
 func (cs callers) mending(dir string, calls []flow.Activity) []flow.Activity {
 	for i, call := range calls {
 		calls[i].Run = func(ctx context.Context, c flow.Call, in json.RawMessage) (any, error) {
@@ -73,7 +73,7 @@ func (cs callers) mending(dir string, calls []flow.Activity) []flow.Activity {
 	return calls
 }
 
-// env is what every agent finds in its environment about its task.
+// env returns the environment variables from which every agent learns about its task.
 func (cs callers) env(dir string, c flow.Call, r agentcall.Request) []string {
 	return []string{pipeline.ReflogVariable + "=" + pipeline.ReflogAction(filepath.Base(dir)), "TRELLIS_ROLE=" + string(r.Role), "TRELLIS_TASK_ID=" + filepath.Base(dir), "TRELLIS_TASK_DIR=" + dir, "TRELLIS_REPO=" + cs.repo,
 		"TRELLIS_RUN_DIR=" + filepath.Join(dir, taskdir.Run, agentcall.Folder(c)), "TRELLIS_ATTEMPT=" + strconv.Itoa(max(1, r.Attempt)),

@@ -20,14 +20,14 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Deliveries brings finished work to where people look at it, when a person asks for that.
+// Deliveries pushes finished work and opens its pull request, when a person asks for that.
 type Deliveries struct{ *Site }
 
 // Deliveries works on s.
 func (s *Site) Deliveries() Deliveries { return Deliveries{s} }
 
-// Deliver pushes the branch of a task in review and opens its pull request, whatever is configured; a task whose
-// delivery failed gets another run, which goes on there. Errors that callers tell apart are those of Start.
+// Deliver pushes the branch of a task in review and opens its pull request, whatever the configuration says. A task whose
+// delivery failed gets another run, which resumes there. The errors that callers tell apart are those of Start.
 func (s Deliveries) Deliver(ctx context.Context, dir string) (Result, error) {
 	t, in, err := s.deliverable(dir)
 	if err == nil {
@@ -67,7 +67,7 @@ func (s Deliveries) Deliver(ctx context.Context, dir string) (Result, error) {
 	return s.deliverNow(ctx, dir, in)
 }
 
-// deliverNow delivers what a run left in review, and says so in task.json and report.md.
+// deliverNow delivers what a run left in review, and records that in task.json and report.md.
 func (s Deliveries) deliverNow(ctx context.Context, dir string, in pipeline.DeliverIn) (Result, error) {
 	done, err := s.TaskRunner().deliver(ctx, flow.Call{}, in)
 	if err != nil {
@@ -86,11 +86,11 @@ func (s Deliveries) deliverNow(ctx context.Context, dir string, in pipeline.Deli
 		return Result{Dir: dir}, err
 	}
 	res := taskState(s.Store, t)
-	res.Report.Delivery, res.Failure = done, nil // what is said of the task is another matter
+	res.Report.Delivery, res.Failure = done, nil // a failure noted in the task is not one of this delivery
 	return res, nil
 }
 
-// Preview is what Deliver would do. It changes nothing.
+// Preview returns what Deliver would do. It changes nothing.
 func (s Deliveries) Preview(ctx context.Context, dir string) (delivery.Delivered, error) {
 	t, in, err := s.deliverable(dir)
 	if err != nil {
@@ -125,7 +125,7 @@ func (s Deliveries) Preview(ctx context.Context, dir string) (delivery.Delivered
 	return out, err
 }
 
-// gathered takes into the branch of a task whose delivery failed what people pushed to it, and says when it is run anew.
+// gathered takes what people pushed to the branch of a task whose delivery failed into it, and reports if the task is run again.
 func (s Deliveries) gathered(ctx context.Context, dir string, in pipeline.DeliverIn) error {
 	lock, err := runlock.Take(dir, s.Clock())
 	if err != nil {
@@ -153,7 +153,7 @@ func (s Deliveries) tell(task string, messages ...string) {
 	}
 }
 
-// drifted says that a task whose delivery failed is run anew before it is delivered, and why; "" when it is not.
+// drifted returns the message that a task whose delivery failed is run again before it is delivered, and why; "" if it is not.
 func (s Deliveries) drifted(ctx context.Context, dir string, in pipeline.DeliverIn) (string, error) {
 	what, err := s.TaskRunner().effects(dir).Delivery.Drifted(ctx, in)
 	if err != nil || what == "" {
@@ -162,7 +162,7 @@ func (s Deliveries) drifted(ctx context.Context, dir string, in pipeline.Deliver
 	return what + " was changed since it was verified: it is run anew first, with agents and checks", nil
 }
 
-// deliverable is a task with work that can be delivered.
+// deliverable returns a task whose work can be delivered and the input of the delivery, or else an error.
 func (s Deliveries) deliverable(dir string) (*taskdir.Task, pipeline.DeliverIn, error) {
 	var in pipeline.DeliverIn
 	t, err := s.Store.Load(dir)
@@ -184,28 +184,28 @@ func (s Deliveries) deliverable(dir string) (*taskdir.Task, pipeline.DeliverIn, 
 	switch {
 	case ok && t.Status == trellis.Review && p.Outcome == trellis.Delivered:
 	case ok && t.Status == trellis.Review && !h.Ended: // caughtUp was cut off
-	case ok && t.Status == trellis.InProgress && !h.Ended && begunByDeliver(h): // or what it began
+	case ok && t.Status == trellis.InProgress && !h.Ended && begunByDeliver(h): // the run that it began was cut off
 	case ok && t.Status == trellis.Failed && p.Undelivered:
 	case t.Status == trellis.Failed:
 		return nil, in, &RefusedError{fmt.Sprintf("%s failed before there was anything to deliver", t.ID), "trellis retry " + trellis.ShellWord(t.ID)}
 	default:
 		return nil, in, &RefusedError{fmt.Sprintf("%s is %s: only a task in review can be delivered, or one whose delivery failed", t.ID, t.Status.InWords()), "trellis status " + trellis.ShellWord(t.ID)}
 	}
-	in.Job.BaseBranch = cmp.Or(t.BaseBranch, in.Job.BaseBranch) // a person names another when that was renamed
+	in.Job.BaseBranch = cmp.Or(t.BaseBranch, in.Job.BaseBranch) // a person names another one if the base branch was renamed
 	return t, in, nil
 }
 
-// begunByDeliver reports whether a run was begun to deliver what was verified before.
+// begunByDeliver reports whether a run was begun to deliver what an earlier run verified.
 func begunByDeliver(h *journal.History) bool {
 	var in pipeline.Input
 	err := json.Unmarshal(h.Input, &in)
 	return err == nil && in.Deliver && in.React == nil && in.Feedback == nil && in.Undelivered != nil
 }
 
-// caughtUp reports whether work in review stands on its base as that is now, and has nothing that people did and nobody
-// verified; or is to be delivered as it is all the same. Else a run is begun that brings it there, has it checked and then
-// delivers it; so it is when that was cut off before. in is what is to be delivered: the task may have gone on, or been called off,
-// before its lock was taken.
+// caughtUp reports whether work in review can be delivered now: it is on the current tip of its base and people changed
+// nothing that nobody verified, or it is to be delivered as it is anyway. Otherwise caughtUp begins a run that updates the
+// work, has it checked and delivers it, or resumes such a run that was cut off. in is what is to be delivered, read under the
+// lock of the task, which may have gone on, or been cancelled, before.
 func (s Deliveries) caughtUp(ctx context.Context, dir string) (done bool, in pipeline.DeliverIn, err error) {
 	j, err := s.open(ctx, dir, nil, nil)
 	if err != nil {
@@ -218,7 +218,7 @@ func (s Deliveries) caughtUp(ctx context.Context, dir string) (done bool, in pip
 	return done, in, err
 }
 
-// catchUp is caughtUp of this work, under the lock.
+// catchUp does what caughtUp does, under the lock.
 func (s Deliveries) catchUp(ctx context.Context, dir string, in pipeline.DeliverIn, j *journal.Run) (bool, error) {
 	h := j.History()
 	p, err := pipeline.ReadProgress(h)
@@ -230,7 +230,7 @@ func (s Deliveries) catchUp(ctx context.Context, dir string, in pipeline.Deliver
 	}
 	t, err := s.Store.Load(dir)
 	if err == nil {
-		err = s.over(ctx, t) // else a branch that was deleted with it would be pushed again
+		err = s.over(ctx, t) // otherwise a branch that was deleted with the pull request would be pushed again
 	}
 	if err != nil {
 		return false, err
@@ -253,7 +253,7 @@ func (s Deliveries) catchUp(ctx context.Context, dir string, in pipeline.Deliver
 		return false, err
 	}
 	held := *p.Report
-	held.Delivery.Pushed = held.Delivery.Pushed || t.PRURL != "" // others have seen it: it is merged, not made anew
+	held.Delivery.Pushed = held.Delivery.Pushed || t.PRURL != "" // others have seen the commit: the base is merged into it
 	with.Hold(&held)
 	next.Undelivered, next.Revision = &held, max(p.Revision, t.Pipeline.Revision)
 	next.Retries++
@@ -263,24 +263,24 @@ func (s Deliveries) catchUp(ctx context.Context, dir string, in pipeline.Deliver
 	return false, s.states().resume(dir, p)
 }
 
-// over says that the pull request of a task in review was merged or closed, and nobody told the task yet: work on it would
-// be for nothing. It is nil when it is open, and when nobody can tell.
+// over returns an error if the pull request of a task in review was merged or closed and the task does not say so yet, so
+// that work on it would be in vain. It returns nil if the pull request is open, or its state can't be found out.
 func (s Deliveries) over(ctx context.Context, t *taskdir.Task) error {
 	if t.Status != trellis.Review || t.PRURL == "" {
 		return nil
 	}
 	f, err := s.PullRequests().Remote().Forge(ctx, t)
 	if err != nil {
-		return context.Cause(ctx) // what is wrong with the remote shows when it is pushed to
+		return context.Cause(ctx) // pushing shows what is wrong with the remote
 	}
 	pr, err := f.Find(ctx, t.BranchName())
 	if err != nil || pr == nil || pr.URL != t.PRURL || pr.State == forge.Open {
-		return context.Cause(ctx) // unless it is to end
+		return context.Cause(ctx) // nil unless ctx was cancelled
 	}
 	return &RefusedError{fmt.Sprintf("the pull request of %s was %s: %s", t.ID, strings.ToLower(pr.State), pr.URL), "trellis status --refresh " + trellis.ShellWord(t.ID)}
 }
 
-// deliver is what a run does at its end.
+// deliver delivers the work of a run at its end.
 func (s TaskRunner) deliver(ctx context.Context, _ flow.Call, in pipeline.DeliverIn) (pipeline.Delivery, error) {
 	by, err := s.deliverer(ctx, in)
 	if err != nil {
@@ -301,7 +301,7 @@ func (s TaskRunner) deliverer(ctx context.Context, in pipeline.DeliverIn) (*deli
 	return &delivery.Deliverer{Repo: s.Repo, Forges: forges, Issues: issues, Redact: mask, Dir: dir, Disk: s.Disk}, nil
 }
 
-// trackers are what issues are read with, and a GitLab is asked with.
+// trackers returns what issues are read with, and a GitLab is queried with.
 func (s *Site) trackers() *tracker.Access {
 	return &tracker.Access{Settings: s.Config.Trackers, Env: s.Environ, Dir: s.Repo.Main}
 }

@@ -7,8 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// watchEvents calls poke when something changes in a task directory. Without events the journal looks by itself,
-// every few seconds.
+// watchEvents calls poke when something changes in a task directory. Without file events, the journal checks by itself every few seconds.
 func watchEvents(dir string, poke func()) (stop func()) {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -25,8 +24,8 @@ func watchEvents(dir string, poke func()) (stop func()) {
 	return func() { w.Close(); <-done }
 }
 
-// forward pokes at every event that may be an order, and at every error, which stands for events that were lost, until
-// both channels are closed. An error that nobody takes would keep all events after it back.
+// forward calls poke for every event that may be an order, and for every error, which stands for lost events, until both
+// channels are closed. An error that is not received would block all events after it.
 func forward(events <-chan fsnotify.Event, errs <-chan error, poke func()) {
 	for events != nil || errs != nil {
 		select {

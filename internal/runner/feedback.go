@@ -15,9 +15,9 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// SendBack asks for another run of a task, as Retry does, that begins with what a person says to the work. Work in review can
-// be sent back too: it stays there as it is when nothing comes of the run. What is said is told to an agent once, by
-// this run or, when that comes to none, by the next; saying it twice before that is saying it once.
+// SendBack asks for another run of a task, as Retry does, with a person's feedback on the work. Work in review can be sent
+// back too: it stays in review unchanged if nothing comes of the run. Agents are told the feedback once, by this run or, if
+// it gets to no call, by the next; giving the same feedback twice before that has the effect of giving it once.
 func (s Orders) SendBack(ctx context.Context, dir, said string) error {
 	if by, held := Held(dir); held {
 		id := filepath.Base(dir)
@@ -29,20 +29,20 @@ func (s Orders) SendBack(ctx context.Context, dir, said string) error {
 	return s.retry(ctx, dir, retrying{said: said})
 }
 
-// given reports whether a run was asked for with these words that nobody has begun to work on.
+// given reports whether a run that has not begun to work was already asked for with the same feedback.
 func (s Orders) given(dir string, h *journal.History, p pipeline.Progress, said string) (bool, error) {
 	if said == "" || h.Ended || len(h.Calls) > 0 || p.Feedback == nil || !says(p.Feedback.Said, said) {
 		return false, nil
 	}
 	t, err := s.Store.Load(dir)
-	return err == nil && (t.Status == trellis.Ready || t.Status == trellis.InProgress), err // else that was cut off
+	return err == nil && (t.Status == trellis.Ready || t.Status == trellis.InProgress), err // otherwise that order was cut off
 }
 
 func says(list []agentcall.Ref, said string) bool {
 	return slices.ContainsFunc(list, func(r agentcall.Ref) bool { return r.SHA256 == agentcall.Sum([]byte(said)) })
 }
 
-// sendBack puts what a person says into the input of the run that begins with it.
+// sendBack adds a person's feedback to the input of the run that begins with it.
 func (s Orders) sendBack(t *taskdir.Task, p pipeline.Progress, said string, number int, in *pipeline.Input) error {
 	ref := agentcall.Ref{Path: fmt.Sprintf("feedback/%d.md", number), SHA256: agentcall.Sum([]byte(said)), Bytes: len(said)}
 	file := filepath.Join(t.Dir, taskdir.Run, ref.Path)
@@ -56,7 +56,7 @@ func (s Orders) sendBack(t *taskdir.Task, p pipeline.Progress, said string, numb
 	if p.Feedback != nil {
 		told = *p.Feedback
 	}
-	same := func(r agentcall.Ref) bool { return r.SHA256 == ref.SHA256 } // it was cut off, or its file is gone, and it is given again
+	same := func(r agentcall.Ref) bool { return r.SHA256 == ref.SHA256 } // given again after a cut-off, or as its file is gone
 	told.Said = append(slices.DeleteFunc(slices.Clone(told.Said), same), ref)
 	if t.Status == trellis.Review {
 		told.Agent, told.Session = p.Agent, p.Session
@@ -65,8 +65,8 @@ func (s Orders) sendBack(t *taskdir.Task, p pipeline.Progress, said string, numb
 	return nil
 }
 
-// heeding has a run that begins with what people say know what work that is about: what is in review stays as it is when
-// nothing comes of the run, what nobody has seen does not.
+// heeding tells a run that begins with feedback which work it is about: work in review stays as it is if nothing comes of the
+// run, work that nobody has seen does not.
 func (s Orders) heeding(ctx context.Context, t *taskdir.Task, p pipeline.Progress, in *pipeline.Input) (err error) {
 	switch {
 	case in.Feedback == nil:
@@ -78,7 +78,7 @@ func (s Orders) heeding(ctx context.Context, t *taskdir.Task, p pipeline.Progres
 	return err
 }
 
-// inReview is the work in review that a run goes on with: what was verified, with what people pushed to it since.
+// inReview returns the work in review that a run continues: what was verified, with what people pushed to it since.
 func (s Orders) inReview(ctx context.Context, t *taskdir.Task, p pipeline.Progress) (*pipeline.Report, error) {
 	if p.Report == nil || p.React != nil {
 		return nil, nil

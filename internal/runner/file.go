@@ -32,45 +32,45 @@ type FileRunner struct{ *Site }
 // FileOptions say what of a file of steps is to run, and how.
 type FileOptions struct {
 	File   string       // as a person named it
-	Bundle *plan.Bundle // what it says; nil when a run goes on with what it said then
+	Bundle *plan.Bundle // content of the file; nil if a run is resumed with its own copy
 	Agent  string
 	Steps  workflow.Options // Dir is where the steps work, absolute
 }
 
-// asks reports whether something is asked for that the run that there is does not do.
+// asks reports whether o asks for something that the existing run does not do.
 func (o FileOptions) asks() bool {
 	s := o.Steps
 	return o.Bundle != nil || o.Agent != "" || s.Only != "" || s.From != "" || s.To != "" || s.FailFast
 }
 
-// FileRun is a run of a file of steps, and where it stood when this process let go of it.
+// FileRun is a run of a file of steps, and where it stood when this process stopped working on it.
 type FileRun struct {
 	ID      string
 	Dir     string // its folder, below .trellis/.runtime/runs
 	Input   workflow.FileInput
 	Bundle  *plan.Bundle
 	Report  workflow.FileReport
-	Usage   trellis.Usage // of its agents, by all runs of the id
-	Failure *flow.Failure // why it could not go on; not that steps failed, which the report tells
+	Usage   trellis.Usage // of the agents in all runs with this ID
+	Failure *flow.Failure // why the run could not go on; failed steps are in Report instead
 	Waits   []workflow.Request
-	Until   time.Time // it sleeps so long
-	Seconds float64   // that this process spent on it
+	Until   time.Time // the run sleeps until then
+	Seconds float64   // time that this process spent on the run
 
-	Interrupted bool // this process was told to end; the run goes on later
-	Idle        bool // it had ended well before, and nothing was done
+	Interrupted bool // this process was told to end; the run can be resumed later
+	Idle        bool // the run had already ended well, and nothing was done
 	Proven      int  // steps that are proven
 	Checks      int  // steps that have a check
 }
 
-// ErrNoRun says that there is no run of a file with such an id.
+// ErrNoRun is returned if no run of a file has the given ID.
 var ErrNoRun = errors.New("no such run")
 
-// ID of a run: when it began, and four letters.
+// runID matches the ID of a run: when it began, and four letters or digits.
 var runID = trellis.Pattern(`^\d{6}-\d{6}-[a-z2-7]{4}$`)
 
 func (s FileRunner) runs() string { return filepath.Join(s.Store.Root, ".trellis", ".runtime", "runs") }
 
-// FileDir is the folder of the run of a file with this id. ErrNoRun: there is none.
+// FileDir returns the folder of the run of a file with this ID, or ErrNoRun if there is none.
 func (s FileRunner) FileDir(id string) (string, error) {
 	dir := filepath.Join(s.runs(), id)
 	if runID().MatchString(id) {
@@ -83,7 +83,7 @@ func (s FileRunner) FileDir(id string) (string, error) {
 	return "", fmt.Errorf("%w: %s (%s)", ErrNoRun, id, s.newest())
 }
 
-// Dirs are the folders of all runs of files, in the order in which they began.
+// Dirs returns the folders of all runs of files, in the order in which the runs began.
 func (s FileRunner) Dirs() (dirs []string) {
 	list, _ := os.ReadDir(s.runs()) // sorted; the ids begin with the time
 	for _, e := range list {
@@ -94,7 +94,7 @@ func (s FileRunner) Dirs() (dirs []string) {
 	return dirs
 }
 
-// newest says which run of a file was begun last.
+// newest returns the text that says which run of a file was begun last.
 func (s FileRunner) newest() string {
 	dirs := s.Dirs()
 	if len(dirs) == 0 {
@@ -103,11 +103,11 @@ func (s FileRunner) newest() string {
 	return "the newest is " + filepath.Base(dirs[len(dirs)-1])
 }
 
-// IsRunID reports whether a run of a file, and no task, is called so.
+// IsRunID reports whether id has the form of the ID of a run of a file, which no task has.
 func IsRunID(id string) bool { return runID().MatchString(id) }
 
-// RunFile runs a file of steps, as far as it goes now. Errors that callers tell apart are those of [Starter.Start].
-// begun is told which run it is, and what it did before, when nothing else has happened.
+// RunFile runs a file of steps, as far as it gets now. Errors that callers tell apart are those of [Starter.Start]. Before
+// anything else happens, it calls begun with the run and what the run did before.
 func (s FileRunner) RunFile(ctx context.Context, o FileOptions, begun func(FileRun, []workflow.Event)) (FileRun, error) {
 	if err := s.guard().trustedHere(ctx, o.Steps.Dir); err != nil {
 		return FileRun{}, err
@@ -124,8 +124,8 @@ func (s FileRunner) RunFile(ctx context.Context, o FileOptions, begun func(FileR
 	})
 }
 
-// ResumeFile goes on with the run of a file. One that has ended, and one of which something else is asked now, is
-// followed by another run of the same id, which takes over all steps that were finished and are as they were.
+// ResumeFile resumes the run of a file. A run that ended badly, or that is asked for something else now, is followed by another
+// one with the same ID. That run takes over all finished steps that are unchanged, unless Only or From says where to begin.
 func (s FileRunner) ResumeFile(ctx context.Context, id string, o FileOptions, begun func(FileRun, []workflow.Event)) (FileRun, error) {
 	dir, err := s.FileDir(id)
 	if err != nil {
@@ -143,7 +143,7 @@ func (s FileRunner) ResumeFile(ctx context.Context, id string, o FileOptions, be
 		return FileRun{}, err
 	}
 	if o.Bundle != nil && o.Bundle.Hash == old.Bundle {
-		o.Bundle = nil // the file is as it was
+		o.Bundle = nil // the file is unchanged
 	}
 	asked, afresh := o.asks(), o.Steps.Only != "" || o.Steps.From != ""
 	if o.Bundle != nil {
@@ -174,7 +174,7 @@ func (s FileRunner) ResumeFile(ctx context.Context, id string, o FileOptions, be
 	})
 }
 
-// keep takes over what was asked of the run before, where nothing else is asked now.
+// keep takes the options that o does not set from the previous run.
 func (o *FileOptions) keep(before workflow.Options) {
 	s := &o.Steps
 	if s.Only == "" && s.From == "" && s.To == "" {
@@ -200,7 +200,7 @@ func (s FileRunner) newRun() (string, error) {
 	}
 }
 
-// beginFile begins a run with the file as it is now. before is the one whose finished steps it takes over, nil for none.
+// beginFile begins a run with the file as it is now. The run takes over the finished steps of before, unless that is nil.
 func (s FileRunner) beginFile(j *journal.Run, dir string, o FileOptions, before *journal.History) (workflow.FileInput, error) {
 	in := workflow.FileInput{Code: workflow.FileCode, ID: filepath.Base(dir), Number: j.History().Number + 1, File: o.File, Bundle: o.Bundle.Hash, Agent: o.Agent,
 		Options: o.Steps, Nonce: nonce()}
@@ -219,7 +219,7 @@ func (s FileRunner) beginFile(j *journal.Run, dir string, o FileOptions, before 
 	return in, beginFlow(j, workflow.FileFlow, in.ID, in.Code, in)
 }
 
-// file takes the run of a file from where its journal stands to its end, or as far as it goes now.
+// file executes the run of a file from where its journal ends to the end of the run, or as far as it gets now.
 func (s FileRunner) file(ctx context.Context, dir string, begun func(FileRun, []workflow.Event), begin func(*journal.Run) (workflow.FileInput, error)) (res FileRun, err error) {
 	res = FileRun{ID: filepath.Base(dir), Dir: dir}
 	a := s.fileActs(dir)
@@ -257,7 +257,7 @@ func (s FileRunner) file(ctx context.Context, dir string, begun func(FileRun, []
 	return s.fileEnd(ctx, res, j.History(), err)
 }
 
-// fileEnd turns the end of Execute into where the run stands.
+// fileEnd converts the outcome of journal.Execute to where the run stands.
 func (s FileRunner) fileEnd(ctx context.Context, res FileRun, h *journal.History, err error) (FileRun, error) {
 	var parked *journal.Parked
 	switch {
@@ -302,8 +302,7 @@ func (s FileRunner) fileActs(dir string) *fileActs {
 	return a
 }
 
-// canRun makes sure, before anything is begun, that the steps asked for are there, and that their commands and agents
-// can work.
+// canRun returns an error, before anything is begun, unless the steps asked for exist and their commands and agents can work.
 func (s FileRunner) canRun(ctx context.Context, b *plan.Bundle, o FileOptions) error {
 	if err := s.Box.Ready(ctx); err != nil {
 		return err

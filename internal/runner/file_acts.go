@@ -20,7 +20,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// unworked are the paths of a checkout that are no part of what steps do.
+// unworked are the paths of a checkout that do not count as work of steps.
 var unworked = []string{".trellis/.runtime"}
 
 // fileActs are the effects of the run of a file. bind completes them once the run's input is known.
@@ -35,7 +35,7 @@ type fileActs struct {
 	spent  runBudget
 }
 
-// decide reads what people said to a request, and tells when it is nothing yet.
+// decide returns what people decided about a request, and reports the question if they have not decided yet.
 func (a *fileActs) decide(q workflow.Request) (workflow.Answer, error) {
 	said, err := workflow.Decision(a.s.Disk, a.dir, q, nil, a.s.Clock())
 	if err == nil && said.State == workflow.Pending {
@@ -54,7 +54,7 @@ func (a *fileActs) activities() []flow.Activity {
 	return slices.Concat(a.steps.Activities(), a.run.Activities(), calls)
 }
 
-// call makes a call of an agent with what is left of the run's budgets, and tells how it begins and ends.
+// call makes a call of an agent with what is left of the run's budgets, and reports how it begins and ends.
 func (a *fileActs) call(ctx context.Context, call flow.Activity, c flow.Call, in json.RawMessage) (any, error) {
 	var r agentcall.Request
 	if err := json.Unmarshal(in, &r); err != nil {
@@ -111,7 +111,7 @@ func (a *fileActs) job(in workflow.FileInput) (workflow.FileJob, error) {
 	return j, nil
 }
 
-// watch notes what was changed while an agent was at work that may only read.
+// watch records what is changed during a call of an agent that may only read.
 func (a *fileActs) watch(ctx context.Context, _ flow.Call, r agentcall.Request) (agentcall.Watcher, error) {
 	if r.Permission != trellis.PermitRead {
 		return func(context.Context) ([]string, *flow.Failure, error) { return nil, nil, nil }, nil
@@ -127,13 +127,13 @@ func (a *fileActs) watch(ctx context.Context, _ flow.Call, r agentcall.Request) 
 	return agentcall.NoteChanges(before, look), err
 }
 
-// runBudget is what the agents of a run used up. Calls may be made at the same time.
+// runBudget is what the agents of a run have used. Its methods may be called concurrently.
 type runBudget struct {
 	mu   sync.Mutex
 	used trellis.Usage
 }
 
-// limit is what one more call may use, or the failure that says that nothing is left.
+// limit sets l to what one more call may use, or returns the failure that says that nothing is left.
 func (p *runBudget) limit(l *agentcall.Limits, all config.Limits) *flow.Failure {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -20,12 +20,12 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// inputs is where the file that runs, and what was finished before, is kept as it was.
+// inputs returns the folder that keeps the copy with this hash: of the file that runs, or of the list of finished steps.
 func inputs(dir, hash string) string {
 	return filepath.Join(dir, taskdir.Run, "inputs", strings.TrimPrefix(hash, "sha256:"))
 }
 
-// finishedBy are the steps that a run finished, and those before it.
+// finishedBy returns the steps that a run and those before it finished.
 func finishedBy(dir string, h *journal.History) (map[string]string, error) {
 	var in workflow.FileInput
 	if err := json.Unmarshal(h.Input, &in); err != nil {
@@ -40,7 +40,7 @@ func finishedBy(dir string, h *journal.History) (map[string]string, error) {
 	return all, err
 }
 
-// keepFinished keeps a list of finished steps and returns its hash, by which an input names it.
+// keepFinished saves a list of finished steps and returns its hash, by which the input of a run refers to it.
 func (s FileRunner) keepFinished(dir string, done map[string]string) (string, error) {
 	if len(done) == 0 {
 		return "", nil
@@ -74,7 +74,7 @@ func openFinished(dir, hash string) (map[string]string, error) {
 	return done, nil
 }
 
-// frozenFile is the input of the run that a folder holds, and the file as it was.
+// frozenFile returns the input of the run in dir, and the run's copy of the file.
 func frozenFile(dir string, h *journal.History) (in workflow.FileInput, b *plan.Bundle, err error) {
 	if err := json.Unmarshal(h.Input, &in); err != nil {
 		return in, nil, fmt.Errorf("reading the input of %s: %w", h.Run, err)
@@ -83,7 +83,7 @@ func frozenFile(dir string, h *journal.History) (in workflow.FileInput, b *plan.
 	return in, b, err
 }
 
-// LoadFile reads a file of steps, which people know as name, and the files that it calls.
+// LoadFile reads a file of steps, which messages call name, and the files that it calls.
 func LoadFile(file, name string, given map[string]string) (*plan.Bundle, []trellis.Problem) {
 	return plan.Load(plan.LoadOptions{File: name, Given: given, Read: func(path string) ([]byte, error) {
 		if !filepath.IsAbs(path) {
@@ -93,8 +93,8 @@ func LoadFile(file, name string, given map[string]string) (*plan.Bundle, []trell
 	}})
 }
 
-// FileSince says what became of the file of which a run has the copy b: whether it is gone, and whether it was edited. A pipe
-// can't be looked at a second time.
+// FileSince reports what became of the file of which a run has the copy b: whether it was edited or is gone. It reports
+// neither for a pipe, which can't be read a second time.
 func FileSince(file string, b *plan.Bundle) (edited, gone bool) {
 	st, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -107,7 +107,7 @@ func FileSince(file string, b *plan.Bundle) (edited, gone bool) {
 	return now == nil || now.Hash != b.Hash, false
 }
 
-// fileWorld is what there is of a run for its proofs to be compared with.
+// fileWorld returns the state of a run that its proofs are compared with.
 func fileWorld(dir string, h *journal.History, b *plan.Bundle) proof.ExpectedState {
 	w := proof.ExpectedState{Task: filepath.Base(dir), Plan: b.Hash, Steps: workflow.Provable(b)}
 	for n := range h.Number {
@@ -120,7 +120,7 @@ func fileWorld(dir string, h *journal.History, b *plan.Bundle) proof.ExpectedSta
 	return w
 }
 
-// fileUsage is what the agents of a run used, and those of the runs of its id before it.
+// fileUsage returns what the agents of a run used, and those of the earlier runs with its ID.
 func fileUsage(dir string, h *journal.History) (used trellis.Usage, err error) {
 	files, err := journal.Archived(filepath.Join(dir, taskdir.Run))
 	if err != nil {
@@ -132,7 +132,7 @@ func fileUsage(dir string, h *journal.History) (used trellis.Usage, err error) {
 		if err != nil {
 			return used, err
 		}
-		list, used = append(list, old), used.Add(lostUsage(dir, old)) // what the last one lost is counted when it goes on
+		list, used = append(list, old), used.Add(lostUsage(dir, old)) // lost calls of the last run are counted when it is resumed
 	}
 	for _, h := range list {
 		u, err := workflow.Used(h)

@@ -31,7 +31,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// trustGuard says whether what came by git may be run here.
+// trustGuard decides whether what came by git may run here.
 type trustGuard struct {
 	store    taskdir.Store
 	repo     *git.Repo
@@ -42,18 +42,18 @@ type trustGuard struct {
 	commands map[string]config.Command
 	agent    func(name string) (agents.Agent, error)
 	environ  []string
-	unsaved  *sync.Once // says that what is trusted can't be remembered
+	unsaved  *sync.Once // guards the warning that trust can't be stored
 	tell     func(Event)
 }
 
-// trusted says why nothing of a task may run here, nil when it may: an *trust.UntrustedError.
+// trusted returns a *trust.UntrustedError if nothing of a task may run here, and nil if it may.
 func (g trustGuard) trusted(ctx context.Context, dir string) error {
 	return g.trustedTexts(ctx, dir, nil)
 }
 
-// trustedTexts says why files of a task, or that agents are shown for it, may not be used as they were read; nil when they may.
-// It is asked of what is used: another branch may have been checked out since the task was assessed. nil is all that the task
-// says now.
+// trustedTexts returns an error if texts, read from the files of a task or from what agents are shown for it, may not be
+// used. It checks what is about to be used, because another branch may have been checked out since the task was assessed.
+// With nil texts it checks everything that the task says now.
 func (g trustGuard) trustedTexts(ctx context.Context, dir string, texts map[string][]byte) error {
 	if g.judge == nil {
 		return nil
@@ -68,7 +68,7 @@ func (g trustGuard) trustedTexts(ctx context.Context, dir string, texts map[stri
 	return g.judged(ctx, of)
 }
 
-// trustedToPlan has a planning sleep before a call that would be told, or look around in, what is not trusted.
+// trustedToPlan returns a check that suspends a planning before an agent is told, or works in, something that is not trusted.
 func (g trustGuard) trustedToPlan(dir string) func(context.Context, map[string][]byte) error {
 	return func(ctx context.Context, texts map[string][]byte) error {
 		if err := g.trustedHere(ctx, g.store.Root); err != nil {
@@ -78,7 +78,7 @@ func (g trustGuard) trustedToPlan(dir string) func(context.Context, map[string][
 	}
 }
 
-// suspended has a run sleep for what is not trusted. Any other error stays what it is.
+// suspended makes an error for lack of trust suspend the run. It returns any other error unchanged.
 func suspended(err error) error {
 	if errors.Is(err, trust.ErrUntrusted) {
 		return fmt.Errorf("%w: %w", flow.ErrSuspended, err)
@@ -86,13 +86,13 @@ func suspended(err error) error {
 	return err
 }
 
-// wanted remembers that a requirement was given here, whoever else asks for the same to the letter.
+// wanted records that a requirement was given here, even if somebody else asks for exactly the same.
 func (g trustGuard) wanted(final, requirement string) {
 	file := filepath.ToSlash(g.store.Rel(filepath.Join(final, taskdir.Requirement)))
 	g.madeHere(final, map[string][]byte{file: []byte(requirement)}, func(items []trust.Item) ([]trust.Item, error) { return items, nil })
 }
 
-// planned remembers that what a planning wrote into a draft was made here. What trust was taken back in stays so.
+// planned records that what a planning wrote into a draft was made here. Items whose trust was withdrawn stay untrusted.
 func (g trustGuard) planned(draft, final string) {
 	if g.judge == nil {
 		return
@@ -101,9 +101,9 @@ func (g trustGuard) planned(draft, final string) {
 	of, err := subject.Task(g.store.Root, g.store.Rel(draft))
 	for _, file := range of.Files {
 		if path.Dir(file) != filepath.ToSlash(g.store.Rel(draft)) {
-			continue // it was there before
+			continue // existed before the planning
 		}
-		if data, unread := taskdir.ReadFile(draft, path.Base(file)); unread == nil { // else it is judged, if it can be read then
+		if data, unread := taskdir.ReadFile(draft, path.Base(file)); unread == nil { // else it is judged later, if it can be read then
 			texts[filepath.ToSlash(g.store.Rel(filepath.Join(final, path.Base(file))))] = data
 		}
 	}
@@ -111,11 +111,11 @@ func (g trustGuard) planned(draft, final string) {
 	g.madeHere(final, texts, g.judge.Standing)
 }
 
-// Brought remembers what a task directory says as made by people who may make tasks here: it came from a machine of the team.
+// Brought records the content of a task directory from a machine of the team as made by people who may make tasks here.
 func (s *Site) Brought(dir string) {
 	of, err := subject.Task(s.Store.Root, s.Store.Rel(dir))
 	if err != nil {
-		return // it is judged when it can be read
+		return // the task is judged when it can be read
 	}
 	texts := map[string][]byte{}
 	for _, file := range of.Files {
@@ -126,7 +126,7 @@ func (s *Site) Brought(dir string) {
 	s.guard().madeHere(dir, texts, func(items []trust.Item) ([]trust.Item, error) { return items, nil })
 }
 
-// madeHere remembers what files of a task say, as far as pick has it so. What an agent asks for is judged as all else is.
+// madeHere records the items in files of a task that pick returns as made here. What an agent asks for is judged instead.
 func (g trustGuard) madeHere(dir string, texts map[string][]byte, pick func([]trust.Item) ([]trust.Item, error)) {
 	if proc.InsideRun(g.environ) || g.judge == nil {
 		return
@@ -161,7 +161,7 @@ func (g trustGuard) judged(ctx context.Context, of trust.Subject) error {
 	return v.Err()
 }
 
-// remembered tells once that what was found out could not be remembered.
+// remembered warns once if findings of the judge could not be stored.
 func (g trustGuard) remembered(v trust.Verdict) {
 	if v.Unsaved == nil || errors.Is(v.Unsaved, trust.ErrNowhere) {
 		return
@@ -171,7 +171,7 @@ func (g trustGuard) remembered(v trust.Verdict) {
 	})
 }
 
-// trustedBase says why no worktree is made on a commit, and nothing of it brought into one; nil when it may be.
+// trustedBase returns an error if no worktree may be made on a commit and nothing of it brought into one; nil if both may be done.
 func (g trustGuard) trustedBase(ctx context.Context, base bases.Base) error {
 	if g.judge == nil || base.Commit == "" {
 		return nil
@@ -184,8 +184,8 @@ func (g trustGuard) trustedBase(ctx context.Context, base bases.Base) error {
 	return v.Err()
 }
 
-// awaiting has a task that could run, or waits for something else, wait until somebody here trusts it. Nothing is written
-// into its directory for that.
+// awaiting makes a task that could run, or waits for something else, wait until somebody here trusts it. It writes nothing
+// into the task's directory for that.
 func (g trustGuard) awaiting(ctx context.Context, l Assessment) (Assessment, error) {
 	if !l.Run && len(l.Waits) == 0 {
 		return l, nil
@@ -207,7 +207,7 @@ func (g trustGuard) awaiting(ctx context.Context, l Assessment) (Assessment, err
 	return l, nil
 }
 
-// trustedRun says why nothing may be run for the task in dir: by itself, or as the programs of the settings are not trusted.
+// trustedRun returns an error if the task in dir, or the programs that the settings name, are not trusted, so that nothing may run.
 func (g trustGuard) trustedRun(ctx context.Context, dir string) error {
 	if err := g.trustedPrograms(ctx); err != nil {
 		return err
@@ -222,9 +222,9 @@ func (g trustGuard) trustedPrograms(ctx context.Context) error {
 	return g.programs(ctx)
 }
 
-// trustedAgent is an agent for one call. One that may be a program of the checkout, or is told by a file of it what to do, is judged
-// each time: another branch may be checked out since the run began, which then sleeps. So it does when it was begun with an agent
-// that the settings do not name any more.
+// trustedAgent returns an agent for one call. An agent that may be a program of the checkout, or gets its answers from a file
+// of it, is judged at each call, since another branch may have been checked out after the run began; if it is not trusted,
+// the run is suspended. So is a run that was begun with an agent that the settings do not name any more.
 func (g trustGuard) trustedAgent(name string) (agents.Agent, error) {
 	if _, command := g.commands[name]; command || name == agents.Rehearsal {
 		if err := g.trustedPrograms(context.Background()); err != nil {
@@ -238,7 +238,7 @@ func (g trustGuard) trustedAgent(name string) (agents.Agent, error) {
 	return a, err
 }
 
-// trustedObjective says why no step of an objective with this text is planned here, nil when one may be.
+// trustedObjective returns an error if no step of an objective with this text may be planned here, and nil if it may.
 func (g trustGuard) trustedObjective(ctx context.Context, name string, text []byte) error {
 	if err := g.trustedPrograms(ctx); err != nil {
 		return err
@@ -246,7 +246,7 @@ func (g trustGuard) trustedObjective(ctx context.Context, name string, text []by
 	return g.judged(ctx, subject.Objective(name).Of(map[string][]byte{roadmap.File(name): text}))
 }
 
-// trustedToStart says why a task is not started here, nil when it may be, or stands where nothing is started anyway.
+// trustedToStart returns an error if a task may not be started here; nil if it may, or has a status in which nothing is started.
 func (g trustGuard) trustedToStart(ctx context.Context, t *taskdir.Task, h *journal.History) error {
 	switch t.Status {
 	case trellis.Planning, trellis.Ready, trellis.Waiting, trellis.InProgress, trellis.Paused:
@@ -259,7 +259,7 @@ func (g trustGuard) trustedToStart(ctx context.Context, t *taskdir.Task, h *jour
 	return g.trustedStart(ctx, Assessment{Dir: t.Dir, Task: t, journal: h})
 }
 
-// trustedStart says why the work of a task can't begin where it would, nil when it can, or has begun.
+// trustedStart returns an error if the work of a task may not begin at its base, and nil if it may or has begun.
 func (g trustGuard) trustedStart(ctx context.Context, l Assessment) error {
 	if g.judge == nil {
 		return nil
@@ -270,7 +270,7 @@ func (g trustGuard) trustedStart(ctx context.Context, l Assessment) error {
 	}
 	base, _, err := beginsAt(ctx, g.bases, l.Task, l.journal)
 	if errors.As(err, new(*flow.Failure)) {
-		return nil // there is no base, and so no run: its claim says so
+		return nil // there is no base, and so no run: claiming the task reports that
 	}
 	if err != nil {
 		return err
@@ -278,8 +278,8 @@ func (g trustGuard) trustedStart(ctx context.Context, l Assessment) error {
 	return g.trustedClaim(ctx, l.Task, base, p.Begun || p.Fresh)
 }
 
-// trustedClaim is trustedBase of where the work of a task begins, and, where no run of this clone has begun it and none takes
-// it away to begin afresh, of what its branch has already.
+// trustedClaim checks, as trustedBase does, where the work of a task begins and what its branch has already. The branch is
+// left out if a run of this clone has begun the work, or takes the branch away to begin afresh.
 func (g trustGuard) trustedClaim(ctx context.Context, t *taskdir.Task, base bases.Base, begun bool) error {
 	if err := g.trustedBase(ctx, base); err != nil || begun {
 		return err
@@ -291,8 +291,8 @@ func (g trustGuard) trustedClaim(ctx context.Context, t *taskdir.Task, base base
 	return g.trustedBase(ctx, bases.Base{Commit: tip})
 }
 
-// below is the commit that the work of others began at, whose branch a task begins on just as a run of this clone left it;
-// or else where the task begins itself.
+// below returns the commit to judge for a base. If a task begins on the branch of another task, just as a run of this clone
+// left it, that is where the work of the other task began, and so on downwards; otherwise it is base.Commit.
 func (g trustGuard) below(base bases.Base) string {
 	for range stackedMost {
 		h, err := journal.Read(filepath.Join(g.store.Tasks(), base.On, taskdir.Run))
@@ -308,10 +308,10 @@ func (g trustGuard) below(base bases.Base) string {
 	return base.Commit
 }
 
-// stackedMost is how many tasks may stand on each other before nobody looks further down.
+// stackedMost is how many tasks on each other below follows.
 const stackedMost = 100
 
-// trustedPush says why what people pushed to the branch of a task, which ends in tip here, is not taken in; nil when it may be.
+// trustedPush returns an error if what people pushed to a task's branch, whose local tip is tip, may not be taken in; nil if it may.
 func (g trustGuard) trustedPush(ctx context.Context, tip, theirs string) error {
 	if g.judge == nil || theirs == "" || theirs == tip {
 		return nil
@@ -326,7 +326,7 @@ func (g trustGuard) trustedPush(ctx context.Context, tip, theirs string) error {
 		if err != nil {
 			return err
 		}
-		if !here { // else a run of this clone made it, or took it in
+		if !here { // otherwise a run of this clone made it, or took it in
 			pushed = append(pushed, f)
 		}
 	}
@@ -334,8 +334,7 @@ func (g trustGuard) trustedPush(ctx context.Context, tip, theirs string) error {
 	return v.Err()
 }
 
-// trustedHere says why nothing is run in a folder that may run, or be told by, whatever is checked out there; nil when it
-// may be.
+// trustedHere returns an error if nothing may run in dir, where commands or agents use whatever is checked out, and nil if something may.
 func (g trustGuard) trustedHere(ctx context.Context, dir string) error {
 	if g.judge == nil {
 		return nil
@@ -362,7 +361,7 @@ func (g trustGuard) trustedHere(ctx context.Context, dir string) error {
 	return nil
 }
 
-// guardEffects gives the effects of a run who judges what they take in, and tells the judge what they make.
+// guardEffects makes the effects of a run judge what they take in, and report to the judge what they make.
 func (g trustGuard) guardEffects(d *pipeline.Deps) {
 	if g.judge == nil {
 		return
@@ -377,15 +376,15 @@ func (g trustGuard) guardEffects(d *pipeline.Deps) {
 	}
 }
 
-// ForeignError is a journal that no run of this task in this clone wrote: it came by git, or with a copied directory. Whoever wrote it
-// could have any answer of any step in it, so it is not gone on with.
+// ForeignError is returned for a journal that no run of this task in this clone wrote: it came by git, or with a copied
+// directory. Its author could have written any answer of any step into it, so the run is not resumed.
 type ForeignError struct{ trellis.Problem }
 
 func (e *ForeignError) Error() string { return e.Problem.Error() }
 func (e *ForeignError) Unwrap() error { return &e.Problem }
 
-// ours says why a journal is not gone on with, nil when it is. One that does not say where it began is from before journals
-// said so, unless git has it.
+// ours returns a *ForeignError if the run of a journal may not be resumed here, and nil if it may. A journal without the ID
+// of a clone is older than these IDs and accepted, unless git tracks it.
 func (g trustGuard) ours(ctx context.Context, dir string, h *journal.History) error {
 	if h == nil || h.Empty() {
 		return nil
@@ -416,15 +415,15 @@ func (g trustGuard) foreign(dir, path, why string) error {
 	return &ForeignError{p}
 }
 
-// counts says which decisions count: those that are signed with a key that is trusted, that were written in this clone, or
-// that stand on the trusted branch. What else came by git is nobody's word. It is nil where everything is trusted.
+// counts returns the filter for decisions that count: those signed with a trusted key, those written in this clone, and those
+// on the trusted branch. Others that came by git are ignored. The filter is nil if everything is trusted.
 func (g trustGuard) counts() proof.Filter {
 	if g.judge == nil || g.judge.Everything {
 		return nil
 	}
 	return func(dir string, list []proof.Approval) (counted []proof.Approval, err error) {
 		if filepath.Dir(dir) != g.store.Tasks() {
-			return list, nil // of the run of a file, which git never has
+			return list, nil // decisions about the run of a file are never in git
 		}
 		v, err := g.judge.Subject(context.Background(), decisions(g.store.Rel(filepath.Join(dir, proof.ApprovalsFile)), filepath.Base(dir), list))
 		if err != nil {
@@ -439,7 +438,7 @@ func (g trustGuard) counts() proof.Filter {
 	}
 }
 
-// decisions are the lines of an approvals.jsonl as they were read, each for itself.
+// decisions returns the lines of an approvals.jsonl, as they were read, as a subject with one item per line.
 func decisions(file, task string, list []proof.Approval) trust.Subject {
 	var text bytes.Buffer
 	for _, a := range list {

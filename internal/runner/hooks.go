@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Hooks runs the project's own commands at what happens to a task.
+// Hooks runs the project's own commands for events of a task.
 type Hooks struct {
 	config  config.Hooks
 	store   taskdir.Store
@@ -24,15 +24,15 @@ type Hooks struct {
 	tell    func(Event)
 }
 
-// hook has the project's own commands run for what has happened to the task in dir. It waits for them, and nothing that
-// they do fails anything.
+// hook runs the project's own commands for what has happened to the task in dir. It waits for them; their failure makes
+// nothing else fail.
 func (hk Hooks) hook(ctx context.Context, e hooks.Event, dir, occasion string) {
 	r := hooks.Runner{Config: hk.config, Store: hk.store, Env: hk.environ, Redact: hk.redact, Marker: runlock.Marker(dir),
 		Say: func(text string) { hk.tell(Event{Task: filepath.Base(dir), Level: slog.LevelWarn, Message: text}) }}
 	if !r.Any(e) {
 		return
 	}
-	// A checkout may have brought others since the run began, and what they call.
+	// Since the run began, a checkout may have brought other commands, or changed what they call.
 	err := hk.guard.trustedPrograms(ctx)
 	if err == nil {
 		err = hk.guard.trustedHere(ctx, hk.store.Root)
@@ -44,8 +44,8 @@ func (hk Hooks) hook(ctx context.Context, e hooks.Event, dir, occasion string) {
 	r.Run(ctx, e, dir, occasion)
 }
 
-// CalledOff has the hooks run for a task that was cancelled with a run that nobody is at. Who is at one does it when that
-// ends.
+// CalledOff runs the hooks for a task that was cancelled while no process executed its run. A process that executes it runs
+// the hooks when the run ends.
 func (hk Hooks) CalledOff(ctx context.Context, dir string) {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if _, held := Held(dir); err == nil && !held && h.Flow == pipeline.Flow && !h.Ended {

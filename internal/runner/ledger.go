@@ -20,12 +20,12 @@ import (
 // foldAt is the size of a day's file beyond which its lines are replaced by their sum.
 const foldAt = 1 << 20
 
-// headSize is so much of the beginning of a day's file as tells it from the one that replaces it.
+// headSize is how many bytes at the beginning of a day's file tell it from a file that replaces it.
 const headSize = 64
 
-// spending is a line of the ledger.
+// spending is one line of the ledger.
 type spending struct {
-	Folded int64         `json:"folded,omitempty"` // it is the sum of lines, of so many bytes since midnight
+	Folded int64         `json:"folded,omitempty"` // not 0: the line is the sum of others; how many bytes those had since midnight
 	Task   string        `json:"task"`
 	Call   string        `json:"call"`
 	Used   trellis.Usage `json:"used"`
@@ -41,7 +41,7 @@ func sum(data []byte) (all spending) {
 	return all
 }
 
-// appendLine writes a line by itself, whatever end a torn one before it has, and folds a file that got large.
+// appendLine writes a line of its own, even after a torn one, and folds a file that has become large.
 func appendLine(d *durable.Disk, path string, line []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -54,13 +54,13 @@ func appendLine(d *durable.Disk, path string, line []byte) error {
 	st, statErr := f.Stat()
 	err = errors.Join(err, statErr, f.Close())
 	if err == nil && st.Size() > foldAt {
-		_ = fold(d, path) // the next one tries again
+		_ = fold(d, path) // the next append tries again
 	}
 	return err
 }
 
-// openLocked opens the file that path names now. Who holds it shared may append to it, and who holds it alone may
-// replace it: so no line goes into a file that was replaced.
+// openLocked opens and locks the file that path names now. Who holds a shared lock may append to it, and who holds the
+// exclusive one may replace it, so no line goes into a file that was replaced.
 func openLocked(path string, how int) (*os.File, error) {
 	for {
 		f, err := durable.OpenOwn(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
@@ -84,7 +84,7 @@ func openLocked(path string, how int) (*os.File, error) {
 	}
 }
 
-// fold replaces the lines of a file by one that is their sum, unless somebody writes or folds just now.
+// fold replaces the lines of a file by one with their sum, unless another process is writing or folding.
 func fold(d *durable.Disk, path string) error {
 	f, err := openLocked(path, syscall.LOCK_EX|syscall.LOCK_NB)
 	if err != nil {
@@ -104,22 +104,22 @@ func fold(d *durable.Disk, path string) error {
 	return d.WriteFile(path, append(line, '\n'), 0o600)
 }
 
-// ledger is what the agents of a repository used on a day: a file for each, with a line for each time that
-// one told. All processes append to it, each in one write, and read what the others wrote. Lines are not synced; torn
-// and foreign ones mean nothing. A large file is folded into one line.
+// ledger is what the agents of a repository used on a day: a file per day, with a line for each time that an agent reported
+// usage. All processes append to it, each line in one write, and read what the others wrote. Lines are not synced; torn and
+// foreign lines are ignored. A large file is folded into one line.
 type ledger struct {
 	mu   sync.Mutex
 	day  string
-	read int64         // bytes of that day's file
-	head []byte        // how it began
-	used trellis.Usage // by those
-	lost trellis.Usage // by lines that could not be written
+	read int64         // bytes of that day's file that were read
+	head []byte        // first bytes of that file
+	used trellis.Usage // usage in the lines that were read
+	lost trellis.Usage // usage in lines that could not be written
 }
 
-// keepDays is how many days have a ledger that is kept.
+// keepDays is how many daily ledgers are kept.
 const keepDays = 14
 
-// add appends a line. What can't be written counts in this process all the same.
+// add appends a line. If the line can't be written, it still counts in this process.
 func (l *ledger) add(d *durable.Disk, dir string, now time.Time, line []byte, used trellis.Usage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -130,7 +130,7 @@ func (l *ledger) add(d *durable.Disk, dir string, now time.Time, line []byte, us
 	}
 }
 
-// turn begins the file of another day, and removes those that are old.
+// turn changes to the file of a new day, and removes old files.
 func (l *ledger) turn(dir string, now time.Time) {
 	day := now.Format(time.DateOnly)
 	if day == l.day {
@@ -138,15 +138,15 @@ func (l *ledger) turn(dir string, now time.Time) {
 	}
 	l.day, l.lost = day, trellis.Usage{}
 	l.anew()
-	names, _ := filepath.Glob(filepath.Join(dir, "????-??-??.jsonl")) // sorted; the next one looks again
-	for _, name := range names[:max(0, len(names)-keepDays)] {        // by number: a clock that is ahead for a moment makes none of them old
+	names, _ := filepath.Glob(filepath.Join(dir, "????-??-??.jsonl")) // sorted; after an error, the next turn tries again
+	for _, name := range names[:max(0, len(names)-keepDays)] {        // by number, so that a clock that is briefly ahead makes none of them old
 		os.Remove(name)
 	}
 }
 
 func (l *ledger) anew() { l.read, l.head, l.used = 0, nil, trellis.Usage{} }
 
-// total reads what was written since it read last.
+// total reads what was written since the last read, and returns the usage of the day.
 func (l *ledger) total(dir string, now time.Time) (trellis.Usage, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -165,7 +165,7 @@ func (l *ledger) total(dir string, now time.Time) (trellis.Usage, error) {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return l.lost, err
 	}
-	if st, err := f.Stat(); err == nil && st.Size() < l.read || !bytes.HasPrefix(head[:n], l.head) { // folded, or made anew
+	if st, err := f.Stat(); err == nil && st.Size() < l.read || !bytes.HasPrefix(head[:n], l.head) { // folded or replaced
 		l.anew()
 	}
 	l.head = head[:n]

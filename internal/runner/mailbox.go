@@ -10,9 +10,9 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// mailbox returns the messages of people to a run, by the files of its task directory, which commands write and people may edit by hand.
+// mailbox returns what reads the messages of people to a run from the files of its task, which commands write and people may edit.
 func (s TaskRunner) mailbox(dir string) func(*journal.Run) []journal.Message {
-	var missing time.Time // since when task.json is
+	var missing time.Time // since when task.json is missing
 	return func(j *journal.Run) []journal.Message {
 		t, err := s.Store.Load(dir)
 		switch {
@@ -24,7 +24,7 @@ func (s TaskRunner) mailbox(dir string) func(*journal.Run) []journal.Message {
 			return []journal.Message{{Suspend: ErrVanished}}
 		}
 		if err != nil {
-			return nil // half-written by hand; it is looked at again, and the next phase says what is wrong
+			return nil // half-written by hand: it is read again, and the next phase reports what is wrong
 		}
 		switch {
 		case t.Status == trellis.Cancelled:

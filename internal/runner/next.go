@@ -20,12 +20,12 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Next is the command that a person types next for a task as it stands, one that is not refused; "" when nothing is
-// left to do. All that tells people what comes next asks here. It changes nothing.
+// Next returns the command that a person types next for a task in its current state, one that is not refused, or "" if
+// nothing is left to do. Everything that shows people a next command calls Next. It changes nothing.
 func (as Assessor) Next(ctx context.Context, dir string) (string, error) {
 	n := next{as: as, dir: dir, id: strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix)}
 	var err error
-	_, n.held = Held(dir) // before what it writes is read: it may end behind that
+	_, n.held = Held(dir) // checked before the files of that process are read, since it may end in between
 	if n.h, err = journal.Read(filepath.Join(dir, taskdir.Run)); err != nil && !errors.Is(err, journal.ErrNone) && !errors.Is(err, journal.ErrDamaged) {
 		return "", err
 	}
@@ -49,14 +49,14 @@ func (as Assessor) Next(ctx context.Context, dir string) (string, error) {
 	return n.command(ctx)
 }
 
-// next is what decides which command comes next for a task.
+// next decides which command comes next for a task.
 type next struct {
 	as   Assessor
 	dir  string
 	id   string
 	t    *taskdir.Task
-	h    *journal.History // nil without one
-	held bool             // a process is at work
+	h    *journal.History // nil if there is none
+	held bool             // a process here or on another machine works on the task
 }
 
 func (n next) say(command string) string { return "trellis " + command + " " + trellis.ShellWord(n.id) }
@@ -88,7 +88,7 @@ func (n next) command(ctx context.Context) (string, error) {
 	return n.say("retry"), nil
 }
 
-// planning is the command for a planning that is under way or was cut off.
+// planning returns the command for a planning that is under way or was cut off.
 func (n next) planning() string {
 	if n.held {
 		return n.say("logs -f")
@@ -96,7 +96,7 @@ func (n next) planning() string {
 	return n.replan()
 }
 
-// replan is the command for a planning that is made again. Without a requirement there is nothing to plan from.
+// replan returns the command that plans again. Without a requirement.md to plan from, the command includes a requirement.
 func (n next) replan() string {
 	if n.required() {
 		return n.say("plan --retry")
@@ -109,7 +109,7 @@ func (n next) required() bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// unready is the command for a task in planning that nobody plans now.
+// unready returns the command for a task in status planning that no process plans now.
 func (n next) unready(ctx context.Context) (string, error) {
 	if n.held || n.t.Pipeline.Failure.Code != "" && n.planned() {
 		return n.planning(), nil
@@ -127,7 +127,7 @@ func (n next) unready(ctx context.Context) (string, error) {
 	return n.say("validate"), nil
 }
 
-// planned reports whether a planning made the task, or can.
+// planned reports whether a planning made the task, or could make it.
 func (n next) planned() bool {
 	return n.h != nil && n.h.Flow == planner.Flow || n.required()
 }
@@ -170,20 +170,20 @@ func (n next) waits(waits bases.Waits) (string, error) {
 		}
 		if away, err := n.as.store.Archived(id); err == nil && away != "" {
 			if other, err := n.as.store.Load(away); err == nil && other.Status.Lost() {
-				return n.say("edit") + " task", nil // to take it out of there
+				return n.say("edit") + " task", nil // to remove the dependency
 			}
 		}
 	}
 	return n.say("start"), nil
 }
 
-// started is the command for a task that is in progress: its run goes on, unless there is none here that could.
+// started returns the command for a task that is in progress: its run is resumed, unless there is none here that could be.
 func (n next) started(ctx context.Context) (string, error) {
 	if n.held {
 		return n.say("logs -f"), nil
 	}
 	l, err := n.as.assessStarted(ctx, Assessment{Dir: n.t.Dir, Task: n.t})
-	if err == nil && l.Task != n.t { // it ended meanwhile
+	if err == nil && l.Task != n.t { // the run ended meanwhile
 		return n.as.Next(ctx, n.t.Dir)
 	}
 	if err != nil || !l.Run {
@@ -195,7 +195,7 @@ func (n next) started(ctx context.Context) (string, error) {
 	return n.say("start"), nil
 }
 
-// review is the command for a task whose work is there to be looked at.
+// review returns the command for a task whose work is ready to be inspected.
 func (n next) review(ctx context.Context) (string, error) {
 	switch code := n.t.Pipeline.Failure.Code; {
 	case code == trellis.CIFailed || code == trellis.ChangesRequested:

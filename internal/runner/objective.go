@@ -17,7 +17,7 @@ type Objectives struct{ *Site }
 // StepError says why a step is not planned.
 type StepError struct {
 	Objective string
-	Step      string // "": none comes next
+	Step      string // "" if no step comes next
 	Code      roadmap.Code
 	Why       string
 }
@@ -29,7 +29,7 @@ func (e *StepError) Error() string {
 	return fmt.Sprintf("objective %s: step %s is not planned: %s", e.Objective, e.Step, e.Why)
 }
 
-// BusyError says that another process plans a step. It matches durable.ErrHeld.
+// BusyError is returned if another process plans a step. It matches durable.ErrHeld.
 type BusyError struct {
 	Objective, Step string
 	Held            *durable.HeldError
@@ -41,26 +41,25 @@ func (e *BusyError) Error() string {
 
 func (e *BusyError) Unwrap() error { return e.Held }
 
-// ErrOtherPlan says that a step's cell names another plan.
+// ErrOtherPlan is returned if the cell of a step names another plan.
 var ErrOtherPlan = errors.New("its cell names another plan")
 
 func (s Objectives) roadmaps() roadmap.Store {
 	return roadmap.Store{Root: s.Store.Root, Disk: s.Disk, Holder: runlock.Holder("", s.Clock())}
 }
 
-// Advance is what an objective has come to.
+// Advance is the state of an objective and what comes next for it.
 type Advance struct {
 	Name     string
-	Road     *roadmap.Roadmap  // with the changes
+	Road     *roadmap.Roadmap  // the roadmap with the changes
 	Changes  []roadmap.Change  // written into its roadmap, or due in a dry run
 	Others   []roadmap.Due     // tasks of steps whose cells name another plan
 	Gone     []trellis.Problem // warnings of steps whose task is gone
 	Decision roadmap.Decision
-	Ready    []roadmap.Step // that can be planned now, or whose planning can be gone on with
+	Ready    []roadmap.Step // steps that can be planned now, or whose planning can be resumed
 }
 
-// Advance writes into a roadmap what became of its tasks, and says what comes next. A dry one says the same and
-// writes nothing.
+// Advance writes into a roadmap what became of its tasks, and returns what comes next. With dry, it returns the same and writes nothing.
 func (s Objectives) Advance(ctx context.Context, name string, works *roadmap.Works, dry bool) (a Advance, err error) {
 	a.Name = name
 	road, err := roadmap.Load(s.Store.Root, name)
@@ -95,25 +94,25 @@ func (s Objectives) Advance(ctx context.Context, name string, works *roadmap.Wor
 	return a, nil
 }
 
-// ReconcileOptions say what is reconciled.
+// ReconcileOptions say what Reconcile does.
 type ReconcileOptions struct {
 	Names   []string // nil: all objectives whose auto_advance is true
 	All     bool     // plan all steps that could start now, not the next one alone
-	Dry     bool     // decide the same, and write nothing
-	Creator string   // of the tasks
+	Dry     bool     // decide the same, but write nothing
+	Creator string   // creator of the tasks
 }
 
-// Reconciled is what came of one objective.
+// Reconciled is the result for one objective.
 type Reconciled struct {
 	Advance
-	Steps   []roadmap.Step // that are planned, or would be in a dry run
-	Planned []StepResult   // of those
-	Busy    []*BusyError   // of those: another process plans them
+	Steps   []roadmap.Step // steps that are planned, or would be in a dry run
+	Planned []StepResult   // results of those steps that were planned
+	Busy    []*BusyError   // those steps that another process plans
 	Err     error
 }
 
-// Reconcile writes into roadmaps what became of their tasks, and plans what comes next, one step after the other. What
-// goes wrong with one objective stops no other. After an interruption what was not begun is left out.
+// Reconcile writes into roadmaps what became of their tasks, and plans what comes next, one step after the other. An error of
+// one objective does not stop the others. After an interruption, objectives that were not begun are left out.
 func (s Objectives) Reconcile(ctx context.Context, o ReconcileOptions) ([]Reconciled, error) {
 	names, err := s.objectives(o.Names)
 	if err != nil {
@@ -129,8 +128,8 @@ func (s Objectives) Reconcile(ctx context.Context, o ReconcileOptions) ([]Reconc
 	return all, nil
 }
 
-// objectives are the names given, or else those of all objectives that go on by themselves. One that can't be read may
-// be one of them.
+// objectives returns names or, without any, those of all objectives that advance by themselves, and of those that can't be
+// read, which may be among them.
 func (s Objectives) objectives(names []string) (list []string, err error) {
 	if len(names) > 0 {
 		return names, nil

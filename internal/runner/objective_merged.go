@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// SurveyWorks are the tasks of objectives as they stand now: those in review that were merged since, by what git has here, are
-// completed first. A dry one says the same of them and writes nothing.
+// SurveyWorks returns the tasks of objectives in their current state. It first completes those in review that were merged, as
+// far as the git repository here knows. With dry, it returns the same and writes nothing.
 func (s Objectives) SurveyWorks(ctx context.Context, dry bool) (*roadmap.Works, error) {
 	works, err := roadmap.Survey(s.Store, false)
 	if err != nil {
@@ -37,7 +37,7 @@ func (s Objectives) SurveyWorks(ctx context.Context, dry bool) (*roadmap.Works, 
 	return works, nil
 }
 
-// tips says where the branch of a task and its bases are, here and as the remote was seen last.
+// tips returns the commits at which the branch of a task and its bases are, here and as last seen on the remotes.
 func (s Objectives) tips(ctx context.Context, t *taskdir.Task, bases map[string]string) (string, error) {
 	tip, err := s.Repo.Refs().Branch(ctx, t.BranchName())
 	if err != nil {
@@ -61,8 +61,8 @@ func (s Objectives) tips(ctx context.Context, t *taskdir.Task, bases map[string]
 	return strings.Join([]string{tip, t.Commit, t.Pipeline.BaseCommit, t.BaseBranch, at}, " "), nil
 }
 
-// completeMerged completes a task in review whose work is in its base, and reports whether it is; t says so afterwards.
-// One that somebody is at work on is completed another time.
+// completeMerged completes a task in review whose work is in its base, updates t, and reports whether the work is there. A
+// task on which somebody works is completed another time.
 func (s Objectives) completeMerged(ctx context.Context, t *taskdir.Task, dry bool) (merged bool, err error) {
 	clean := s.PullRequests().Remote().Cleaner
 	left, err := clean.LookAt(ctx, t.Dir)

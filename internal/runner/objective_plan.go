@@ -19,29 +19,28 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// StepOptions say which step of an objective is planned, and for whom.
+// StepOptions say which step of an objective to plan, and for whom.
 type StepOptions struct {
 	Step    string         // "": the next one
-	Creator string         // of the task
-	DevType string         // of the task
-	Agent   string         // that plans, whatever the config says
+	Creator string         // creator of the task
+	DevType string         // type of the task
+	Agent   string         // agent that plans, whatever the config says
 	Forge   *github.Client // not nil: the plan is put into an issue, too
 }
 
-// StepResult is what came of planning a step.
+// StepResult is the result of planning a step.
 type StepResult struct {
 	PlanResult
 	Step  roadmap.Step  // as the roadmap has it now
 	Task  string        // directory name
-	Known bool          // it was planned already: nothing was planned now
-	Dead  string        // known: why nothing comes of the task unless a person does something; "" when that is not so
-	Issue *github.Issue // that holds the plan; nil: it is in none
+	Known bool          // the step was planned already, and nothing was planned now
+	Dead  string        // if Known: why nothing comes of the task unless a person does something; "" otherwise
+	Issue *github.Issue // issue that holds the plan; nil if there is none
 }
 
-// PlanStep plans a step of an objective and has the roadmap name the task. What is there already is not made again: a
-// planning that was cut off is gone on with, a task whose step does not name it is linked. Errors that callers tell
-// apart, besides those of Plan: *StepError, *BusyError, *trellis.Problem, roadmap.ErrNotFound, roadmap.ErrNoStep,
-// ErrOtherPlan, ErrNoIssue.
+// PlanStep plans a step of an objective and has the roadmap name the task. It does not make again what exists: it resumes a
+// planning that was cut off, and links a task that its step does not name. Errors that callers tell apart, besides those of
+// Plan: *StepError, *BusyError, *trellis.Problem, roadmap.ErrNotFound, roadmap.ErrNoStep, ErrOtherPlan, ErrNoIssue.
 func (s Objectives) PlanStep(ctx context.Context, name string, o StepOptions) (StepResult, error) {
 	works, err := roadmap.Survey(s.Store, true)
 	if err != nil {
@@ -69,8 +68,8 @@ func (s Objectives) PlanStep(ctx context.Context, name string, o StepOptions) (S
 
 func (r StepResult) published() bool { return !r.Interrupted && len(r.Waits) == 0 }
 
-// pick is the step that a person names, if it can be planned, or else those that come next: the first of them that
-// nobody plans already is wanted.
+// pick returns the step that a person names, if it can be planned, or else the steps that come next, of which the first that
+// nobody plans yet is to be planned.
 func (a Advance) pick(works *roadmap.Works, id string) (ids []string, err error) {
 	if id == "" {
 		for _, step := range a.Ready {
@@ -86,7 +85,7 @@ func (a Advance) pick(works *roadmap.Works, id string) (ids []string, err error)
 		return nil, fmt.Errorf("objective %s: %w: %s", a.Name, roadmap.ErrNoStep, id)
 	}
 	if _, planned := works.Of(a.Name, id); planned || step.State != roadmap.Pending {
-		return []string{id}, nil // whether it is ours to go on with is decided once it is claimed
+		return []string{id}, nil // PlanOne decides, once it has claimed the step, whether it can be resumed
 	}
 	if on, why := a.Road.Missing(works, *step); on != "" {
 		return nil, &StepError{a.Name, id, roadmap.Waiting, fmt.Sprintf("it depends on step %s, which %s", on, why)}
@@ -94,7 +93,7 @@ func (a Advance) pick(works *roadmap.Works, id string) (ids []string, err error)
 	return []string{id}, nil
 }
 
-// PlanOne plans a step that nobody else plans. asked: by a person, who wants a planning that failed to be tried again.
+// PlanOne plans a step unless another process plans it. asked: a person wants it, and a planning that failed is tried again.
 func (s Objectives) PlanOne(ctx context.Context, name string, o StepOptions, asked bool) (res StepResult, err error) {
 	claim, err := s.roadmaps().Claim(name, o.Step)
 	if held, ok := errors.AsType[*durable.HeldError](err); ok {
@@ -140,17 +139,17 @@ func (s Objectives) PlanOne(ctx context.Context, name string, o StepOptions, ask
 	return res, s.link(ctx, name, &res)
 }
 
-// stepPlanning is a step that this process has claimed.
+// stepPlanning is the planning of a step that this process has claimed.
 type stepPlanning struct {
 	*Site
 	road  *roadmap.Roadmap
 	step  roadmap.Step
 	works *roadmap.Works
-	src   []byte // of the roadmap
+	src   []byte // text of the roadmap
 	o     StepOptions
 }
 
-// plan plans the step, unless it was planned: then it goes on with that, or has nothing to do.
+// plan plans the step, unless it was planned before: then plan resumes that planning, or has nothing to do.
 func (p stepPlanning) plan(ctx context.Context, asked bool) (res PlanResult, known bool, err error) {
 	work, ok := p.works.Of(p.road.Name, p.step.ID)
 	failed := ok && work.Status == trellis.Planning && work.Pipeline.Failure.Code != ""
@@ -197,10 +196,10 @@ func (p stepPlanning) taken() string {
 	return why
 }
 
-// names is how many names are tried for a task.
+// names is how many names are tried for the task of a step.
 const names = 100
 
-// draft makes the folder that the step is planned in. From then on it is known by the step that stands in it.
+// draft makes the folder in which the step is planned. From then on, the planning is found by the step that is recorded in the folder.
 func (p stepPlanning) draft() (o PlanOptions, dir string, err error) {
 	o.Requirement, o.Agent = roadmap.Requirement(p.road.Name, p.road.Title, p.step, p.src), p.o.Agent
 	o.New = taskdir.New{Title: p.step.Title(), DevType: p.o.DevType, Creator: p.o.Creator, Assignee: p.o.Creator,
@@ -218,7 +217,7 @@ func (p stepPlanning) draft() (o PlanOptions, dir string, err error) {
 	return o, dir, err
 }
 
-// link has the roadmap name the task of a step.
+// link makes the roadmap name the task of a step.
 func (s Objectives) link(ctx context.Context, name string, res *StepResult) error {
 	works, err := roadmap.Survey(s.Store, false)
 	if err != nil {
@@ -240,7 +239,7 @@ func (s Objectives) link(ctx context.Context, name string, res *StepResult) erro
 	}
 	if now := road.Step(res.Step.ID); now != nil {
 		res.Step = *now
-		if work, ok := works.Planned(name, now.Plan); ok && work.Name() != res.Task { // another that there is
+		if work, ok := works.Planned(name, now.Plan); ok && work.Name() != res.Task { // the cell names another existing task
 			other = "plan " + now.Plan
 		}
 	}
@@ -250,8 +249,7 @@ func (s Objectives) link(ctx context.Context, name string, res *StepResult) erro
 	return nil
 }
 
-// openIssue puts the plan of a step into an issue, once, and has the roadmap name that. Nothing is ever read back
-// from it.
+// openIssue puts the plan of a step into an issue, once, and makes the roadmap name the issue. Nothing is ever read back from it.
 func (s Objectives) openIssue(ctx context.Context, name string, f *github.Client, res *StepResult) error {
 	t, err := s.Store.Load(res.Dir)
 	if err != nil {
@@ -283,8 +281,8 @@ func (s Objectives) openIssue(ctx context.Context, name string, f *github.Client
 // PlanLabel is the label of issues that hold plans.
 const PlanLabel = "trellis-plan"
 
-// ErrNoIssue says that a step is planned, and its plan in no issue yet.
+// ErrNoIssue is returned if a step is planned, but its plan could not be put into an issue.
 var ErrNoIssue = errors.New("its plan could not be put into an issue")
 
-// maxIssue is how much of a plan goes into an issue, in bytes. GitHub takes 65536 characters.
+// maxIssue is how many bytes of a plan go into an issue. GitHub accepts 65536 characters.
 const maxIssue = 60 << 10

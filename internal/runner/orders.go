@@ -14,10 +14,10 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Orders are what people ask of a task that is there: stop, cancel, retry.
+// Orders carries out what people ask of an existing task: stop, cancel, retry.
 type Orders struct{ *Site }
 
-// Stop pauses a task: its run ends its agents and goes on only when someone says start or retry.
+// Stop pauses a task: its run ends its agents and is resumed only when someone asks to start or retry the task.
 func (s Orders) Stop(dir string) error {
 	if err := live(s.Store, dir); err != nil {
 		return err
@@ -38,7 +38,7 @@ func (s Orders) Stop(dir string) error {
 	return err
 }
 
-// notStopped says how a planning is ended, which no order does.
+// notStopped returns an error that says how a planning is ended, since no order does that.
 func (s Orders) notStopped(dir string) error {
 	rel := s.Store.Rel(dir)
 	if h, ok := Held(dir); ok {
@@ -47,7 +47,7 @@ func (s Orders) notStopped(dir string) error {
 	return &RefusedError{rel + " is in planning, and nothing runs that could be stopped", "trellis status " + trellis.ShellWord(filepath.Base(dir))}
 }
 
-// Cancel calls a task off for good. Worktree and branch stay.
+// Cancel cancels a task for good. Worktree and branch are kept.
 func (s Orders) Cancel(dir string) error {
 	if err := live(s.Store, dir); err != nil {
 		return err
@@ -55,7 +55,7 @@ func (s Orders) Cancel(dir string) error {
 	_, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		_, held := Held(dir)
 		switch {
-		case t.Status == trellis.Planning && held: // its end would take the order back
+		case t.Status == trellis.Planning && held: // the end of the planning would undo the order
 			return s.notStopped(dir)
 		case drafted(dir):
 			return &RefusedError{s.Store.Rel(dir) + " is a planning that was cut off: it is not a task yet", "trellis task rm " + trellis.ShellWord(s.Store.Rel(dir))}
@@ -75,7 +75,7 @@ func (s Orders) Cancel(dir string) error {
 	return s.endLeftovers(dir)
 }
 
-// endLeftovers ends what a run of the task that died left at work. A run that lives ends its own by itself.
+// endLeftovers ends what a run of the task that died left running. A live run ends its own processes.
 func (s Orders) endLeftovers(dir string) error {
 	if _, err := s.Store.RunDir(dir); err != nil {
 		return err
@@ -90,18 +90,18 @@ func (s Orders) endLeftovers(dir string) error {
 	return errors.Join(s.states().count(dir, trellis.Cancelled), lock.Unlock())
 }
 
-// Retry asks for another run of a task that failed, was cancelled, is paused, or is reported as finished
-// or rewound, or is in review with what the last run was to mend, or to bring up to its base, and did not, or with something
-// wrong with its pull request. It goes on in the same worktree; fresh backs that up and begins at base.
+// Retry asks for another run of a task that failed, was cancelled, is paused, or is reported as finished or rewound; or that
+// is in review, but its last run did not mend or update to its base what it was to, or its pull request has problems. The run
+// continues in the same worktree; fresh backs that up and begins again at base.
 func (s Orders) Retry(ctx context.Context, dir string, fresh bool, o RunOptions) error {
 	return s.retry(ctx, dir, retrying{RunOptions: o, fresh: fresh})
 }
 
-// retrying is how another run is asked for.
+// retrying holds the options of another run.
 type retrying struct {
 	RunOptions
 	fresh bool
-	said  string // to the work so far, "" for nothing
+	said  string // feedback on the work so far; "" for none
 }
 
 func (s Orders) retry(ctx context.Context, dir string, o retrying) error {
@@ -144,26 +144,26 @@ func (s Orders) retry(ctx context.Context, dir string, o retrying) error {
 	if err := beginRun(j, in); err != nil {
 		return err
 	}
-	return s.makeReady(dir, was.Status, p.Revision, o) // last: who sees it may run it
+	return s.makeReady(dir, was.Status, p.Revision, o) // last, since whoever sees the status may run the task
 }
 
-// retries says why there is nothing to retry, before anything that a run would need is looked at, and what to do instead.
+// retries returns why there is nothing to retry, and what to do instead, before it checks anything that a run would need.
 func (s Orders) retries(ctx context.Context, dir string, o retrying) error {
 	if err := live(s.Store, dir); err != nil {
 		return err
 	}
 	t, err := s.Store.Load(dir)
 	if err != nil || mends(t) && !o.fresh {
-		return nil // what is wrong with it is told by who checks it
+		return nil // a later check reports what is wrong
 	}
 	err = o.refuses(t)
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
-		refused.Hint, _ = s.Assessor().Next(ctx, dir) // it is refused with or without
+		refused.Hint, _ = s.Assessor().Next(ctx, dir) // refused with or without a hint
 	}
 	return err
 }
 
-// live refuses a task that is in the archive: nobody runs what is there.
+// live refuses a task that is in the archive, where nothing runs.
 func live(store taskdir.Store, dir string) error {
 	if dir = filepath.Clean(dir); filepath.Dir(dir) == store.Tasks() {
 		return nil
@@ -171,20 +171,20 @@ func live(store taskdir.Store, dir string) error {
 	return &RefusedError{filepath.Base(dir) + " is archived, and nothing runs there", "trellis task show " + trellis.ShellWord(filepath.Base(dir))}
 }
 
-// reopen opens the journal of a task; one that is damaged, or not ours, is set aside for a new one.
+// reopen opens the journal of a task. A journal that is damaged, or not ours, is renamed and replaced by a new one.
 func (s Orders) reopen(ctx context.Context, dir string) (*journal.Run, error) {
 	j, err := s.open(ctx, dir, nil, nil)
 	if !errors.Is(err, journal.ErrDamaged) && !errors.As(err, new(*ForeignError)) {
 		return j, err
 	}
-	path := filepath.Join(dir, taskdir.Journal) // which stays for people
+	path := filepath.Join(dir, taskdir.Journal) // the old journal is kept for people
 	if err := s.Disk.Rename(path, fmt.Sprintf("%s.damaged-%d", path, s.Clock().Unix())); err != nil {
 		return nil, err
 	}
 	return s.open(ctx, dir, nil, nil)
 }
 
-// retried is the input of another run after the one that h tells of, or why there can be none.
+// retried returns the input of another run after the one in h, or why there can't be one.
 func (s Orders) retried(ctx context.Context, dir string, h *journal.History, p pipeline.Progress, o retrying) (in pipeline.Input, err error) {
 	t, err := s.Store.Load(dir)
 	if err != nil {
@@ -200,7 +200,7 @@ func (s Orders) retried(ctx context.Context, dir string, h *journal.History, p p
 		if err := s.Deliveries().over(ctx, t); err != nil {
 			return in, err
 		}
-		o.Deliver = pushed(t, p) || o.said == "" && p.Deliver // it was
+		o.Deliver = pushed(t, p) || o.said == "" && p.Deliver // deliver again what was delivered
 	}
 	done, err := pipeline.DeliveredBy(h)
 	if err != nil {
@@ -220,7 +220,7 @@ func (s Orders) retried(ctx context.Context, dir string, h *journal.History, p p
 		in.Base, in.StackedOn = "", ""
 		in.Implemented, in.Baseline, in.Begun, in.Finished, in.Undelivered, in.React, in.Feedback = "", nil, false, nil, nil, nil, nil
 	}
-	in.Reactions.Rounds = 0 // a person grants as many again
+	in.Reactions.Rounds = 0 // a retry by a person grants as many rounds again
 	if o.said != "" {
 		if err := s.sendBack(t, p, o.said, h.Number+1, &in); err != nil {
 			return in, err
@@ -229,7 +229,7 @@ func (s Orders) retried(ctx context.Context, dir string, h *journal.History, p p
 	return in, s.heeding(ctx, t, p, &in)
 }
 
-// makeReady lets a task run again, for what came after the revision that its last run was of.
+// makeReady lets a task run again, at a later revision than last, which its last run wrote.
 func (s Orders) makeReady(dir string, was trellis.Status, last int64, o retrying) error {
 	_, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		if err := o.refuses(t); err != nil {
@@ -240,7 +240,7 @@ func (s Orders) makeReady(dir string, was trellis.Status, last int64, o retrying
 		}
 		now := trellis.Ready
 		if t.Status == trellis.Review {
-			now = trellis.InProgress // its run is begun
+			now = trellis.InProgress // its run has begun
 		}
 		runAgain(t, e, now, last)
 		return nil
@@ -248,7 +248,7 @@ func (s Orders) makeReady(dir string, was trellis.Status, last int64, o retrying
 	return err
 }
 
-// refuses says why there is nothing to retry.
+// refuses returns why there is nothing to retry; nil if there is something.
 func (o retrying) refuses(t *taskdir.Task) error {
 	switch code := t.Pipeline.Failure.Code; t.Status {
 	case trellis.Review:

@@ -31,26 +31,26 @@ import (
 // PlanRunner takes a requirement to a published task directory.
 type PlanRunner struct{ *Site }
 
-// PlanResult is how a planning ended.
+// PlanResult is the outcome of a planning.
 type PlanResult struct {
-	Dir         string // of the task, published
+	Dir         string // published directory of the task
 	Status      trellis.Status
 	Report      planner.Report
 	Before      trellis.Usage // what the task used before this planning; the report's usage includes it
-	Failure     *flow.Failure // the planner failed, or why it waits
-	Asked       bool          // an agent, and not only what was answered before was read again
-	Interrupted bool          // the planning is not at its end; `plan --retry` of Dir, as it is called until then, goes on with it
-	Waits       []string      // the same, since it waits for this
-	Until       time.Time     // when that has passed
+	Failure     *flow.Failure // why the planner failed, or why it waits
+	Asked       bool          // an agent was asked; false if earlier answers were only read again
+	Interrupted bool          // the planning was cut off; `plan --retry` of Dir, which is the draft then, resumes it
+	Waits       []string      // set if the planning is unfinished because it waits for this
+	Until       time.Time     // when the wait is over
 }
 
-// DraftError says that an unfinished planning of the same name stands in the way.
+// DraftError is returned if an unfinished planning has the same name.
 type DraftError struct{ Dir string }
 
 func (e *DraftError) Error() string { return "an unfinished planning of that name is there: " + e.Dir }
 
-// Plan takes a requirement to a published task directory. *durable.HeldError: the name is being planned by
-// another process; *DraftError: a dead planner left its folder; taskdir.ErrExists: the name is taken.
+// Plan takes a requirement to a published task directory. It returns a *durable.HeldError if another process plans the name,
+// a *DraftError if a dead planner left its folder, and taskdir.ErrExists if the name is taken.
 func (s PlanRunner) Plan(ctx context.Context, o PlanOptions) (PlanResult, error) {
 	if err := s.Roles().CanPlan(ctx, o.Agent); err != nil {
 		return PlanResult{}, err
@@ -68,19 +68,18 @@ func (s PlanRunner) Plan(ctx context.Context, o PlanOptions) (PlanResult, error)
 	})
 }
 
-// published is the directory that a draft becomes; any other is itself.
+// published returns the directory that a draft becomes, and any other directory unchanged.
 func published(dir string) string {
 	return filepath.Join(filepath.Dir(dir), strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix))
 }
 
-// handover is how long a planner may take from making a folder to holding it, and from letting go of it to giving it
-// its name.
+// handover is how long a planner may take between making a folder and locking it, and between unlocking it and giving it its final name.
 const handover = 2 * time.Second
 
-// Draft makes the folder that is planned in, with the requirement in it.
+// Draft makes the folder in which a task is planned, with the requirement in it.
 func (s PlanRunner) Draft(o PlanOptions) (string, error) {
 	o.New.Files = map[string][]byte{taskdir.Requirement: []byte(o.Requirement)}
-	for end := patience.New(handover); ; time.Sleep(10 * time.Millisecond) { // another process's steps have no event
+	for end := patience.New(handover); ; time.Sleep(10 * time.Millisecond) { // there is no event for another process's steps
 		dir, err := s.Store.Draft(o.New)
 		var taken *taskdir.ExistsError
 		if !errors.As(err, &taken) || !taken.Draft {
@@ -99,7 +98,7 @@ func (s PlanRunner) Draft(o PlanOptions) (string, error) {
 	}
 }
 
-// unmade reports whether whoever made a folder died before it was a task: there is nothing to go on with.
+// unmade reports whether the process that made a folder died before it wrote a task, so that there is nothing to resume.
 func unmade(dir string) bool {
 	if _, err := os.Lstat(filepath.Join(dir, taskdir.TaskJSON)); !errors.Is(err, fs.ErrNotExist) {
 		return false
@@ -108,7 +107,7 @@ func unmade(dir string) bool {
 	return err == nil && time.Since(made.ModTime()) > handover
 }
 
-// abandoned reports whether a folder's planning was begun, is not at its end, and is nobody's.
+// abandoned reports whether the planning in a folder was begun, has not ended, and belongs to no process.
 func (s PlanRunner) abandoned(dir string) bool {
 	cut := func() bool {
 		h, err := journal.Read(filepath.Join(dir, taskdir.Run))
@@ -118,10 +117,10 @@ func (s PlanRunner) abandoned(dir string) bool {
 		return false
 	}
 	_, held := Held(dir)
-	return !held && cut() // who ended it while we looked, let go of it after that
+	return !held && cut() // a process that ended it meanwhile has released the lock only after that
 }
 
-// beginPlan begins a planning with what was asked for.
+// beginPlan begins a planning with what o asks for.
 func (s PlanRunner) beginPlan(ctx context.Context, j *journal.Run, final string, o PlanOptions, revision int64, used trellis.Usage) (planner.Input, error) {
 	in := planner.Input{Code: planner.Code, Task: filepath.Base(final), Name: o.New.Name, DevType: o.New.DevType, ChooseType: o.ChooseType, Quick: o.Quick, Agent: o.Agent,
 		Feedback: o.Feedback, Package: o.New.Package, Priority: o.New.Priority, Base: o.Base, Verify: o.Verify,
@@ -130,8 +129,8 @@ func (s PlanRunner) beginPlan(ctx context.Context, j *journal.Run, final string,
 	return in, beginFlow(j, planner.Flow, in.Task, in.Code, in)
 }
 
-// Replan plans a task again in place, or goes on with a planning that was cut off, where o asks for nothing else than that did.
-// A requirement of "" keeps the one that is there.
+// Replan plans a task again in place. If a planning was cut off, and o asks for nothing that it was not asked for, Replan
+// resumes it. A requirement of "" keeps the existing one.
 func (s PlanRunner) Replan(ctx context.Context, dir string, o PlanOptions) (PlanResult, error) {
 	final, asked, agent := published(dir), o, o.Agent
 	if in, ok := unfinished(dir); ok {
@@ -161,25 +160,25 @@ func (s PlanRunner) Replan(ctx context.Context, dir string, o PlanOptions) (Plan
 			if err := json.Unmarshal(h.Input, &in); err != nil || len(h.Calls) > 0 {
 				return in, err
 			}
-			return in, s.states().replanned(dir) // it may have been cut off before that
+			return in, s.states().replanned(dir) // it may have been cut off before this
 		}
 		return s.replan(ctx, j, dir, final, o)
 	})
 }
 
-// canGoOn reports whether the journal of a directory is that of a planning which can go on.
+// canGoOn reports whether the journal of a directory is that of a planning that can be resumed.
 func canGoOn(dir string, h *journal.History) bool {
-	return h.Run != "" && h.Flow == planner.Flow && (!h.Ended || dir != published(dir)) // an ended one only lacks its name
+	return h.Run != "" && h.Flow == planner.Flow && (!h.Ended || dir != published(dir)) // a draft whose planning has ended only lacks its name
 }
 
-// unfinished is what the planning in a directory that was cut off was asked for.
+// unfinished returns what the planning in a directory was asked for, if it was cut off.
 func unfinished(dir string) (in planner.Input, ok bool) {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	return in, err == nil && canGoOn(dir, h) && json.Unmarshal(h.Input, &in) == nil
 }
 
-// mendJournal sets the damaged journal of a task that can be planned again aside. That of one that is ready may tell of
-// work that was begun, and stays.
+// mendJournal sets the damaged journal of a task that can be planned again aside. The journal of a ready task is kept, since
+// it may record work that was begun.
 func (s PlanRunner) mendJournal(ctx context.Context, dir string) error {
 	if _, err := journal.Read(filepath.Join(dir, taskdir.Run)); !errors.Is(err, journal.ErrDamaged) {
 		return nil
@@ -195,7 +194,7 @@ func (s PlanRunner) mendJournal(ctx context.Context, dir string) error {
 	return j.Close()
 }
 
-// replan begins another planning of a directory that has seen one.
+// replan begins another planning in a directory that had one before.
 func (s PlanRunner) replan(ctx context.Context, j *journal.Run, dir, final string, o PlanOptions) (in planner.Input, err error) {
 	t, err := s.Store.Load(dir)
 	if err != nil {
@@ -221,14 +220,14 @@ func (s PlanRunner) replan(ctx context.Context, j *journal.Run, dir, final strin
 		return in, err
 	}
 	o.New.Name, o.New.DevType, o.New.Package, o.New.Objective = t.Name, t.DevType, t.Package, t.Pipeline.Objective
-	if t.Priority != "P2" { // which nobody has to have said: then a TaskSpec may
+	if t.Priority != "P2" { // P2 is the default, and a TaskSpec may set another priority
 		o.New.Priority = t.Priority
 	}
 	o.Base = cmp.Or(o.Base, t.BaseBranch)
 	if len(o.Verify) == 0 {
 		o.Verify = t.Pipeline.Verify
 	}
-	o.ChooseType = dir != final // a draft is of a planning, whose type nobody may have said
+	o.ChooseType = dir != final // perhaps nobody gave the type of a draft
 	if err := o.remember(j.History()); err != nil {
 		return in, err
 	}
@@ -238,8 +237,8 @@ func (s PlanRunner) replan(ctx context.Context, j *journal.Run, dir, final strin
 	return in, s.states().replanned(dir)
 }
 
-// workBegun reports whether a task's journal tells of work on it, which a run that was only asked for is not, unless somebody
-// said what it is to heed.
+// workBegun reports whether a task's journal records work on it. A run that was only asked for is not work, unless it was
+// asked for with feedback.
 func workBegun(h *journal.History) (bool, error) {
 	if h == nil {
 		return false, nil
@@ -248,7 +247,7 @@ func workBegun(h *journal.History) (bool, error) {
 	return h.Flow == pipeline.Flow && (p.Begun || p.Fresh || p.Feedback != nil || len(h.Calls) > 0), err
 }
 
-// CanReplan says what keeps a task from being planned again, whatever it would be planned from. Who has it at work Replan tells.
+// CanReplan returns why a task can't be planned again, whatever the requirement. If a process works on it, Replan reports that.
 func (s PlanRunner) CanReplan(dir string) error {
 	if _, held := Held(dir); held {
 		return nil
@@ -257,7 +256,7 @@ func (s PlanRunner) CanReplan(dir string) error {
 		return err
 	}
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
-	if err != nil && !errors.Is(err, journal.ErrNone) && !errors.Is(err, journal.ErrDamaged) { // what is damaged is mended
+	if err != nil && !errors.Is(err, journal.ErrNone) && !errors.Is(err, journal.ErrDamaged) { // a damaged journal is set aside
 		return err
 	}
 	if h != nil && canGoOn(dir, h) {
@@ -270,8 +269,8 @@ func (s PlanRunner) CanReplan(dir string) error {
 	return pastPlanning(t, h)
 }
 
-// pastPlanning says that a task can't be planned again, and which command takes what a person has to say of its work. h is its
-// journal, nil without one.
+// pastPlanning returns an error if a task can't be planned again, with the command that takes feedback on its work instead. h
+// is the task's journal, nil without one.
 func pastPlanning(t *taskdir.Task, h *journal.History) error {
 	begun, err := workBegun(h)
 	next := "trellis status " + trellis.ShellWord(t.ID)
@@ -288,7 +287,7 @@ func pastPlanning(t *taskdir.Task, h *journal.History) error {
 	return &RefusedError{fmt.Sprintf("%s is %s: it can't be planned again", t.ID, t.Status.InWords()), next}
 }
 
-// keepRequirement copies a requirement that another one takes the place of to requirement-1.md, -2, …: a person wrote it.
+// keepRequirement copies a requirement that another one replaces to requirement-1.md, -2 and so on, because a person wrote it.
 func (s PlanRunner) keepRequirement(dir, old, next string) error {
 	if old == "" || old == next {
 		return nil
@@ -297,7 +296,7 @@ func (s PlanRunner) keepRequirement(dir, old, next string) error {
 		path := filepath.Join(dir, fmt.Sprintf("requirement-%d.md", n))
 		kept, err := durable.ReadSettled(path)
 		switch {
-		case err == nil && string(kept) == old: // by one who was cut off then
+		case err == nil && string(kept) == old: // copied by a planning that was cut off then
 			return nil
 		case errors.Is(err, fs.ErrNotExist):
 			err = s.Disk.Replace(path, nil, []byte(old))
@@ -308,13 +307,13 @@ func (s PlanRunner) keepRequirement(dir, old, next string) error {
 	}
 }
 
-// planning is what the effects of planning a directory are made of.
+// planning returns the dependencies of the effects that plan a directory.
 func (s PlanRunner) planning(dir, final string) planner.Deps {
 	return planner.Deps{Dir: dir, Final: final, Repo: s.Repo, Store: s.Store, Config: s.Config, Choose: s.Roles().chooseOrSleep, LookPath: s.LookPath, Disk: s.Disk, Now: s.Clock}
 }
 
-// plan runs the planner over a directory and publishes it, whatever the end, unless this process is told
-// to stop: then the folder stays as it is.
+// plan runs the planner over a directory and publishes it, however the planning ends, unless this process is told to stop:
+// then the folder stays as it is.
 func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*journal.Run) (planner.Input, error)) (PlanResult, error) {
 	marker := runlock.Marker(dir)
 	deps := s.planning(dir, final)
@@ -344,7 +343,7 @@ func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*jou
 	res.Report, err = journal.Execute(ctx, j, planner.Run)
 	res.Asked = asked.Load()
 	if errors.As(err, new(*journal.GoneError)) && durable.Goes(dir) {
-		j.Close() // of a lock that is gone too
+		j.Close() // the error is about the lock, which is gone too
 		return res, &RefusedError{s.Store.Rel(dir) + " was removed or renamed while it was planned", "name it so again, then trellis plan --retry " + trellis.ShellWord(filepath.Base(dir))}
 	}
 	h := j.History()
@@ -372,15 +371,15 @@ func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*jou
 	return s.publish(ctx, dir, final, res)
 }
 
-// soFar is what a planning in dir took up to where its journal stands, calls without an answer included.
+// soFar returns the report of a planning in dir up to the end of its journal, calls without an answer included.
 func soFar(dir string, h *journal.History) (planner.Report, error) {
 	rep, err := planner.SoFar(h)
 	rep.Usage = rep.Usage.Add(lostUsage(dir, h))
 	return rep, err
 }
 
-// seen has the judge see what was planned before git has it, so that it is ours. What of it is not, since somebody took
-// it back or it is another's to the letter, is told: it will not run.
+// seen has the judge read what was planned before git has it, so that it counts as made here. It reports what is not trusted,
+// because somebody withdrew the trust or somebody else wrote exactly the same: that will not run.
 func (s PlanRunner) seen(ctx context.Context, dir string) error {
 	err := s.guard().trusted(ctx, dir)
 	var untrusted *trust.UntrustedError

@@ -21,20 +21,20 @@ type PlanOptions struct {
 	Verify      []string
 	Feedback    string
 	Context     []string // files of the repository that a person names, slash-separated, relative to its root
-	Background  []string // what a person says to understand the requirement by
+	Background  []string // what a person says to explain the requirement
 	Constraints []string // what must hold whatever is planned, one sentence each
 	NoTaskSpec  bool
-	ChooseType  bool // where New names no type, by what the research finds
+	ChooseType  bool // choose the type by what the research finds, if New names none
 }
 
-// asks reports whether something is asked for that an earlier planning was not.
+// asks reports whether o asks for anything that an earlier planning was not asked for.
 func (o PlanOptions) asks() bool {
 	return o.Requirement != "" || o.Feedback != "" || o.Agent != "" || o.Quick || o.Base != "" || len(o.Verify) > 0 ||
 		len(o.Context) > 0 || len(o.Background) > 0 || len(o.Constraints) > 0 || o.NoTaskSpec
 }
 
-// remember takes the files and constraints of the planning before where no others are given. Of one that did not
-// come to a good end all that was asked for counts, so that what its failure hints at does the same again.
+// remember takes the files and constraints from the previous planning if o has none. From one that failed it takes all that
+// was asked for, so that the command that its failure hints at does the same again.
 func (o *PlanOptions) remember(h *journal.History) error {
 	o.ChooseType = o.ChooseType && o.New.DevType == ""
 	if h.Flow != planner.Flow {
@@ -65,10 +65,10 @@ func (o *PlanOptions) remember(h *journal.History) error {
 	return nil
 }
 
-// earlierFeedback is how much of what a person said before goes on beside what they say now, in bytes.
+// earlierFeedback is how many bytes of a person's earlier feedback are kept before the new feedback.
 const earlierFeedback = 8 << 10
 
-// said is what a person says now, behind what they said before.
+// said returns a person's new feedback, after the earlier one.
 func said(before, now string) string {
 	if len(before) > earlierFeedback {
 		before = "…" + strings.ToValidUTF8(before[len(before)-earlierFeedback:], "")

@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/templates"
 )
 
-// Prompt is what an agent in a role would get for a task now, who would get it, and what would be left out.
+// Prompt returns the prompt that an agent in a role would get for a task now, who would get it, and what would be left out.
 func (s TaskRunner) Prompt(ctx context.Context, dir string, role trellis.Role) (p templates.Prompt, who agentcall.Choice, notes []string, err error) {
 	t, err := s.Store.Load(dir)
 	if err != nil {
@@ -32,7 +32,7 @@ func (s TaskRunner) Prompt(ctx context.Context, dir string, role trellis.Role) (
 		if err == nil {
 			err = o.remember(h)
 		}
-		if err != nil && !errors.Is(err, journal.ErrNone) { // which says that nobody planned it here
+		if err != nil && !errors.Is(err, journal.ErrNone) { // ErrNone: the task was not planned here
 			return p, who, nil, err
 		}
 		slots, err := s.PlanRunner().planning(dir, dir).Preview(ctx, role, planner.Input{Task: t.ID, Name: t.Name, DevType: t.DevType, Context: o.Context, Constraints: o.Constraints, Verify: t.Pipeline.Verify})
@@ -43,7 +43,7 @@ func (s TaskRunner) Prompt(ctx context.Context, dir string, role trellis.Role) (
 		return p, who, nil, err
 	case slices.Contains(pipeline.Roles(), role):
 		deps := s.pipelineDeps(dir)
-		deps.TrustedTexts = nil // nobody is told it
+		deps.TrustedTexts = nil // the prompt is not sent to an agent
 		p, notes, err = pipeline.New(deps).Preview.Preview(ctx, role, pipeline.Input{Task: t.ID})
 	default:
 		err = fmt.Errorf("nobody asks an agent to be %s yet", role)

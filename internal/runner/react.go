@@ -16,12 +16,12 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Reacted is what came of a look at open pull requests.
+// Reacted is the result of checking open pull requests.
 type Reacted struct {
-	Begun []string // directories of tasks that have a run to go on with now
-	Why   []string // what for, of each
-	Notes []string // what is to be said of others
-	Waits bool     // some check is not at its end
+	Begun []string // directories of tasks that have a run to execute now
+	Why   []string // for each of Begun: what the run is for
+	Notes []string // what to report about other tasks
+	Waits bool     // some check has not finished
 }
 
 // PullRequests asks what became of delivered work, and begins runs for what is found wrong with it.
@@ -30,13 +30,13 @@ type PullRequests struct{ *Site }
 // PullRequests works on s.
 func (s *Site) PullRequests() PullRequests { return PullRequests{s} }
 
-// Remote is what asks.
+// Remote returns what asks the remote.
 func (s PullRequests) Remote() *delivery.Remote {
 	clean := &cleanup.Cleaner{Store: s.Store, Repo: s.Repo, Folder: s.Config.Worktree.Dir, Copied: s.Config.Worktree.Copy, Now: s.Clock}
 	return &delivery.Remote{Cleaner: clean, Forges: &delivery.Forges{Env: s.Environ, GitLab: s.trackers()}, Disk: s.Disk}
 }
 
-// Refresh asks the remote what became of the work in review, in dir or with "" of all, and reacts to it.
+// Refresh asks the remote what became of the work in review, of the task in dir or with "" of all tasks, and reacts to it.
 func (s PullRequests) Refresh(ctx context.Context, dir string) (delivery.Refreshed, Reacted, error) {
 	seen, err := s.Remote().Refresh(ctx, dir)
 	if err != nil {
@@ -46,9 +46,8 @@ func (s PullRequests) Refresh(ctx context.Context, dir string) (delivery.Refresh
 	return seen, done, err
 }
 
-// React begins a run for each pull request that checks or reviewers find wanting, once for all that they found: what a
-// run was begun for stands in its input, and is no reason for another one. Without delivery.react it only notes what is
-// wrong.
+// React begins a run for each pull request that checks or reviewers find wanting, one for all that they found: the input of a
+// run holds what it was begun for, which is not a reason for another run. Without delivery.react it only notes what is wrong.
 func (s PullRequests) React(ctx context.Context, open []delivery.OpenPR) (out Reacted, err error) {
 	for _, seen := range open {
 		if ctx.Err() != nil {
@@ -62,7 +61,7 @@ func (s PullRequests) React(ctx context.Context, open []delivery.OpenPR) (out Re
 		}
 		begun, note, err := s.reactTo(ctx, seen, false)
 		if runlock.Busy(err) {
-			continue // somebody is at work on it: another time
+			continue // another process works on it: try at the next check
 		}
 		switch {
 		case err != nil && ctx.Err() != nil:
@@ -80,7 +79,7 @@ func (s PullRequests) React(ctx context.Context, open []delivery.OpenPR) (out Re
 	return out, nil
 }
 
-// sayMergeable shows a task whose pull request can be merged as it is.
+// sayMergeable calls Mergeable with a task whose pull request can be merged as it is.
 func (s PullRequests) sayMergeable(seen delivery.OpenPR) error {
 	st := seen.Status
 	if s.Mergeable == nil || seen.PR.HeadSHA == "" || st.Review != forge.Approved || st.Checks != forge.Passed || st.Waits || len(st.Wanted) > 0 {
@@ -93,7 +92,7 @@ func (s PullRequests) sayMergeable(seen delivery.OpenPR) error {
 	return err
 }
 
-// quiet reports whether there is nothing to do or to say about a pull request, and was not before.
+// quiet reports whether there is nothing to do or to report about a pull request, and was nothing before.
 func (s PullRequests) quiet(seen delivery.OpenPR) bool {
 	if len(seen.Status.Failed)+len(seen.Status.Wanted) > 0 {
 		return false
@@ -104,8 +103,8 @@ func (s PullRequests) quiet(seen delivery.OpenPR) bool {
 	return errors.Join(err, perr, herr) == nil && t.Pipeline.Failure.Code == "" && pull != nil && pull.Note == "" && h.Ended
 }
 
-// reactTo begins the run for one of them, and says what for, or why there is none to begin. asked: a person wants it, whatever
-// the settings say, also for what there was a run for, and with as many rounds again.
+// reactTo begins the run for one pull request, and returns as note what the run is for, or why none is begun. asked: a person
+// wants the run, whatever the settings say, also for findings that had a run before, and with as many rounds again.
 func (s PullRequests) reactTo(ctx context.Context, pr delivery.OpenPR, asked bool) (begun bool, note string, err error) {
 	j, err := s.open(ctx, pr.Dir, nil, nil)
 	if err != nil {
@@ -115,7 +114,7 @@ func (s PullRequests) reactTo(ctx context.Context, pr delivery.OpenPR, asked boo
 	h := j.History()
 	t, err := s.Store.Load(pr.Dir)
 	if err != nil || t.Status != trellis.Review || h.Flow != pipeline.Flow {
-		return false, "", err // whoever brought it here did so elsewhere, or it went on meanwhile
+		return false, "", err // its run was elsewhere, or the task went on meanwhile
 	}
 	p, err := pipeline.ReadProgress(h)
 	if err != nil {
@@ -143,7 +142,7 @@ func (s PullRequests) reactTo(ctx context.Context, pr delivery.OpenPR, asked boo
 	return begun, note, errors.Join(err, delivery.NotePull(s.Disk, pr.Dir, noted))
 }
 
-// reaction is what is made of what is wrong with one open pull request.
+// reaction decides what to do about the findings for one open pull request.
 type reaction struct {
 	PullRequests
 	pr    delivery.OpenPR
@@ -153,16 +152,16 @@ type reaction struct {
 	found *delivery.Findings
 }
 
-// nothingNew is said of what is wrong and was reacted to.
+// nothingNew is appended to findings for which a run was begun before.
 const nothingNew = ": a run was begun for that before, and there is nothing new"
 
-// begin begins a run when there is something to react to. Else it says why there is none.
+// begin begins a run if there is something to react to. Otherwise it returns why not.
 func (r *reaction) begin(ctx context.Context, j *journal.Run) (begun bool, note string, err error) {
 	if r.found.None() {
 		return false, "", r.well()
 	}
 	if r.pr.Status.Waits && !r.asked || r.past.Outcome != trellis.Delivered {
-		return false, "", nil // until all have said what they have to say
+		return false, "", nil // wait until all checks have finished
 	}
 	wrong := r.found.Detail()
 	switch limit := r.Config.Limits.Rounds; {
@@ -221,7 +220,7 @@ func (r *reaction) run(ctx context.Context, j *journal.Run) (begun bool, note st
 	return true, "", r.states().resume(r.pr.Dir, r.past)
 }
 
-// rounds is a number of rounds and what became of them, in words.
+// rounds returns n rounds as a subject with its verb.
 func rounds(n int) string {
 	if n == 1 {
 		return "1 round was"
@@ -229,15 +228,15 @@ func rounds(n int) string {
 	return fmt.Sprintf("%d rounds were", n)
 }
 
-// follow is the commit on which the run is to go on, "" when people have to decide: that at which the pull request is.
-// Where that is one which others pushed on ours, the worktree follows.
+// follow returns the commit at which the pull request is, for the run to start from, or "" if people have to decide. If
+// others pushed that commit on top of ours, follow updates the worktree to it.
 func (r *reaction) follow(ctx context.Context) (string, error) {
 	ours, head := r.past.Report.Commit, r.pr.PR.HeadSHA
 	tip, err := r.Repo.Refs().Branch(ctx, r.task.BranchName())
 	if err != nil || tip == "" || head == "" {
 		return "", err
 	}
-	if head == ours && tip != ours { // a commit that is not there: only one of an earlier reaction may be gone on with
+	if head == ours && tip != ours { // the pull request lacks the commit at tip: the run may continue only if an earlier reaction made it
 		own, err := r.Repo.History().FindTrailer(ctx, head, tip, pipeline.TaskTrailer+": "+r.task.ID)
 		if err != nil || own != tip {
 			return "", err
@@ -247,7 +246,7 @@ func (r *reaction) follow(ctx context.Context) (string, error) {
 		return head, nil
 	}
 	if len(r.past.Job.Modules) > 0 {
-		return "", nil // what they are at is for people to say
+		return "", nil // people have to say at which commits the submodules are
 	}
 	may := func(ctx context.Context) error { return r.guard().trustedPush(ctx, tip, head) }
 	there, err := r.Remote().Follow(ctx, r.task, ours, head, pipeline.Outside(r.past.Job), may)
@@ -257,22 +256,22 @@ func (r *reaction) follow(ctx context.Context) (string, error) {
 	return head, nil
 }
 
-// well is the end of what was noted of a pull request that nobody finds wanting any more.
+// well removes what was noted about a pull request that nobody finds wanting any more.
 func (r *reaction) well() error {
 	st, code := r.pr.Status, r.task.Pipeline.Failure.Code
-	ours := r.past.React != nil || code == trellis.CIFailed || code == trellis.ChangesRequested // else it says something else
+	ours := r.past.React != nil || code == trellis.CIFailed || code == trellis.ChangesRequested // otherwise the failure is about something else
 	if st.Waits || st.Checks == forge.Failed || !ours || r.unpushed() {
 		return nil
 	}
 	return r.leave(r.task, "", "")
 }
 
-// unpushed reports whether a commit was verified that the pull request does not have.
+// unpushed reports whether a commit was verified that the pull request does not contain.
 func (r *reaction) unpushed() bool {
 	return r.past.Undelivered && r.past.Report.Commit != r.pr.PR.HeadSHA
 }
 
-// leave has a task in review say what is wrong with it; nothing for code "".
+// leave writes into a task in review what is wrong with it; code "" removes that.
 func (s PullRequests) leave(t *taskdir.Task, code trellis.Code, detail string) error {
 	if old := t.Pipeline.Failure; old.Code == code && old.Detail == detail {
 		return nil

@@ -13,23 +13,23 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Result is where a task stood when this process let go of it.
+// Result is where a task stood when this process stopped working on it.
 type Result struct {
 	Dir         string
 	Status      trellis.Status
 	Outcome     trellis.Outcome
-	Failure     *flow.Failure // of a run that failed or was paused by a budget
+	Failure     *flow.Failure // set if the run failed or was paused by a budget
 	Report      pipeline.Report
-	Warnings    []trellis.Problem // what start says of it before it begins
-	Waits       bases.Waits       // what a parked run, or a task that is not begun, waits for
-	Until       time.Time         // when that has passed, zero if nobody knows
-	Interrupted bool              // this process was told to end; the run goes on later
+	Warnings    []trellis.Problem // shown by start before the task begins
+	Waits       bases.Waits       // what a parked run, or a task that has not begun, waits for
+	Until       time.Time         // when the wait is over; zero if unknown
+	Interrupted bool              // this process was told to end; the run can be resumed later
 	Progress    bool              // the run ended, or did some of its work
-	Rollback    []string          // of a run that failed: how to go back, as its plan says
-	Unheeded    bool              // a person said what should be different about work in review, and it is as it was
+	Rollback    []string          // how to go back, as the plan says; set if the run failed
+	Unheeded    bool              // a person asked for changes to the work in review, and it is the same as before
 }
 
-// taskState is where a task stands that this process does not run.
+// taskState returns the Result of a task that this process does not run.
 func taskState(store taskdir.Store, t *taskdir.Task) Result {
 	r := Result{Dir: t.Dir, Status: t.Status, Outcome: t.Pipeline.Outcome}
 	if t.Status == trellis.Paused {
@@ -49,7 +49,7 @@ func taskState(store taskdir.Store, t *taskdir.Task) Result {
 	return r
 }
 
-// judged takes in what the run of a task in review says of how its work was judged. What was delivered since, the run does not know.
+// judged copies from the run of a task in review how its work was judged. The run does not know what was delivered after it.
 func (r *Result) judged(t *taskdir.Task) {
 	h, err := journal.Read(filepath.Join(t.Dir, taskdir.Run))
 	if err != nil {

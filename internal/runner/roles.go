@@ -22,25 +22,25 @@ import (
 	"github.com/trellis-tasks/trellis/templates"
 )
 
-// Roles say which agent plays a role, and whether it can.
+// Roles decides which agent plays a role, and whether it can.
 type Roles struct {
 	config     *config.Config
 	instruct   func(trellis.Role) (Instructions, error)
-	fallback   func() (string, error) // the agent to take when nobody chose one
+	fallback   func() (string, error) // returns the agent to use if nobody chose one
 	check      func(ctx context.Context, agent string) error
 	open       func(agent string) (agents.Agent, error)
 	author     git.Author
-	identified *atomic.Bool // git knows who commits
+	identified *atomic.Bool // git has an identity to commit with
 }
 
-// Instructions are a project's own words for a role.
+// Instructions are what a project itself says about a role.
 type Instructions struct {
 	Agent, Model string
-	Permission   trellis.Permission // "" is the role's own; it can only be narrower
+	Permission   trellis.Permission // "" means the role's own; it can only be narrower
 	Override     templates.Override
 }
 
-// cast says who plays which role, and what they are told. A run sleeps where that is not trusted, or can't be used.
+// cast returns who plays which role, and what they are told. If that is not trusted, or can't be used, the run is suspended.
 func (rs Roles) cast(nonce string) agentcall.Agents {
 	return agentcall.Agents{Choose: rs.chooseOrSleep, Open: rs.open, Render: func(name string, slots map[string]string) (p templates.Prompt, err error) {
 		in, err := rs.instruct(trellis.Role(name))
@@ -56,12 +56,12 @@ func (rs Roles) chooseOrSleep(role trellis.Role, taskAgent, flag string) (agentc
 	return c, sleeps(err)
 }
 
-// wordsError is a mistake in what a project says of its roles: a run sleeps until it is mended. It matches [flow.ErrSuspended].
+// wordsError is a mistake in a project's words for a role. It suspends a run until it is mended: it matches [flow.ErrSuspended].
 type wordsError struct{ *trellis.Problem }
 
 func (e wordsError) Unwrap() []error { return []error{flow.ErrSuspended, e.Problem} }
 
-// sleeps has a run sleep until what a project says of its roles is trusted, and free of mistakes.
+// sleeps makes an error suspend the run until a project's instructions for its roles are trusted and free of mistakes.
 func sleeps(err error) error {
 	if p, ok := errors.AsType[*trellis.Problem](err); ok {
 		return wordsError{p}
@@ -69,7 +69,7 @@ func sleeps(err error) error {
 	return suspended(err)
 }
 
-// mistaken is the mistake in a project's words that a run sleeps for, with next as what goes on once it is mended, or err as it is.
+// mistaken returns the mistake in a project's instructions that a run is suspended for, with next added to its hint; any other err as is.
 func mistaken(err error, next string) error {
 	var words wordsError
 	if !errors.As(err, &words) {
@@ -80,7 +80,7 @@ func mistaken(err error, next string) error {
 	return &p
 }
 
-// Choose says who plays a role, by the flag, the task, the role's own file and the settings.
+// Choose returns who plays a role, according to the flag, the task, the role's own file and the settings.
 func (rs Roles) Choose(role trellis.Role, taskAgent, flag string) (c agentcall.Choice, err error) {
 	in, err := rs.instruct(role)
 	if err != nil {
@@ -95,7 +95,7 @@ func (rs Roles) Choose(role trellis.Role, taskAgent, flag string) (c agentcall.C
 	return c, err
 }
 
-// unnamed is why no agent was found for a role, and how one is named for it where there are agents of the project's own.
+// unnamed adds to the error that no agent was found for a role how to name one, if the project has or names agents.
 func (rs Roles) unnamed(role trellis.Role, err error) error {
 	f, ok := errors.AsType[*flow.Failure](err)
 	if !ok || len(rs.config.Agents.Commands) == 0 && len(rs.Named()) == 0 {
@@ -106,13 +106,13 @@ func (rs Roles) unnamed(role trellis.Role, err error) error {
 	return &said
 }
 
-// Named are the agents that settings, or the roles' own files, name for a role, each once.
+// Named returns the agents that the settings, or the roles' own files, name for a role, each once.
 func (rs Roles) Named() []string {
 	names := map[string]bool{}
 	for _, role := range trellis.Roles {
 		in, err := rs.instruct(role)
 		if err != nil {
-			continue // which is said elsewhere
+			continue // reported elsewhere
 		}
 		agent, _ := rs.config.AgentFor(role, "", "", in.Agent, in.Model)
 		names[agent] = true
@@ -121,7 +121,7 @@ func (rs Roles) Named() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// Unplayed are the roles of planning and of running that nobody plays, since no agent is named for them and none was found.
+// Unplayed returns the roles of planning and of running for which no agent is named, if there is no agent to fall back on either.
 func (rs Roles) Unplayed() (planning, running []trellis.Role) {
 	if _, err := rs.fallback(); err == nil {
 		return nil, nil
@@ -129,7 +129,7 @@ func (rs Roles) Unplayed() (planning, running []trellis.Role) {
 	return rs.unchosen(planner.Roles()), rs.unchosen(pipeline.Roles())
 }
 
-// unchosen are those of these roles that no agent is named for.
+// unchosen returns those of roles for which no agent is named.
 func (rs Roles) unchosen(roles []trellis.Role) (list []trellis.Role) {
 	for _, role := range roles {
 		in, err := rs.instruct(role)
@@ -140,7 +140,7 @@ func (rs Roles) unchosen(roles []trellis.Role) (list []trellis.Role) {
 	return list
 }
 
-// able makes sure, before anything is claimed, that these roles can be played, and that git knows who commits.
+// able returns an error, before anything is claimed, unless these roles can be played and git has an identity to commit with.
 func (rs Roles) able(ctx context.Context, roles []trellis.Role, taskAgent, flag string) error {
 	if err := rs.available(ctx, roles, taskAgent, flag); err != nil {
 		return err
@@ -153,7 +153,7 @@ func (rs Roles) able(ctx context.Context, roles []trellis.Role, taskAgent, flag 
 	return err
 }
 
-// CheckTemp says what keeps temporary files from being made: a TMPDIR that is gone, say. A run finds that before agents are asked.
+// CheckTemp returns an error if no temporary files can be made (TMPDIR is gone, say). A run checks that before it asks agents.
 func CheckTemp() error {
 	dir, err := os.MkdirTemp("", "trellis-")
 	if err == nil {
@@ -165,18 +165,18 @@ func CheckTemp() error {
 	return &trellis.Problem{File: os.TempDir(), Message: "no temporary files can be made here: " + err.Error(), Hint: "have TMPDIR name a folder that you can write to"}
 }
 
-// CanPlan says what keeps a task from being planned with this agent, "" for the one that is configured.
+// CanPlan returns why tasks can't be planned with this agent, "" for the configured one; nil if they can.
 func (rs Roles) CanPlan(ctx context.Context, agent string) error {
 	return rs.able(ctx, planner.Roles(), "", agent)
 }
 
-// CanRun says what keeps tasks with this agent, "" for the one that is configured, from being run on this machine: a
-// *flow.Failure agent_missing or agent_auth, agents.ErrUnknown, or what is wrong with the project's words for a role.
+// CanRun returns why tasks with this agent, "" for the configured one, can't be run on this machine: a *flow.Failure
+// agent_missing or agent_auth, agents.ErrUnknown, or what is wrong with the project's instructions for a role.
 func (rs Roles) CanRun(ctx context.Context, agent string) error {
 	return rs.available(ctx, pipeline.Roles(), agent, "")
 }
 
-// available makes sure, before anything is claimed, that the agents of these roles can work, and be told what to do.
+// available returns an error, before anything is claimed, unless the agents of these roles can work and be told what to do.
 func (rs Roles) available(ctx context.Context, roles []trellis.Role, taskAgent, flag string) error {
 	if err := rs.usable(roles); err != nil {
 		return err
@@ -198,12 +198,12 @@ func (rs Roles) available(ctx context.Context, roles []trellis.Role, taskAgent, 
 	return nil
 }
 
-// usable looks whether a project's words for roles can be used, also for what agents are asked by other templates than their role's.
+// usable returns an error unless a project's instructions for roles can be used, also in the templates besides those of the roles.
 func (rs Roles) usable(roles []trellis.Role) error {
 	return cmp.Or(rs.mistakes(roles)...)
 }
 
-// Mistakes are what is wrong with the project's words for all roles: while it is, tasks that need them are refused.
+// Mistakes returns what is wrong with the project's instructions for any role. Until it is mended, tasks that need them are refused.
 func (rs Roles) Mistakes() []error { return rs.mistakes(trellis.Roles) }
 
 func (rs Roles) mistakes(roles []trellis.Role) (list []error) {

@@ -22,29 +22,29 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// TaskRunner takes one task from where its journal stands to its end.
+// TaskRunner runs a task: it resumes where the task's journal ends and continues to the end of the run.
 type TaskRunner struct{ *Site }
 
-// RunOptions are what a person says when starting a task.
+// RunOptions are the options with which a person starts a task.
 type RunOptions struct {
-	Agent string // instead of the configured one
-	Adopt bool   // use an existing branch that is not the task's
-	// Deliver asks for push and pull request, whatever is configured.
+	Agent string // agent to use instead of the configured one
+	Adopt bool   // use an existing branch that the task did not create
+	// Deliver asks for push and pull request, whatever the configuration says.
 	Deliver bool
-	// Beside has it run only if it fits beside the tasks that run on all machines which share them, else the error is a *CrowdedError.
+	// Beside makes Run return a *CrowdedError unless the task fits beside those that run on all machines which share them.
 	Beside bool
 }
 
 var (
-	// ErrStopped says that a person stopped the run; the task is paused.
+	// ErrStopped is returned when a person stopped the run; the task is paused.
 	ErrStopped = errors.New("stopped")
-	// ErrVanished says that the task directory went away while it ran (another branch was checked out).
+	// ErrVanished is returned when the task directory disappeared during the run (another branch was checked out).
 	ErrVanished = errors.New("the task directory is gone")
-	// ErrPlanning says that a task is still being planned.
+	// ErrPlanning is returned for a task that is still being planned.
 	ErrPlanning = errors.New("the task is being planned")
 )
 
-// NotReadyError says why a task can't run.
+// NotReadyError lists the problems because of which a task can't run.
 type NotReadyError struct{ Problems []trellis.Problem }
 
 func (e *NotReadyError) Error() string {
@@ -54,14 +54,14 @@ func (e *NotReadyError) Error() string {
 	return e.Problems[0].Error()
 }
 
-// RefusedError is a request that the task's state forbids, and what to type instead.
+// RefusedError is returned for a request that the task's state forbids. Hint is the command to type instead, if there is one.
 type RefusedError struct{ Why, Hint string }
 
 func (e *RefusedError) Error() string { return e.Why }
 
-// Run takes one task from where its journal stands to its end, or as far as it goes now. It holds the
-// task's lock all the time; *durable.HeldError says that someone else does, and *ElsewhereError that another machine has it. Once the
-// run is begun it calls begun, unless that is nil.
+// Run runs one task from where its journal ends to the end of the run, or as far as it gets now. It holds the task's lock all
+// the time. It returns a *durable.HeldError if another process holds the lock, and an *ElsewhereError if another machine has
+// the task. Once the run has begun, it calls begun, unless that is nil.
 func (s TaskRunner) Run(ctx context.Context, dir string, o RunOptions, begun func(dir string) error) (Result, error) {
 	if s.Sharing == nil {
 		return s.run(ctx, dir, o, begun, alone{})
@@ -97,7 +97,7 @@ func (s TaskRunner) run(ctx context.Context, dir string, o RunOptions, begun fun
 	deps, run := s.pipelineDeps(dir), ""
 	stand := deps.OnState
 	deps.OnState = func(st pipeline.TaskState) {
-		if stand(st); st.Job != nil { // task.json says that the run began, which goes on when the hooks have ended
+		if stand(st); st.Job != nil { // task.json now says that the run began; the run continues when the hooks have ended
 			s.Hooks().hook(ctx, hooks.AfterStart, dir, run)
 		}
 	}
@@ -142,7 +142,7 @@ func (s TaskRunner) run(ctx context.Context, dir string, o RunOptions, begun fun
 	if err := s.states().awake(dir, !o.Beside); err != nil {
 		return Result{Dir: dir}, err
 	}
-	if past.State.Status == trellis.InProgress { // its journal says so, which tells nobody what was told before
+	if past.State.Status == trellis.InProgress { // a replay does not report the state that the journal holds, so report it here
 		stand(past.State)
 	}
 	before := pipeline.Worked(j.History())
@@ -159,12 +159,11 @@ func (s TaskRunner) run(ctx context.Context, dir string, o RunOptions, begun fun
 	return res, err
 }
 
-// errEnded says that there is no run to go on with, and that the task's status asks for no other.
+// errEnded is returned by begin if there is no run to resume and the task's status does not ask for a new one.
 var errEnded = errors.New("the task does not ask to be run")
 
-// begin begins a new run when there is none to go on with, and returns the input of the run. It is errEnded when another
-// process ran the task to its end, or a person took it back from a watcher, after the caller had judged it and before the lock was
-// taken.
+// begin begins a new run if there is none to resume, and returns the input of the run. It returns errEnded if another process ran
+// the task to its end, or a person took it back from a watcher, between the assessment by the caller and the taking of the lock.
 func (s TaskRunner) begin(ctx context.Context, j *journal.Run, dir string, o RunOptions) (in pipeline.Input, err error) {
 	h := j.History()
 	if h.Run != "" && !h.Ended {
@@ -177,7 +176,7 @@ func (s TaskRunner) begin(ctx context.Context, j *journal.Run, dir string, o Run
 	if err != nil {
 		return in, err
 	}
-	asked := t.Status == trellis.Ready || t.Status == trellis.Paused && !pipeline.Stopped(t) // whose journal somebody took away
+	asked := t.Status == trellis.Ready || t.Status == trellis.Paused && !pipeline.Stopped(t) // Paused: by Trellis, and somebody removed the journal
 	if t.Status.Ended() || o.Beside && !asked {
 		return in, errEnded
 	}
@@ -207,7 +206,7 @@ func (s TaskRunner) input(ctx context.Context, t *taskdir.Task, h *journal.Histo
 		React: p.React, Feedback: p.Feedback, Reactions: p.Reactions, Hooks: p.Hooks, Since: p.Since, Borrowed: p.Borrowed, Filled: p.Filled}, err
 }
 
-// undelivered is what the last run of a task verified and could not deliver, nil when its branch moved since.
+// undelivered returns what the last run of a task verified and could not deliver, or nil if the branch moved since.
 func (s TaskRunner) undelivered(ctx context.Context, t *taskdir.Task, p pipeline.Progress) (*pipeline.Report, error) {
 	if !p.Undelivered || p.Fresh {
 		return nil, nil
@@ -231,7 +230,7 @@ func beginFlow(j *journal.Run, flow, id string, code int, in any) error {
 	return j.Begin(journal.Spec{Run: fmt.Sprintf("%s/%d", id, j.History().Number+1), Flow: flow, Code: code, Input: raw})
 }
 
-// result turns the end of Execute into where the task stands.
+// result converts the outcome of journal.Execute to a Result, and updates task.json if the run stopped before its end.
 func (s TaskRunner) result(ctx context.Context, dir string, rep pipeline.Report, err error) (Result, error) {
 	r := Result{Dir: dir, Report: rep}
 	var parked *journal.Parked
@@ -275,7 +274,7 @@ func (s TaskRunner) result(ctx context.Context, dir string, rep pipeline.Report,
 	return r, err
 }
 
-// stillFor is what a run that has parked waits for. Meanwhile it may have been answered, or a file broken.
+// stillFor returns what a parked run waits for now: meanwhile it may have been answered, or a file broken.
 func stillFor(l Assessment) bases.Waits {
 	id := filepath.Base(l.Dir)
 	switch {
@@ -287,7 +286,7 @@ func stillFor(l Assessment) bases.Waits {
 	return bases.Waits{{For: "nothing any more", Next: "trellis start " + trellis.ShellWord(id)}}
 }
 
-// gone says that the directory of a run, or its run/, is not where it was.
+// gone returns a *NotReadyError that says that the directory of a run, or its run/, was removed or renamed.
 func (s TaskRunner) gone(dir string) error {
 	p := trellis.Problem{File: s.Store.Rel(dir), Message: "was removed or renamed while its run was at work, which ended there",
 		Hint: "name it so again, then trellis start " + trellis.ShellWord(filepath.Base(dir)) + "; of one that was removed trellis cleanup shows what is left"}
@@ -297,7 +296,7 @@ func (s TaskRunner) gone(dir string) error {
 	return &NotReadyError{[]trellis.Problem{p}}
 }
 
-// unusable says what is wrong with the task.json of a run that sleeps because of it; other errors are returned.
+// unusable returns a *NotReadyError with what is wrong with the task.json that a run sleeps for; other errors are returned as is.
 func (s TaskRunner) unusable(dir string, err error) error {
 	var p *trellis.Problem
 	switch {
@@ -311,7 +310,7 @@ func (s TaskRunner) unusable(dir string, err error) error {
 	return &NotReadyError{[]trellis.Problem{*p}}
 }
 
-// pipelineDeps are what the effects of a task's run are made of.
+// pipelineDeps returns the dependencies from which the effects of a task's run are made.
 func (s TaskRunner) pipelineDeps(dir string) pipeline.Deps {
 	d := pipeline.Deps{Dir: dir, Repo: s.Repo, Cast: s.Roles().cast(nonce()), Store: s.Store, Config: s.Config, LookPath: s.LookPath, Neighbours: &s.shared().neighbours, Merges: &s.shared().merges,
 		Environ: s.Environ, Box: s.Box, Marker: runlock.Marker(dir), Redact: s.Redact, Secrets: s.Secrets, Disk: s.Disk, Now: s.Clock, Deliver: s.deliver,
@@ -327,25 +326,26 @@ func (s TaskRunner) pipelineDeps(dir string) pipeline.Deps {
 
 func (s TaskRunner) effects(dir string) *pipeline.Effects { return pipeline.New(s.pipelineDeps(dir)) }
 
-// LastPhase is the last phase that a run of this process entered since it was asked before.
+// LastPhase returns the phase that a run of this process entered last, if it entered one since the previous call.
 func (s TaskRunner) LastPhase(dir string) (Phase, bool) {
 	last, ok := s.shared().phases.LoadAndDelete(dir)
 	now, _ := last.(Phase)
 	return now, ok
 }
 
-// Phase is where a run is.
+// Phase is the phase and round that a run is in.
 type Phase struct {
 	Name  string
 	Round int
 }
 
-// CheckAgents looks whether the agents of a task's run are there, and room for the temporary files of its checks. Where only the delivery is left no agent is asked, so none need be there; if it
-// turns out that something was changed since, the run itself says what is missing.
+// CheckAgents returns an error unless the agents of a task's run are available and there is room for the temporary files of
+// its checks. If only the delivery is left, no agent is asked, so none has to be available; if it turns out that something
+// was changed since, the run itself reports what is missing.
 func (s TaskRunner) CheckAgents(ctx context.Context, t *taskdir.Task, flag string) error {
 	h, err := journal.Read(filepath.Join(t.Dir, taskdir.Run))
 	if err != nil {
-		h = nil // whoever runs it says so
+		h = nil // running the task reports the error
 	}
 	p, err := pipeline.ReadProgress(h)
 	if err == nil && p.Feedback == nil && slices.Contains([]string{"", "prepare", "deliver"}, p.State.Phase) {

@@ -20,48 +20,48 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Sharing is how several machines share the tasks of a repository: a task is one machine's at a time. Its methods may be called
-// concurrently.
+// Sharing lets several machines share the tasks of a repository: a task belongs to one machine at a time. Its methods may be
+// called concurrently.
 type Sharing interface {
-	// Elsewhere says which other machine has a task, by what this one heard last; nil when none has. It asks nobody.
+	// Elsewhere returns which other machine has a task, by what this one heard last; nil if none has. It asks no other machine.
 	Elsewhere(dir string) *ElsewhereError
 	// Last reports whether this machine was the last to have a task, or no machine had it.
 	Last(dir string) bool
-	// Take makes a task this machine's, and its directory and worktree what the last machine left, if it fits. Of two tasks that compete one
-	// is taken after the other, on whatever machines, and the second with the first among what runs. Errors: *ElsewhereError; what fit says;
-	// others when nobody could be asked, and then the task is not run.
+	// Take makes a task this machine's, and its directory and worktree what the last machine left, if fit allows it. Of two
+	// tasks that compete, one is taken after the other, on whatever machines, and for the second the first is among the
+	// running ones. Errors: *ElsewhereError; the error of fit; others if nobody could be asked, and then the task is not run.
 	Take(ctx context.Context, dir string, fit Fit) (Lease, error)
-	// SpentElsewhere is what agents of other machines used today, as far as this one heard. It asks nobody.
+	// SpentElsewhere returns what agents of other machines used today, as far as this one heard. It asks no other machine.
 	SpentElsewhere() trellis.Usage
 }
 
-// Fit says of the directory of a task, as it was brought, why this machine does not run it now: then it is left to others. running are the
-// directories of other tasks that are worked on, here or elsewhere; competes reports whether it matters which those are.
+// Fit checks a task after its directory was brought here and returns why this machine does not run it now; it is then left to others.
+// running are the directories of other tasks that are worked on, here or elsewhere; competes reports whether the answer depends on them.
 type Fit func(running []string) (competes bool, err error)
 
-// Lease is a task that this machine has.
+// Lease is the right of this machine to work on a task.
 type Lease interface {
 	lease
-	// Hold keeps it for as long as the task is worked on. The context ends with an *ElsewhereError as its cause when another machine
-	// took the task over. end says where the task stands, and gives it back.
+	// Hold keeps the lease while the task is worked on. The context ends with an *ElsewhereError as its cause if another
+	// machine took the task over. end publishes where the task stands, and gives it back.
 	Hold(ctx context.Context) (held context.Context, end func(Result) error)
 }
 
-// lease is what a run has to know of it.
+// lease is the part of a Lease that a run uses.
 type lease interface {
-	// Brought reports whether the task was another machine's before, and its worktree was not made fit here since.
+	// Brought reports whether the task was another machine's before, and its worktree has not been made fit here since.
 	Brought() bool
-	// Fits is told that it was.
+	// Fits records that the worktree was made fit.
 	Fits() error
-	// Save gives the task as it is now to the others. It matches [flow.ErrSuspended] when that failed, or when the task is another
-	// machine's by now.
+	// Save publishes the current state of the task to the other machines. Its error matches [flow.ErrSuspended] if that
+	// failed, or if another machine has the task by now.
 	Save(ctx context.Context, why string) error
 }
 
-// ElsewhereError says that another machine has a task.
+// ElsewhereError is returned if another machine has a task.
 type ElsewhereError struct {
 	Task  string
-	Host  string    // its name, for people
+	Host  string    // name of the machine, for people
 	Since time.Time // when it took the task
 }
 
@@ -73,10 +73,10 @@ func (e *ElsewhereError) Error() string {
 	return said
 }
 
-// Is makes it one of the errors that say that somebody else has something.
+// Is makes errors.Is(err, durable.ErrHeld) true, as for other errors about something that somebody else holds.
 func (e *ElsewhereError) Is(target error) bool { return target == durable.ErrHeld }
 
-// Elsewhere says which other machine has a task, nil when none has.
+// Elsewhere returns which other machine has a task, nil if none has.
 func (s *Site) Elsewhere(dir string) *ElsewhereError {
 	if s.Sharing == nil {
 		return nil
@@ -87,17 +87,17 @@ func (s *Site) Elsewhere(dir string) *ElsewhereError {
 // last reports whether this machine was the last to have a task, and so is the one to follow its pull request.
 func (s *Site) last(dir string) bool { return s.Sharing == nil || s.Sharing.Last(dir) }
 
-// current is a *RefusedError when the run of a task was begun by a newer Trellis on another machine: this one would fail what it can't read.
+// current returns a *RefusedError if a newer Trellis on another machine began the run of a task: this one would fail what it can't read.
 func current(dir string) error {
-	h, _ := journal.Read(filepath.Join(dir, taskdir.Run)) // what is wrong with it is found out when it is opened
+	h, _ := journal.Read(filepath.Join(dir, taskdir.Run)) // opening the journal reports what is wrong with it
 	if h == nil || h.Ended || h.Code <= pipeline.Code {
 		return nil
 	}
 	return &RefusedError{fmt.Sprintf("%s is left to other machines: its run was begun by a newer Trellis (%s; code %d, this one has %d)", filepath.Base(dir), h.Build, h.Code, pipeline.Code), "trellis upgrade"}
 }
 
-// CheckPrograms is a *RefusedError when a program that commands begin with is not installed on this machine. A script or a target that
-// is not there is missing on all of them, and no matter of this one. Neither is a program that worktree.setup names, which may install it.
+// CheckPrograms returns a *RefusedError if a program that commands begin with is not installed on this machine. It ignores scripts and
+// targets that do not exist, since all machines lack them, and programs that worktree.setup names, since the setup may install them.
 func (s TaskRunner) CheckPrograms(what string, commands []string) error {
 	var missing []string
 	here := research.Project{Root: s.Repo.Main, LookPath: func(program string) error {
@@ -117,7 +117,7 @@ func (s TaskRunner) CheckPrograms(what string, commands []string) error {
 	return &RefusedError{fmt.Sprintf("%s left to other machines: the checks run %s, which is not installed here", what, list), "install " + list}
 }
 
-// mentioned reports whether one of some commands has a program's name in it, as `pip install ruff==0.14` has ruff.
+// mentioned reports whether one of commands contains the name of a program, as `pip install ruff==0.14` contains ruff.
 func mentioned(commands []string, program string) bool {
 	apart := func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.+", r)
@@ -125,7 +125,7 @@ func mentioned(commands []string, program string) bool {
 	return slices.ContainsFunc(commands, func(c string) bool { return slices.Contains(strings.FieldsFunc(c, apart), program) })
 }
 
-// equipped is a *RefusedError when what decides about a task can't be run on this machine: this one would fail what others can do.
+// equipped returns a *RefusedError if the checks of a task can't be run on this machine, which would fail what others can do.
 func (s TaskRunner) equipped(t *taskdir.Task) error {
 	commands := t.Pipeline.Verify
 	if len(commands) == 0 {
@@ -134,15 +134,15 @@ func (s TaskRunner) equipped(t *taskdir.Task) error {
 	return s.CheckPrograms(t.ID+" is", commands)
 }
 
-// alone is the lease of who shares with nobody.
+// alone is the lease of a machine that shares with no other.
 type alone struct{}
 
 func (alone) Brought() bool                      { return false }
 func (alone) Fits() error                        { return nil }
 func (alone) Save(context.Context, string) error { return nil }
 
-// saved are activities whose effects other machines are given before they are written down as done: whoever goes on with the
-// run finds them.
+// saved makes activities publish their effects to other machines before they are written down as done, so that whichever
+// machine resumes the run finds them.
 func saved(l lease, list []flow.Activity) []flow.Activity {
 	if l == (alone{}) {
 		return list
@@ -167,8 +167,8 @@ func saved(l lease, list []flow.Activity) []flow.Activity {
 	return list
 }
 
-// bring tells the effects of a run what is known before it goes on. A worktree that was brought from another machine is made fit
-// to work in first.
+// bring loads the progress so far into the effects of a run before it goes on. A worktree that was brought from another
+// machine is first made fit to work in.
 func (s TaskRunner) bring(ctx context.Context, l lease, e *pipeline.Effects, run string, revision int64, p pipeline.Progress) error {
 	e.LoadProgress(revision, p)
 	if l.Brought() {

@@ -1,5 +1,5 @@
 // Package runner takes a task, a plan or a file of steps from what is on disk to its end: it opens the run, holds its lock,
-// gives it its effects and says where it ended. What a run does stands in planner, pipeline and workflow.
+// passes it its effects and reports how it ended. What a run does is defined in planner, pipeline and workflow.
 package runner
 
 import (
@@ -34,35 +34,35 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Site is one repository and all that running tasks in it needs. Its methods may be called concurrently.
+// Site is one repository and everything that is needed to run tasks in it. Its methods may be called concurrently.
 type Site struct {
 	Store     taskdir.Store
 	Repo      *git.Repo
 	Config    *config.Config
 	Agent     func(name string) (agents.Agent, error)
-	Available func(ctx context.Context, name string) error // a *flow.Failure agent_missing or agent_auth when it can't work
-	Default   func() (string, error)                       // the agent to take when nobody chose one
-	Instruct  func(trellis.Role) (Instructions, error)     // what .trellis/agents and .trellis/templates say of a role
+	Available func(ctx context.Context, name string) error // returns a *flow.Failure agent_missing or agent_auth if the agent can't work
+	Default   func() (string, error)                       // returns the agent to use if nobody chose one
+	Instruct  func(trellis.Role) (Instructions, error)     // returns what .trellis/agents and .trellis/templates say about a role
 	LookPath  func(program string) error
-	Environ   []string            // of the project's own commands
-	Box       *sandbox.Box        // that they run in; nil: none
-	Trust     *trust.Judge        // of what came by git; nil: all of it may run
-	Keys      []ed25519.PublicKey // whose decisions count, whoever brings them
-	SignWith  ed25519.PrivateKey  // decisions, when there is one
-	Account   string              // that people decide with here, as USER@HOST
-	// TrustedPrograms says why what the settings name may not be run any more, nil when it may; nil: it always may.
+	Environ   []string            // environment of the project's own commands
+	Box       *sandbox.Box        // sandbox for these commands; nil: none
+	Trust     *trust.Judge        // judges what came by git; nil: all of it may run
+	Keys      []ed25519.PublicKey // decisions signed with these keys count, whoever brings them
+	SignWith  ed25519.PrivateKey  // signs decisions; nil: they are not signed
+	Account   string              // account with which people decide here, as USER@HOST
+	// TrustedPrograms returns why the programs that the settings name may not run any more, nil if they may. If unset, they always may.
 	TrustedPrograms func(context.Context) error
 	Redact          func(string) string
 	Secrets         []string            // values that must not be committed
-	Build           string              // of this binary: inputs are compared to the letter only within one
-	Event           func(Event)         // told what happens, from many goroutines; nil: nobody is
-	Seen            func(*taskdir.Task) // shown each task that is assessed, as it is; nil: nobody is
-	// Mergeable is shown each task whose pull request people approved and whose checks pass, with the commit that this is
-	// said of, each time; nil: nobody is.
+	Build           string              // version of this binary; inputs are compared with the journal only if it began the run
+	Event           func(Event)         // called with what happens, from many goroutines; nil: not called
+	Seen            func(*taskdir.Task) // called with each task that is assessed, in its current state; nil: not called
+	// Mergeable is called with each task whose pull request people approved and whose checks pass, and with the commit for
+	// which that was found, each time it is found; nil: not called.
 	Mergeable func(t *taskdir.Task, commit string)
-	Spent     func(dir string, today trellis.Usage) // is shown what agents used after each call for a task; nil: nobody is
-	Traces    *traces.Tracer                        // sends spans of what runs did; nil: nobody wants them
-	Sharing   Sharing                               // between this machine and others; nil: all tasks are this one's
+	Spent     func(dir string, today trellis.Usage) // called after each agent call for a task with today's usage; nil: not called
+	Traces    *traces.Tracer                        // sends spans of what runs did; nil: none are sent
+	Sharing   Sharing                               // of tasks with other machines; nil: all tasks are this machine's
 	Disk      *durable.Disk
 	Now       func() time.Time
 
@@ -70,16 +70,15 @@ type Site struct {
 	common *common
 }
 
-// common is what a process learned of a repository. A site that takes another one's place, with newer settings,
-// goes on with it.
+// common is what a process has learned about a repository. A Site with newer settings that replaces another one takes it over.
 type common struct {
-	identity   atomic.Bool      // git knows who commits
-	neighbours ready.Neighbours // what is known of the tasks from one assessment to the next
-	merges     bases.Merges     // and of their branches
-	reviewed   sync.Map         // where branch and bases of those in review were, by directory, when nothing was found merged
-	ledger     ledger           // of the day
-	phases     sync.Map         // that runs entered last, by directory
-	unsaved    sync.Once        // says that what is trusted can't be remembered
+	identity   atomic.Bool      // git has an identity to commit with
+	neighbours ready.Neighbours // what is known about the tasks, kept from one assessment to the next
+	merges     bases.Merges     // what is known about their branches
+	reviewed   sync.Map         // by directory of a task in review: where its branch and bases were when nothing was found merged
+	ledger     ledger           // what was used today
+	phases     sync.Map         // by task directory: the phase that its run entered last
+	unsaved    sync.Once        // guards the warning that trust can't be stored
 }
 
 func (s *Site) shared() *common {
@@ -126,7 +125,7 @@ func agentCallers(s *Site) callers {
 	return callers{s.Disk, s.Repo.Main, s.Budgets(), s.Redact, s.Clock, s.Tell}
 }
 
-// traced has a run's agents told below which span theirs belong, when spans are wanted.
+// traced passes each agent call of a run its span as the parent of the agent's own spans, if spans are wanted.
 func (s *Site) traced(c *agentcall.Caller, j *journal.Run) {
 	if s.Traces == nil {
 		return
@@ -140,28 +139,27 @@ func baseFinder(s *Site) bases.Finder {
 	return bases.Finder{Repo: s.Repo, Store: s.Store, OnlyMerged: s.Config.DependsOnMerged, Merges: &s.shared().merges}
 }
 
-// Succeed has a site with newer settings take the place of another one: it goes on with what that learned and tells the
-// same people.
+// Succeed makes s, which has newer settings, replace old: s takes over what old has learned and reports to the same callbacks.
 func (s *Site) Succeed(old *Site) {
 	s.common, s.Event, s.Seen, s.Sharing = old.shared(), old.Event, old.Seen, old.Sharing
 }
 
-// Event is something that happened in a run, for people who watch.
+// Event is something that happened in a run, for people who watch it.
 type Event struct {
 	Task    string // directory name
 	Role    trellis.Role
 	Round   int
-	Call    string              // which call of an agent it is about, by its id in the run
-	Agent   agents.Event        // what the agent did, when all below are empty
-	Asked   *agentcall.Request  // the call begins; told while planning
-	Reply   *agentcall.Reply    // the call came to this; told while planning
-	State   *pipeline.TaskState // where the run stands now
+	Call    string              // id in the run of the agent call that the event is about
+	Agent   agents.Event        // what the agent did, if all fields below are empty
+	Asked   *agentcall.Request  // the call that begins; only while planning
+	Reply   *agentcall.Reply    // what the call returned; only while planning
+	State   *pipeline.TaskState // new state of the run
 	Step    *workflow.Event     // what a step of a file did
-	Told    *events.Event       // a check, a wait or the end of a run, as every face is told of it
-	Ended   *Result             // beside a Told that the run has ended: where the task stands now
-	Watch   *Watching           // what a watcher does not run, as it changes
-	Message string              // what is to be said beside that
-	Level   slog.Level          // of a Message: how much it matters
+	Told    *events.Event       // a check, a wait or the end of a run, as all interfaces report it
+	Ended   *Result             // set with a Told that the run has ended: where the task stands now
+	Watch   *Watching           // what a watcher does not run, whenever that changes
+	Message string              // text to show in addition
+	Level   slog.Level          // severity of Message
 }
 
 func (s *Site) Tell(e Event) {
@@ -177,15 +175,15 @@ func (s *Site) Clock() time.Time {
 	return s.Now()
 }
 
-// nonce is a word that nobody can guess.
+// nonce returns a random word that nobody can guess.
 func nonce() string {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])
 }
 
-// open takes the lock of a task's run, ends what an earlier holder left running, and opens the run's journal. A
-// *durable.HeldError means that another process has the task.
+// open takes the lock of a task's run, ends what an earlier holder left running, and opens the run's journal. It returns a
+// *durable.HeldError if another process has the task.
 func (s *Site) open(ctx context.Context, dir string, acts []flow.Activity, mailbox func(*journal.Run) []journal.Message) (j *journal.Run, err error) {
 	var raised []journal.Message
 	clone, err := s.Repo.CloneID()
@@ -213,10 +211,10 @@ func (s *Site) open(ctx context.Context, dir string, acts []flow.Activity, mailb
 	}
 	raised = s.Budgets().raised(j.History())
 	if o.Wrote != nil {
-		o.Wrote() // whoever wrote it before may not have sent it
+		o.Wrote() // the process that wrote the last lines may not have sent their spans
 	}
 	return j, nil
 }
 
-// ParkAfter is the longest wait that a process sits out: longer than any between two tries of a call.
+// ParkAfter is the longest wait during which a process keeps running. It is longer than the delay between two attempts of a call.
 const ParkAfter = 6 * time.Minute

@@ -20,7 +20,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Starter begins a task that a person wants to run, or hands it to the watcher and follows it.
+// Starter starts a task that a person wants to run, or hands it to the watcher and follows it.
 type Starter struct {
 	store    taskdir.Store
 	assessor Assessor
@@ -32,12 +32,12 @@ type Starter struct {
 	now      func() time.Time
 }
 
-// Start runs one task, or goes on with it, to where it ends for now. With a live watcher, and nothing special
-// asked for, it hands the task over and follows it. Errors that callers tell apart: *RefusedError, *NotReadyError, *durable.HeldError,
-// ErrPlanning, *git.IdentityError, and agent_missing or agent_auth as *flow.Failure, found before anything is claimed.
+// Start runs or resumes a task until its run ends or has to wait. If a watcher is alive and no options are set, it hands the
+// task over and follows it. Callers tell these errors apart: *RefusedError, *NotReadyError, *durable.HeldError, ErrPlanning,
+// *git.IdentityError, and a *flow.Failure agent_missing or agent_auth, found before anything is claimed.
 func (st Starter) Start(ctx context.Context, dir string, o RunOptions) (Result, error) {
 	t, res, err := st.startable(ctx, dir, o.Adopt)
-	if refused, ok := errors.AsType[*RefusedError](err); ok && o.Adopt && refused.Hint == retryOf(dir) { // which would refuse it for its branch
+	if refused, ok := errors.AsType[*RefusedError](err); ok && o.Adopt && refused.Hint == retryOf(dir) { // the hint would refuse its branch
 		if err = st.orders.Retry(ctx, dir, false, o); err == nil {
 			t, res, err = st.startable(ctx, dir, o.Adopt)
 		}
@@ -54,7 +54,7 @@ func (st Starter) Start(ctx context.Context, dir string, o RunOptions) (Result, 
 	}
 	st.PrintAssumptions(dir)
 	_, taken := st.TakenBy(dir)
-	hand := taken && o == (RunOptions{}) // a watcher knows of no options
+	hand := taken && o == (RunOptions{}) // options can't be passed to a watcher
 	if why := st.assessor.others(t); why != "" && hand {
 		st.tell(Event{Task: t.ID, Message: t.ID + " waits for " + why})
 	} else if why != "" {
@@ -74,8 +74,8 @@ func (st Starter) Start(ctx context.Context, dir string, o RunOptions) (Result, 
 	return res, err
 }
 
-// goOn follows a task that a watcher was given, or that another process has, which busy says then. Where that one ends without having
-// ended the run, or without having begun it, the task is started once more.
+// goOn follows a task that was handed to a watcher or that another process holds; busy is the error in the second case. If
+// that process ends without having ended the run, or without having begun it, goOn starts the task again.
 func (st Starter) goOn(ctx context.Context, dir string, o RunOptions, busy error) (Result, error) {
 	if held, ok := errors.AsType[*durable.HeldError](busy); ok {
 		st.tell(Event{Task: filepath.Base(dir), Message: filepath.Base(dir) + " is held by " + held.By() + ": waiting for it"})
@@ -91,17 +91,17 @@ func (st Starter) goOn(ctx context.Context, dir string, o RunOptions, busy error
 	return res, nil
 }
 
-// wasInterrupted reports whether a run was ended by Ctrl-C or a signal, and can be gone on with.
+// wasInterrupted reports whether a run was ended by Ctrl-C or a signal and can be resumed.
 func wasInterrupted(res Result) bool {
 	return res.Status == trellis.InProgress && res.Failure != nil && res.Failure.Code == string(trellis.Interrupted)
 }
 
-// PrintAssumptions says what people are to make sure of before the work on a task begins. Its run makes sure of the rest.
+// PrintAssumptions reports what people have to make sure of before the work on a task begins. The run checks the rest itself.
 func (st Starter) PrintAssumptions(dir string) {
 	p, err := pipeline.ReadPlan(st.store, dir)
 	_, assumed := pipeline.Preconditions(p)
 	if err != nil || len(assumed) == 0 {
-		return // what is wrong is said when the task is claimed
+		return // claiming the task reports what is wrong
 	}
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if done, perr := pipeline.ReadProgress(h); err == nil && (perr != nil || done.Begun) {
@@ -112,20 +112,19 @@ func (st Starter) PrintAssumptions(dir string) {
 	}
 }
 
-// readied makes a task that a person wrote ready, once its run is begun: a watcher who sees it finds the run.
+// readied makes a task that a person wrote ready once its run has begun, so that a watcher that sees the change finds the run.
 func (st Starter) readied(dir string) error {
 	return st.states.move(dir, trellis.Planning, trellis.Ready)
 }
 
-// Admit makes a task runnable if its state allows it, as Start does, without running it. It reports whether
-// there is something to run.
+// Admit makes a task runnable if its state allows that, as Start does, but does not run it. It reports whether there is something to run.
 func (st Starter) Admit(ctx context.Context, dir string) (bool, Result, error) {
 	runs, res, err := st.admit(ctx, dir)
 	st.warn(dir, res, err)
 	return runs, res, err
 }
 
-// warn says what of a task is passed over, before its work begins.
+// warn reports what Trellis ignores in a task, before its work begins.
 func (st Starter) warn(dir string, res Result, err error) {
 	if err != nil {
 		return
@@ -135,7 +134,7 @@ func (st Starter) warn(dir string, res Result, err error) {
 	}
 }
 
-// WarningText is a warning as those who begin the work on a task say it.
+// WarningText returns a warning in the form in which it is shown before the work on a task begins.
 func WarningText(p trellis.Problem) string {
 	s := "warning: " + p.Error()
 	if p.Hint != "" {
@@ -144,7 +143,7 @@ func WarningText(p trellis.Problem) string {
 	return s
 }
 
-// admit is Admit without a word.
+// admit is Admit without the warnings.
 func (st Starter) admit(ctx context.Context, dir string) (bool, Result, error) {
 	t, res, err := st.startable(ctx, dir, false)
 	if err != nil || t == nil {
@@ -158,7 +157,7 @@ func (st Starter) admit(ctx context.Context, dir string) (bool, Result, error) {
 	case trellis.Waiting:
 		_, err = st.assessor.AssessAndUpdate(ctx, dir)
 	}
-	if err == nil { // a watcher sees that a person wants it, though nothing else about it may change
+	if err == nil { // shows a watcher that a person wants the task, even if nothing else about it changes
 		now := time.Now()
 		if err = os.Chtimes(filepath.Join(dir, taskdir.TaskJSON), now, now); err != nil {
 			err = fmt.Errorf("telling the watcher: %w", err)
@@ -167,9 +166,9 @@ func (st Starter) admit(ctx context.Context, dir string) (bool, Result, error) {
 	return err == nil, res, err
 }
 
-// startable is the task when there is something to run, nil when there is not; Result says where it stands.
-// It changes a task only when that has to wait, or when its run has delivered already: then to what the run says.
-// What another process does for the task meanwhile is no fault of it: *durable.HeldError then.
+// startable returns the task if there is something to run, and nil otherwise; Result says where the task stands. It changes a
+// task only if the task has to wait, or if its run has delivered already: then to the status of that run. If another process
+// works on the task meanwhile, which may look like a fault of the task, the error is a *durable.HeldError.
 func (st Starter) startable(ctx context.Context, dir string, adopt bool) (*taskdir.Task, Result, error) {
 	t, res, err := st.checkStartable(ctx, dir, adopt)
 	if !errors.As(err, new(*NotReadyError)) {
@@ -178,10 +177,10 @@ func (st Starter) startable(ctx context.Context, dir string, adopt bool) (*taskd
 	if by, held := Held(dir); held {
 		return nil, res, &durable.HeldError{Path: filepath.Join(dir, taskdir.RunLock), Holder: by}
 	}
-	return st.checkStartable(ctx, dir, adopt) // whoever was at it when it was assessed is done
+	return st.checkStartable(ctx, dir, adopt) // the process that worked on it during the first check has ended
 }
 
-// checkStartable is startable for a task that no other process works on.
+// checkStartable is startable for a task on which no other process works.
 func (st Starter) checkStartable(ctx context.Context, dir string, adopt bool) (*taskdir.Task, Result, error) {
 	res := Result{Dir: dir}
 	if drafted(dir) {
@@ -231,7 +230,7 @@ func (st Starter) checkStartable(ctx context.Context, dir string, adopt bool) (*
 	return st.runnable(ctx, t, res, adopt)
 }
 
-// written is startable for a task that a person wrote and nobody set ready. It may have to wait all the same.
+// written is startable for a task that a person wrote and nobody set ready. It may have to wait nevertheless.
 func (st Starter) written(ctx context.Context, t *taskdir.Task, res Result, adopt bool) (_ *taskdir.Task, _ Result, err error) {
 	if res.Warnings, err = st.assessor.check(ctx, t.Dir, adopt); err != nil {
 		return nil, res, st.unplannedYet(ctx, t, err)
@@ -244,7 +243,7 @@ func (st Starter) written(ctx context.Context, t *taskdir.Task, res Result, adop
 	return nil, res, st.assessor.applyStatus(l)
 }
 
-// unplannedYet is err, or, of a task that a planning was to write and did not, what became of that.
+// unplannedYet returns err or, if a planning was to write the task and did not, a *RefusedError with what became of the planning.
 func (st Starter) unplannedYet(ctx context.Context, t *taskdir.Task, err error) error {
 	again, nerr := st.assessor.Next(ctx, t.Dir)
 	if nerr != nil || !strings.HasPrefix(again, "trellis plan --retry ") {
@@ -256,7 +255,7 @@ func (st Starter) unplannedYet(ctx context.Context, t *taskdir.Task, err error) 
 	return &RefusedError{t.ID + " is not planned yet", again}
 }
 
-// runnable is startable for a task of which a watcher would know what to do.
+// runnable is startable for a task in a status that a watcher handles too.
 func (st Starter) runnable(ctx context.Context, t *taskdir.Task, res Result, adopt bool) (*taskdir.Task, Result, error) {
 	l, err := st.assessor.assess(ctx, Assessment{Dir: t.Dir, Adopt: adopt})
 	res.Warnings = l.Warnings
@@ -278,10 +277,10 @@ func (st Starter) runnable(ctx context.Context, t *taskdir.Task, res Result, ado
 	return nil, res, &NotReadyError{l.Problems}
 }
 
-// retryOf is the command that asks for another run of a task.
+// retryOf returns the command that asks for another run of a task.
 func retryOf(dir string) string { return "trellis retry " + trellis.ShellWord(filepath.Base(dir)) }
 
-// wake makes a paused task runnable: its run goes on, or, when a budget ended that, another begins.
+// wake makes a paused task runnable: its run is resumed or, if a budget ended that run, another one is begun.
 func (st Starter) wake(ctx context.Context, dir string) error {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err == nil && h.Flow == pipeline.Flow && h.Ended {
@@ -293,11 +292,11 @@ func (st Starter) wake(ctx context.Context, dir string) error {
 	return st.states.awake(dir, true)
 }
 
-// Follow waits until nobody runs the task any more and says where it stands. A Follow that is told to end
-// only stops following.
+// Follow waits until no process runs the task any more and returns where the task stands. If ctx is cancelled, Follow only
+// stops following; the task goes on.
 func (st Starter) Follow(ctx context.Context, dir string) (Result, error) {
 	changed := make(chan struct{}, 1)
-	defer watchEvents(dir, func() { // without events there is still the clock
+	defer watchEvents(dir, func() { // without file events, the ticker below has to do
 		select {
 		case changed <- struct{}{}:
 		default:
@@ -329,10 +328,10 @@ func (st Starter) Follow(ctx context.Context, dir string) (Result, error) {
 	}
 }
 
-// takenWithin is how long a task that nobody takes is followed before it is looked at why.
+// takenWithin is how long Follow waits for a process to take the task before it checks why none does.
 const takenWithin = 2 * time.Second
 
-// untaken says why a watcher does not take a task. The zero Result is one that it takes when it has room.
+// untaken returns why a watcher does not take a task. With neither Waits nor Failure set, the watcher takes it when a slot is free.
 func (st Starter) untaken(ctx context.Context, dir string) (Result, error) {
 	l, err := st.assessor.Assess(ctx, dir)
 	if err != nil {
@@ -355,7 +354,7 @@ func (st Starter) untaken(ctx context.Context, dir string) (Result, error) {
 	}
 	res := taskState(st.store, l.Task)
 	if code := l.Task.Pipeline.Failure.Code; l.Task.Status != trellis.Ready || code != trellis.AgentMissing && code != trellis.AgentAuth {
-		res.Failure = nil // what the watcher noted of a ready one keeps it from starting
+		res.Failure = nil // only an agent that is missing or not signed in, noted for a ready task, keeps it from starting
 	}
 	switch {
 	case len(l.Waits) > 0:
@@ -366,17 +365,17 @@ func (st Starter) untaken(ctx context.Context, dir string) (Result, error) {
 	return res, nil
 }
 
-// active reports whether a task runs or is about to.
+// active reports whether a task runs or is about to run.
 func (st Starter) active(t *taskdir.Task) bool {
 	_, watched := st.Watcher()
 	_, held := Held(t.Dir)
 	return held && !t.Status.Ended() || watched && (t.Status == trellis.Ready || t.Status == trellis.InProgress)
 }
 
-// GivenUp is what a watcher says a task waits for that it has given up.
+// GivenUp is the text that a watcher gives as the wait of a task that it has given up.
 const GivenUp = "somebody: its runs come to nothing"
 
-// givenUp is what the watcher says of a task whose runs came to nothing, "" while it tries.
+// givenUp returns GivenUp if the watcher has given up the task because its runs came to nothing, and "" otherwise.
 func (st Starter) givenUp(dir string) string {
 	for _, w := range pulse.Look(st.store.Root, st.now()).Beat.Waiting {
 		if w.Task == filepath.Base(dir) && w.For == GivenUp {
@@ -386,31 +385,31 @@ func (st Starter) givenUp(dir string) string {
 	return ""
 }
 
-// drafted reports whether a folder is that of a planning which is not published.
+// drafted reports whether dir is the folder of a planning that is not published.
 func drafted(dir string) bool {
 	name, draft := strings.CutPrefix(filepath.Base(dir), taskdir.DraftPrefix)
 	return draft && name != ""
 }
 
-// Held reports whether some process runs the task, and which.
+// Held reports whether a process runs the task, and which one.
 func Held(dir string) (durable.Holder, bool) { return holder(filepath.Join(dir, taskdir.RunLock)) }
 
 func holder(path string) (by durable.Holder, held bool) {
 	if held = durable.Held(path); held {
-		by, _ = durable.ReadHolder(path) // only for messages
+		by, _ = durable.ReadHolder(path) // used only in messages
 	}
 	return by, held
 }
 
-// TakenBy is the watcher that takes a task which a person starts, if there is one: it leaves one alone whose time is to come.
+// TakenBy returns the watcher and whether it takes a task that a person starts: it leaves a task alone whose not_before is to come.
 func (st Starter) TakenBy(dir string) (durable.Holder, bool) {
 	h, watched := st.Watcher()
 	t, err := st.store.Load(dir)
 	return h, watched && !(err == nil && t.Pipeline.NotBefore.After(st.now()))
 }
 
-// Watcher is the process that watches this repository, if there is one.
+// Watcher returns the process that watches this repository, if there is one.
 func (st Starter) Watcher() (durable.Holder, bool) { return holder(st.WatchLock()) }
 
-// WatchLock is the lock of who watches.
+// WatchLock returns the path of the lock that a watcher holds.
 func (st Starter) WatchLock() string { return pulse.Lock(st.store.Root) }

@@ -18,13 +18,13 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// states writes into task.json what is to be said of a task beside what its run says there itself.
+// states updates task.json where the task's run does not do that itself.
 type states struct {
 	store taskdir.Store
 	now   func() time.Time
 }
 
-// update changes a task.json in a way that no state of the task forbids.
+// update changes a task.json whatever the state of the task is.
 func (s states) update(dir string, change func(*taskdir.Task, *taskdir.Edit)) error {
 	_, err := s.store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		change(t, e)
@@ -33,7 +33,7 @@ func (s states) update(dir string, change func(*taskdir.Task, *taskdir.Edit)) er
 	return err
 }
 
-// move takes a task from one status to another, if it is in that still.
+// move changes the status of a task from one to another, if it still has the first.
 func (s states) move(dir string, from, to trellis.Status) error {
 	return s.update(dir, func(t *taskdir.Task, e *taskdir.Edit) {
 		if t.Status == from {
@@ -42,9 +42,9 @@ func (s states) move(dir string, from, to trellis.Status) error {
 	})
 }
 
-// awake takes a task that was put to sleep (paused, waiting) back to in_progress. One whose time has not come
-// stays paused: its run sleeps on. So does one that a person stopped, unless a person asked for it: a watcher may have judged it
-// before.
+// awake sets a task that was put to sleep (paused, waiting) back to in_progress. A task whose time has not come stays paused,
+// and its run sleeps on. So does a task that a person stopped, unless a person asked for the run: a watcher may have assessed
+// the task before it was stopped.
 func (s states) awake(dir string, asked bool) error {
 	return s.update(dir, func(t *taskdir.Task, e *taskdir.Edit) {
 		switch {
@@ -59,7 +59,7 @@ func (s states) awake(dir string, asked bool) error {
 	})
 }
 
-// unmet has a task wait whose run was begun too early.
+// unmet sets a task whose run was begun too early to waiting.
 func (s states) unmet(dir string) error {
 	return s.update(dir, func(t *taskdir.Task, e *taskdir.Edit) {
 		if t.Status == trellis.Ready || t.Status == trellis.InProgress {
@@ -68,7 +68,7 @@ func (s states) unmet(dir string) error {
 	})
 }
 
-// asleep has task.json say again what a parked run waits for: whoever began to go on with it took that away.
+// asleep writes into task.json again what a parked run waits for, which the process that resumed the run had removed.
 func (s states) asleep(dir string, parked *journal.Parked) error {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err != nil {
@@ -99,7 +99,7 @@ func (s states) asleep(dir string, parked *journal.Parked) error {
 	})
 }
 
-// interrupted notes in task.json why nothing goes on.
+// interrupted notes in task.json why the run does not go on.
 func (s states) interrupted(dir string) error {
 	err := s.update(dir, func(t *taskdir.Task, e *taskdir.Edit) {
 		if t.Status == trellis.InProgress {
@@ -112,12 +112,12 @@ func (s states) interrupted(dir string) error {
 	return err
 }
 
-// count has a task that is in a status, with a run that has not ended, say what its agents used by now: calls that died with
-// their process too, and those after the last phase that task.json was told of.
+// count writes into task.json what the agents of a run that has not ended used so far, if the task has the given status: this
+// includes calls that died with their process, and those after the last phase that was written to task.json.
 func (s states) count(dir string, in trellis.Status) error {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err != nil || h.Ended || h.Flow != pipeline.Flow {
-		return nil // none, or whoever opens it says what is wrong with it
+		return nil // there is no run, or opening it reports what is wrong
 	}
 	_, err = s.store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		used, err := usedBy(t, h)
@@ -132,11 +132,10 @@ func (s states) count(dir string, in trellis.Status) error {
 	return err
 }
 
-// unreadable fails a task whose journal is there but can't be read: its work is backed up, and nothing
-// begins afresh by itself.
+// unreadable fails a task whose journal exists but can't be read. Its work is backed up, and no new run begins by itself.
 func (s states) unreadable(ctx context.Context, repo *git.Repo, dir string) (Result, error) {
 	res := Result{Dir: dir}
-	lock, err := runlock.Take(dir, s.now()) // who wrote the journal may still be at work in the worktree
+	lock, err := runlock.Take(dir, s.now()) // the process that wrote the journal may still work in the worktree
 	if err != nil {
 		return res, err
 	}
@@ -166,7 +165,7 @@ func (s states) unreadable(ctx context.Context, repo *git.Repo, dir string) (Res
 	})
 }
 
-// restore has a task say again what its run, which delivered, said last.
+// restore sets the status of a task to the last one of its run, which delivered.
 func (s states) restore(dir string, h *journal.History) (*taskdir.Task, error) {
 	p, err := pipeline.ReadProgress(h)
 	if err != nil {
@@ -181,8 +180,8 @@ func (s states) restore(dir string, h *journal.History) (*taskdir.Task, error) {
 	})
 }
 
-// replanned has task.json say that the task is planned. It is the last that a planning in place begins with: until
-// then it can be asked for again as if nothing had been.
+// replanned sets a task to planning. That is the last of the steps with which a planning in place begins: until then, the
+// planning can be asked for again as if nothing had happened.
 func (s states) replanned(dir string) error {
 	return s.update(dir, func(t *taskdir.Task, e *taskdir.Edit) {
 		if t.Status != trellis.Planning {
@@ -194,13 +193,13 @@ func (s states) replanned(dir string) error {
 	})
 }
 
-// resumeCutOff reports whether a run was begun for a task in review by a look at its pull request, or by a delivery, that was cut
-// off then. The task is in progress after it.
+// resumeCutOff reports whether a run that a check of the pull request, or a delivery, had begun for a task in review was cut
+// off. If so, it sets the task to in progress.
 func (s states) resumeCutOff(dir string, h *journal.History) (bool, error) {
 	if _, cut, err := interruptedInReview(h); err != nil || !cut {
 		return false, err
 	}
-	lock, err := runlock.Take(dir, s.now()) // a run that says in task.json that it is over has still to say so in its journal
+	lock, err := runlock.Take(dir, s.now()) // a run that ends writes task.json before the end of its journal
 	if err != nil {
 		return false, err
 	}
@@ -215,7 +214,7 @@ func (s states) resumeCutOff(dir string, h *journal.History) (bool, error) {
 	return cut, err
 }
 
-// interruptedInReview reports whether a journal has a run that was begun for a task in review and did not end. h is nil without one.
+// interruptedInReview reports whether a journal has an unfinished run that was begun for a task in review. h is nil without a journal.
 func interruptedInReview(h *journal.History) (p pipeline.Progress, cut bool, err error) {
 	if h == nil || h.Flow != pipeline.Flow || h.Ended {
 		return p, false, nil
@@ -224,7 +223,7 @@ func interruptedInReview(h *journal.History) (p pipeline.Progress, cut bool, err
 	return p, err == nil && (p.React != nil || p.Undelivered), err
 }
 
-// resume makes a task in review one whose run, which is begun, goes on. p is what the run before wrote.
+// resume sets a task in review to in progress, since its next run has begun. p is what the previous run wrote.
 func (s states) resume(dir string, p pipeline.Progress) error {
 	return s.update(dir, func(t *taskdir.Task, e *taskdir.Edit) {
 		if t.Status == trellis.Review {
@@ -233,7 +232,7 @@ func (s states) resume(dir string, p pipeline.Progress) error {
 	})
 }
 
-// runAgain has a task say where it stands when another run is asked for, after one whose last revision this is.
+// runAgain sets the status of a task for another run; last is the last revision that the previous run wrote.
 func runAgain(t *taskdir.Task, e *taskdir.Edit, now trellis.Status, last int64) {
 	if t.Pipeline.Revision <= last {
 		e.Set("pipeline.revision", last+1)

@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// eventSender tells what happens in a run as every face is told of it: checks when they end, waits when they begin, the end.
+// eventSender reports what happens in a run to all interfaces: checks when they end, waits when they begin, the end.
 type eventSender struct {
 	dir    string
 	report string // relative to the main checkout
@@ -30,7 +30,7 @@ func (t eventSender) event(e events.Event) {
 	t.tell(Event{Task: e.Task, Round: e.Round, Told: &e})
 }
 
-// checked tells how a command ended that an activity runs, or what it waits for.
+// checked reports how a command of an activity ended, or what the command waits for.
 func (t eventSender) checked(c flow.Call, told pipeline.Told) {
 	if told.Wait != nil {
 		t.event(events.Event{Kind: events.Waiting, Run: c.Run, Call: c.ID, Wait: told.Wait})
@@ -39,21 +39,21 @@ func (t eventSender) checked(c flow.Call, told pipeline.Told) {
 	check := told.Check
 	phase := c.ID[strings.LastIndexByte(c.ID, '/')+1:]
 	phase, _, _ = strings.Cut(phase, "#")
-	check.Forgiven = check.Code != 0 && (check.Forgiven || phase == "baseline") // before the work, which can't have done it
+	check.Forgiven = check.Code != 0 && (check.Forgiven || phase == "baseline") // the baseline ran before the work, which can't have caused this failure
 	t.event(events.Event{Kind: events.Checked, Run: c.Run, Call: c.ID, Phase: phase, Check: &check, Seconds: check.Seconds})
 }
 
 func (t eventSender) waits(j *journal.Run, c journal.Entry) {
 	h := j.History()
 	if w := pipeline.WaitOf(h, c); w != nil {
-		if w.For == "approval" && !strings.Contains(c.ID, "step-") { // of a step: who waits says of which
+		if w.For == "approval" && !strings.Contains(c.ID, "step-") { // for a step, the code that waits names the step
 			w.Next = "trellis approve " + trellis.ShellWord(filepath.Base(t.dir))
 		}
 		t.event(events.Event{Kind: events.Waiting, Run: h.Run, Call: c.ID, Wait: w})
 	}
 }
 
-// ended tells how a run ended, when it did.
+// ended reports how a run ended, if it has ended.
 func (t eventSender) ended(h *journal.History, r Result) {
 	if !h.Ended || !r.Status.Ended() && r.Status != trellis.Review && r.Status != trellis.Failed {
 		return
@@ -67,12 +67,12 @@ func (t eventSender) ended(h *journal.History, r Result) {
 	t.tell(Event{Task: e.Task, Told: &e, Ended: &r})
 }
 
-// Watching is what a watcher does beside running tasks.
+// Watching is what a watcher does besides running tasks.
 type Watching struct {
 	Runs  []string       // the tasks that it runs
-	Idle  time.Time      // since when nothing has run; zero: something does
+	Idle  time.Time      // since when nothing has run; zero while something runs
 	Waits []events.Event // tasks that would run, and why they don't
 }
 
-// Words say that nothing runs.
+// Words returns the text that says that nothing runs.
 func (w Watching) Words() string { return events.Idle(w.Idle, w.Waits) }

@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// usedBy returns what agents used for a task so far, its plannings included, by its journal, or without one by task.json. Calls that will
-// not be gone on with count too.
+// usedBy returns what agents used for a task so far, its plannings included, by its journal or, without one, by task.json.
+// Calls that will not be resumed count too.
 func usedBy(t *taskdir.Task, h *journal.History) (trellis.Usage, error) {
 	switch {
 	case h.Run == "":
@@ -27,7 +27,7 @@ func usedBy(t *taskdir.Task, h *journal.History) (trellis.Usage, error) {
 	return p.Used.Add(lostUsage(t.Dir, h)), err
 }
 
-// lostUsage returns what those calls of a run used that came to no reply.
+// lostUsage returns what was used by those calls of a run that returned no reply.
 func lostUsage(dir string, h *journal.History) (used trellis.Usage) {
 	for _, c := range h.Calls {
 		if replied := c.Done && c.Fail == nil; !replied && slices.Contains(trellis.Roles, trellis.Role(c.Activity)) {

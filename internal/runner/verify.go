@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// VerifyFile compares the proofs of a file's run with all that there is of it.
+// VerifyFile compares the proofs of a file's run with everything that exists of the run.
 func VerifyFile(dir string) (*proof.Report, error) {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err != nil {
@@ -31,7 +31,7 @@ func VerifyFile(dir string) (*proof.Report, error) {
 	return proof.Verify(dir, w)
 }
 
-// VerifyTask compares the proofs of a task with its plan, its branch and all else that there is.
+// VerifyTask compares the proofs of a task with its plan, its branch and everything else that exists of the task.
 func VerifyTask(ctx context.Context, store taskdir.Store, refs git.Refs, dir string) (*proof.Report, error) {
 	t, err := store.Load(dir)
 	if err != nil {
@@ -56,7 +56,7 @@ func VerifyTask(ctx context.Context, store taskdir.Store, refs git.Refs, dir str
 	return proof.Verify(dir, w)
 }
 
-// planNow takes in the plan as it is. One that can't be read is another than the one that was proven.
+// planNow adds the current plan to w. A plan that can't be read counts as different from the one that was proven.
 func planNow(store taskdir.Store, dir string, w *proof.ExpectedState) error {
 	data, err := taskdir.ReadOptional(dir, taskdir.Plan)
 	if data == nil {
@@ -69,7 +69,7 @@ func planNow(store taskdir.Store, dir string, w *proof.ExpectedState) error {
 	return nil
 }
 
-// taskRuns takes in what the journals of a task say. Without run/ nothing is known of them, which is no fault.
+// taskRuns adds what the journals of a task say to w. Without run/ nothing is known of them, which is not an error.
 func taskRuns(dir string, w *proof.ExpectedState) error {
 	run := filepath.Join(dir, taskdir.Run)
 	h, err := journal.Read(run)

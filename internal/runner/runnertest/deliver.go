@@ -10,7 +10,7 @@ import (
 
 const ByePRD = "# Say bye\n\nPeople leave, too.\n\n## Acceptance Criteria\n\n- [ ] it says bye\n  verify: `sh greet.sh --bye | grep -q Bye`\n"
 
-// Hosted is a world whose repository has a bare origin, and a gh.
+// Hosted returns a world whose repository has a bare origin, and a fake gh.
 func Hosted(t *testing.T, s githubtest.State) (*World, *githubtest.GH) {
 	t.Helper()
 	w := NewWorld(t, Counted())

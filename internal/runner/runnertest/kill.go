@@ -21,13 +21,13 @@ import (
 const (
 	ChildDir  = "TRELLIS_TEST_DIR"
 	ChildTask = "TRELLIS_TEST_TASK"
-	ChildKill = "TRELLIS_TEST_KILL" // the how many-th of these steps; 0: none
-	ChildLog  = "TRELLIS_TEST_LOG"  // steps go here
+	ChildKill = "TRELLIS_TEST_KILL" // number of the step to die at; 0: none
+	ChildLog  = "TRELLIS_TEST_LOG"  // file that the steps are written to
 	ChildPR   = "TRELLIS_TEST_PR"   // not "": with a pull request
-	ChildOnto = "TRELLIS_TEST_ONTO" // delivery.update, none when it is not set
+	ChildOnto = "TRELLIS_TEST_ONTO" // delivery.update; unset: none
 )
 
-// child is what such a child does. other does what else a package asks of its own, and says whether it was asked.
+// child does the work of such a child. other does what else a package asks of its children, and reports whether it was asked.
 func child(dir string, other func(*runner.Site) (code int, asked bool)) int {
 	site, err := NewSite(dir, os.Environ())
 	if err != nil {
@@ -80,8 +80,8 @@ func child(dir string, other func(*runner.Site) (code int, asked bool)) int {
 	return 0
 }
 
-// Child runs the task in a process of its own and reports whether it was killed, and else how many steps there were. They may be fewer
-// than in another run: the journal is synced once more where its mailbox is looked at in between, as it is every five seconds.
+// Child runs the task in a separate process and reports whether that was killed, and otherwise how many steps there were. They may be
+// fewer than in another run: the journal is synced again when its mailbox is checked in between, which happens every five seconds.
 func (w *World) Child(dir string, kill int) (killed bool, steps int) {
 	w.Helper()
 	log := filepath.Join(w.Dir, "..", "steps.log")
@@ -99,7 +99,7 @@ func (w *World) Child(dir string, kill int) (killed bool, steps int) {
 	return false, strings.Count(w.Read("../steps.log"), "\n")
 }
 
-// Counted is the working script whose edit roles leave a mark outside of the repository at each call.
+// Counted returns the script Working with edit roles that also leave a mark outside the repository at each call.
 func Counted() string {
 	script := Working
 	for _, role := range []string{"implement", "debug"} {

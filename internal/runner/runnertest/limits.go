@@ -8,7 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner"
 )
 
-// Program makes a command agent of a shell script the agent of all roles.
+// Program makes a command agent that runs a shell script the agent of all roles.
 func (w *World) Program(output, script string) {
 	w.Helper()
 	w.Write("../agent.sh", script)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Roadwork is a script for objectives: small plannings, and work that leaves a line in notes.txt. Each call of an agent
-// that plans or works leaves one outside of the repository, with its task.
+// Roadwork returns a script for objectives: small plannings, and work that adds a line to notes.txt. Each call of implement
+// and debug adds one, with its task, to calls.log outside the repository.
 func Roadwork() Script {
 	note := func(role string) string { return "echo " + role + "-$TRELLIS_TASK_ID >> $TRELLIS_REPO/../calls.log" }
 	s := Careful("tiny")
@@ -23,7 +23,7 @@ func Roadwork() Script {
 
 const RoadFile = ".trellis/objectives/farewells.md"
 
-// road makes a world with an objective.
+// NewRoad returns a world with an objective.
 func NewRoad(t *testing.T, s Script, text string) *World {
 	t.Helper()
 	w := NewWorld(t, s.String())
@@ -32,10 +32,10 @@ func NewRoad(t *testing.T, s Script, text string) *World {
 	return w
 }
 
-// Today is the directory name of a task that is made today.
+// Today returns the directory name of a task that is made today.
 func Today(name string) string { return Day.Format("01-02-") + name }
 
-// day is when tasks of these tests are made: it does not change at midnight.
+// Day is when tasks of these tests are made. It does not change at midnight.
 var Day = time.Now()
 
 func (w *World) SameRoad(want string) {
@@ -45,7 +45,7 @@ func (w *World) SameRoad(want string) {
 	}
 }
 
-// Tasks are the directories of tasks, drafts included.
+// Tasks returns the directories of tasks, drafts included.
 func (w *World) Tasks() []string {
 	w.Helper()
 	list, err := filepath.Glob(filepath.Join(w.Site.Store.Tasks(), "*"))

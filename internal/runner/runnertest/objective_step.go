@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner"
 )
 
-// short is an objective of two steps, one after the other, and one beside them.
+// Short is an objective of two steps, one after the other, and a third one beside them.
 const Short = `# Objective: Short
 
 | Step | Description | Depends On | Status | PR |
@@ -31,7 +31,7 @@ func (w *World) MustPlan(step string) runner.StepResult {
 	return res
 }
 
-// Row is the row of a step.
+// Row returns the row of a step.
 func (w *World) Row(step string) string {
 	w.Helper()
 	for line := range strings.Lines(w.Read(RoadFile)) {
@@ -43,7 +43,7 @@ func (w *World) Row(step string) string {
 	return ""
 }
 
-// Narrow is a row without the width of its cells, which stays as it was where it can.
+// Narrow returns a row without the padding of its cells, which the product keeps where it can.
 func Narrow(row string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(row), " "), "| |", "||")
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner"
 )
 
-// Auto is a roadmap whose steps are planned without a person's asking.
+// Auto makes text a roadmap whose steps are planned without a person asking for it.
 func Auto(text string) string { return "---\nauto_advance: true\n---\n" + text }
 
 func (w *World) Reconcile(o runner.ReconcileOptions) []runner.Reconciled {

@@ -7,10 +7,10 @@ import (
 	"path/filepath"
 )
 
-// obj is an object of a script or an answer. JSON is YAML.
+// Obj is an object of a script or an answer. JSON is YAML.
 type Obj = map[string]any
 
-// script plays these calls, the nth entry of a role at its nth call.
+// Script plays these calls: the nth entry of a role at the nth call of the role.
 type Script map[string][]Obj
 
 func (s Script) With(role string, calls ...Obj) Script {
@@ -47,7 +47,7 @@ func Spec() Obj {
 	return Obj{"user_intent": "say bye", "goals": []string{"a --bye flag"}, "acceptance": []string{"it says bye"}, "priority": "high"}
 }
 
-// Steps is a plan of two steps that nothing is wrong with.
+// Steps returns a valid plan of two steps.
 func Steps() Obj {
 	return Obj{"schema_version": 1, "title": "Say bye", "summary": "greet.sh says bye.", "requirements": []string{"bye"},
 		"design_decisions": []string{"a flag, no program of its own"},
@@ -62,7 +62,7 @@ func Verdict(pass bool, feedback string) Obj {
 	return Answer(Obj{"pass": pass, "feedback": feedback, "criteria": Obj{"verification": true, "atomicity": pass, "coverage": true, "vars": true}})
 }
 
-// Careful is a script that plans with all that there is.
+// Careful returns a script that plans with all planning roles.
 func Careful(size string) Script {
 	return Script{"evaluate": {Accepted(size)}, "research": {Answer(Found)}, "taskspec": {Answer(Spec())}, "plan": {Answer(Steps())},
 		"judge": {Verdict(true, "")},

@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// mending is a script whose work passes at once, and whose debug does something about what a pull request says.
+// Mending is a script whose work passes at once, and whose debug does something about what a pull request says.
 const Mending = `
 roles:
   implement:
@@ -24,7 +24,7 @@ roles:
     - answer: {criteria: [{id: A1, verdict: met, evidence: "greet.sh:1"}]}
 `
 
-// Reviewed is a world in which a task is in review, with a pull request of its own.
+// Reviewed returns a world in which a task is in review, with a pull request of its own.
 func Reviewed(t *testing.T, script string) (*World, *githubtest.GH, string) {
 	t.Helper()
 	w, gh := Hosted(t, githubtest.State{Logs: map[string]string{"2": "it says Bey\n"}})
@@ -47,7 +47,7 @@ func Failing(names ...string) Fields {
 	return Fields{"statusCheckRollup": list}
 }
 
-// Debugs is how often the debug agent was asked.
+// Debugs returns how often the debug agent was asked.
 func (w *World) Debugs() int {
 	w.Helper()
 	if _, err := os.Stat(filepath.Join(w.Dir, "../calls.log")); err != nil {

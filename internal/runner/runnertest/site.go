@@ -1,4 +1,4 @@
-// Package runnertest is the repository, with agents that are played, in which the tests of runner and scheduler run tasks.
+// Package runnertest provides the repository, with scripted agents, in which the tests of runner and scheduler run tasks.
 package runnertest
 
 import (
@@ -23,8 +23,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Main runs the tests of a package, or what one of them began as a child; other does what the package has its children do
-// beside running a task.
+// Main runs the tests of a package or, in a child process that one of them started, the work of the child; other does what
+// the package has its children do besides running a task.
 func Main(m *testing.M, other func(*runner.Site) (code int, asked bool)) {
 	gittest.HearSignals()
 	if dir := os.Getenv(ChildDir); dir != "" {
@@ -37,17 +37,17 @@ func Main(m *testing.M, other func(*runner.Site) (code int, asked bool)) {
 	gittest.VerifyTestMain(m)
 }
 
-// world is a repository with a small program, its test, and a script that plays the agents.
+// World is a repository with a small program, its test, and a script that plays the agents.
 type World struct {
 	*testing.T
 	Site *runner.Site
 	Dir  string
 	Mu   sync.Mutex
 	Said []string
-	Env  []string // of its children
+	Env  []string // added to the environment of its child processes
 }
 
-// program is what the repository holds: greet.sh, and a test that passes.
+// Program is the content of the repository: greet.sh, and a test that passes.
 var Program = map[string]string{
 	"greet.sh":               "echo \"Hello, ${1:-world}!\"\n",
 	"test.sh":                "test \"$(sh greet.sh Ada)\" = 'Hello, Ada!'\n",
@@ -82,11 +82,11 @@ func NewWorld(t *testing.T, script string) *World {
 	return w
 }
 
-// begun are the repositories that were made for a script.
+// begun holds the repositories that were made, by script.
 var begun sync.Map
 
-// begin makes the repository with its first commit. Without the samples of hooks that git puts into new ones there is less to look
-// at before each step of a run.
+// begin makes the repository with its first commit. It removes the sample hooks that git puts into new repositories, so that
+// there is less to check before each step of a run.
 func (w *World) begin(script string) {
 	w.Helper()
 	for name, text := range Program {
@@ -106,7 +106,7 @@ func (w *World) begin(script string) {
 	}
 }
 
-// NewSite is the site of a repository whose agents are played.
+// NewSite returns the site of a repository with scripted agents.
 func NewSite(dir string, env []string) (*runner.Site, error) {
 	repo, err := git.Open(dir)
 	if err != nil {

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Variables of a child whose agent is a script, and counts against a day's budget.
+// Variables of a child whose agent is a script that counts against a day's budget.
 const (
 	ChildScript = "TRELLIS_TEST_SCRIPT"
 	ChildDay    = "TRELLIS_TEST_DAY_TOKENS"
 )
 
-// spends is an agent of all roles whose every call reports 800 tokens, and a cost when it is given one. A file says in
-// which of its calls it goes on after that, until it is ended.
+// Spends is an agent for all roles that reports 800 tokens at every call, and the cost that is filled in. A file
+// hang-TASK-ROLE makes a call of that role go on after that, until it is ended.
 const Spends = `cat > /dev/null
 test "$TRELLIS_ROLE" = accept || echo x >> notes.txt
 echo "$TRELLIS_TASK_ID $TRELLIS_ROLE" >> "$TRELLIS_REPO/../calls.log"

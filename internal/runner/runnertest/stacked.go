@@ -21,7 +21,7 @@ func (w *World) Depends(id string, on ...string) string {
 	return dir
 }
 
-// Tip is where the branch of a task ends.
+// Tip returns the commit at which the branch of a task ends.
 func (w *World) Tip(name string) string { w.Helper(); return w.Git("rev-parse", "feature/"+name) }
 
 func (w *World) Stacked(dir, on, commit string) {

@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// EditedWhile is a task whose plan people agreed to, and whose prd.md changed during implement, so that its run waits.
+// EditedWhile returns a task whose plan people approved, and whose prd.md changed during implement, so that its run waits.
 // base is the base branch in its task.json, "" for none.
 func EditedWhile(t *testing.T, base string) (w *World, dir string) {
 	t.Helper()

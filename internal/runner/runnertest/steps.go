@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 )
 
-// Stepping is a script whose implement does one step after the other.
+// Stepping returns a script whose implement does one step after the other.
 func Stepping(calls ...Obj) Script {
 	return Script{"implement": calls, "check": {Answer("fine")}, "debug": {{"files": Obj{"greet.sh": Bye}, "answer": "mended"}},
 		"accept": {Answer(Obj{"criteria": []Obj{{"id": "A1", "verdict": "met", "evidence": "greet.sh:1"}}})}}

@@ -8,7 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trust"
 )
 
-// NewTrustWorld is a world in which what comes by git is judged.
+// NewTrustWorld returns a world in which what comes by git is judged.
 func NewTrustWorld(t *testing.T, script string) *World {
 	w := NewWorld(t, script)
 	w.Site.Trust = &trust.Judge{Repo: w.Site.Repo, Ledger: &trust.Ledger{Path: filepath.Join(t.TempDir(), "trellis", "trust.jsonl")}}
@@ -16,7 +16,7 @@ func NewTrustWorld(t *testing.T, script string) *World {
 	return w
 }
 
-// Brings has a stranger commit a file in a clone of theirs, and this clone take it in.
+// Brings has a stranger commit a file in a clone of theirs, and checks that commit out here.
 func (w *World) Brings(name, text string) {
 	w.Helper()
 	theirs := filepath.Join(w.TempDir(), "theirs")

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// quickly is a script that does each task at once.
+// Quickly is a script that does each task at once.
 const Quickly = "roles:\n  implement: [{run: [\"echo $TRELLIS_TASK_ID >> notes.txt; echo $TRELLIS_TASK_ID >> $TRELLIS_REPO/../calls.log\"], answer: done}]\n  check: [{answer: fine}]\n" +
 	"  accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: \"notes.txt:1\"}]}}]\n"
 
-// hang is how long a test waits for what comes in a moment on a quiet machine: only what hangs takes longer on any.
+// Hang is how long a test waits for what takes a moment on a quiet machine: only what hangs takes longer on any.
 const Hang = 15 * time.Minute
 
-// Until waits for a condition, and fails the test when it does not come.
+// Until waits for a condition, and fails the test if it does not become true.
 func (w *World) Until(what string, holds func() bool) {
 	w.Helper()
 	for end := time.Now().Add(Hang); !holds(); {
@@ -40,7 +40,7 @@ var (
 	RowText = `{"file": "greet.sh", "reason": "the program"}` + "\n"
 )
 
-// Lay writes a whole task directory below root.
+// Lay writes a whole task directory into root.
 func Lay(root, status string) error {
 	return errors.Join(os.MkdirAll(root, 0o755),
 		os.WriteFile(filepath.Join(root, "prd.md"), []byte(PrdText), 0o644),
