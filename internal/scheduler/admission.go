@@ -12,17 +12,17 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// admission is what a watcher knows of what runs and what could, to tell which fit beside each other.
+// admission is what a watcher knows about tasks that run and tasks that could, to decide which fit beside each other.
 type admission struct {
 	*settings
-	tasks   map[string]bool // directories of those that run here
-	steps   map[step]bool   // of objectives that are planned here
+	tasks   map[string]bool // directories of tasks that run here
+	steps   map[step]bool   // steps of objectives that are planned here
 	held    map[string]int  // how often directories were found held by another process
 	away    map[string]bool // directories of tasks that other machines have
 	needs   map[string]needs
 	limited map[string]limit
-	waits   map[string]string // why something does not fit, as was said
-	queued  map[string]bool   // of which it was said that there is no room
+	waits   map[string]string // why a task does not fit, as it was reported
+	queued  map[string]bool   // tasks that were reported as queued
 }
 
 func newAdmission(c *settings) admission {
@@ -31,27 +31,27 @@ func newAdmission(c *settings) admission {
 
 // needs is what a task takes up while it runs.
 type needs struct {
-	touches []string // globs of what it changes
-	agent   string   // that it asks for
-	agents  []string // who play its roles; nil: nobody has asked yet
+	touches []string // globs of the files that it changes
+	agent   string   // agent that it asks for
+	agents  []string // agents that play its roles; nil: not looked up yet
 }
 
-// fileUse is a glob of what a task changes, which runs or comes first.
+// fileUse is a glob of files that a task changes, which runs or comes first.
 type fileUse struct{ glob, dir string }
 
-// limit is an agent whose provider is not asked until a time, as a paused task says.
+// limit is an agent whose provider is not asked before a time, according to a paused task.
 type limit struct {
 	agent string
 	until time.Time
 }
 
-// hold is why a task is not started now. The zero value is no reason.
+// hold is why a task is not started now. The zero value means that it may start.
 type hold struct {
 	why   string
-	until time.Time // when it is looked at again; zero: as soon as something ends
+	until time.Time // when it is inspected again; zero: as soon as something ends
 }
 
-// learn takes in what was found of a directory.
+// learn records what an inspection found.
 func (a *admission) learn(f inspected) {
 	dir := f.Dir
 	delete(a.needs, dir)
@@ -73,13 +73,13 @@ func (a *admission) learn(f inspected) {
 	}
 }
 
-// learnStep takes in that a step of an objective is to be planned.
+// learnStep records that a step of an objective is to be planned.
 func (a *admission) learnStep(s step) {
 	a.needs[s.key()] = needs{agents: a.s.Roles().Players(planner.Roles(), "")}
 }
 
-// locked takes in that another process holds a directory, and says how long it is to be left alone: 250 ms, as an order may
-// just be given, then twice that, up to 4 s. Nothing tells when a lock is free.
+// locked records that another process holds a directory, and returns how long to leave it alone: 250 ms, since that process
+// may only be giving an order, then twice that, up to 4 s. There is no event when a lock is released.
 func (a *admission) locked(dir string) time.Duration {
 	delay := 250 * time.Millisecond << min(a.held[dir], 4)
 	a.held[dir]++
@@ -89,7 +89,7 @@ func (a *admission) locked(dir string) time.Duration {
 // full reports whether all slots are taken.
 func (a *admission) full() bool { return len(a.tasks)+len(a.steps) >= a.slots() }
 
-// agents are those that play a task's roles.
+// agents returns the agents that play the roles of a task or planning.
 func (a *admission) agents(key string) []string {
 	n := a.needs[key]
 	if n.agents == nil {
@@ -99,7 +99,7 @@ func (a *admission) agents(key string) []string {
 	return n.agents
 }
 
-// busy are the tasks and plannings that run, here or, as far as was seen, elsewhere.
+// busy returns the tasks and plannings that run, here or, as far as is known, elsewhere.
 func (a *admission) busy() []string {
 	list := slices.Collect(maps.Keys(a.tasks))
 	for dir := range a.held {
@@ -115,7 +115,7 @@ func (a *admission) busy() []string {
 	return list
 }
 
-// filesInUse are the globs of all that run.
+// filesInUse returns the globs of everything that runs.
 func (a *admission) filesInUse() (list []fileUse) {
 	for _, dir := range a.busy() {
 		list = a.withFilesOf(list, dir)
@@ -132,7 +132,7 @@ func (a *admission) withFilesOf(list []fileUse, dir string) []fileUse {
 	return list
 }
 
-// admit says why a task is not started now.
+// admit returns why a task is not started now, the zero hold if it may be.
 func (a *admission) admit(l runner.Assessment, claims []fileUse) hold {
 	if h := a.exhausted(l); h.why != "" {
 		return h
@@ -149,7 +149,7 @@ func (a *admission) admit(l runner.Assessment, claims []fileUse) hold {
 	return hold{}
 }
 
-// spent says what of the day's budget is used up, and until when.
+// spent returns what of the day's budget is used up, and until when.
 func (a *admission) spent() hold {
 	if left, err := a.s.Budgets().BudgetLeft(); err == nil && left.Exhausted != nil {
 		return hold{left.Exhausted.Detail, left.Until}
@@ -157,8 +157,8 @@ func (a *admission) spent() hold {
 	return hold{}
 }
 
-// exhausted says why a task that has not begun would come to nothing: the day's budget is used up, or all its agents
-// wait for their providers.
+// exhausted returns why a task that has not begun would come to nothing: the day's budget is used up, or all its agents wait
+// for their providers.
 func (a *admission) exhausted(l runner.Assessment) hold {
 	if l.Task.Status != trellis.Ready {
 		return hold{}
@@ -182,7 +182,7 @@ func (a *admission) exhausted(l runner.Assessment) hold {
 	return first
 }
 
-// limitedUntil is when all that limits an agent is over, zero when nothing does.
+// limitedUntil returns when the last limit of an agent ends, zero if there is none.
 func (a *admission) limitedUntil(agent string) (last time.Time) {
 	for _, l := range a.limited {
 		if l.agent == agent && l.until.After(a.s.Clock()) && l.until.After(last) {
@@ -192,7 +192,7 @@ func (a *admission) limitedUntil(agent string) (last time.Time) {
 	return last
 }
 
-// crowded says which agent of a task or planning works for as many others as it may.
+// crowded returns which agent of a task or planning already works for as many others as it may, "" if none does.
 func (a *admission) crowded(key string) string {
 	if len(a.s.Config.Limits.PerAgent) == 0 {
 		return ""
@@ -204,7 +204,7 @@ func (a *admission) crowded(key string) string {
 	return a.s.Roles().Crowded(a.agents(key), others)
 }
 
-// stuck reports whether nothing that this watcher runs keeps any task of a queue: then only others can end the wait.
+// stuck reports whether no task of a queue waits for anything that this watcher runs: then only others can end the wait.
 func (a *admission) stuck(queue []runner.Assessment) bool {
 	return len(a.tasks) == 0 && !slices.ContainsFunc(queue, func(l runner.Assessment) bool { return a.waits[l.Dir] == "" })
 }

@@ -2,11 +2,11 @@ package scheduler
 
 import "time"
 
-// clocks are the one on the wall and the one that only counts, as they were when the watcher's loop turned last.
+// clocks are the times of the wall clock and of the monotonic clock at the last turn of the watcher's loop.
 type clocks struct{ wall, counted time.Time }
 
-// woke reports whether the machine slept, or its clock was set: by more than a moment, the wall clock went
-// another way than the one that only counts. Nothing that was to happen at a time is certain then.
+// woke reports whether the machine slept, or its clock was set: the wall clock and the monotonic clock advanced differently,
+// by more than clockJump. Scheduled times are then no longer reliable.
 func (c *clocks) woke(wall time.Time) bool {
 	now, counted := wall.Round(0), time.Now()
 	off := now.Sub(c.wall) - counted.Sub(c.counted)
@@ -14,5 +14,5 @@ func (c *clocks) woke(wall time.Time) bool {
 	return off.Abs() > clockJump
 }
 
-// clockJump is more than any clock is put right by as it runs.
+// clockJump is more than any adjustment of a running clock.
 const clockJump = 5 * time.Second

@@ -12,14 +12,14 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// events are those of files and folders. The zero value has none, as where the system has none to give.
+// events are events of files and folders. The zero value has none, as if the system provided none.
 type events struct {
 	notify   *fsnotify.Watcher
 	happened <-chan fsnotify.Event
 	errors   <-chan error
 }
 
-// listenTo begins to listen to a folder.
+// listenTo subscribes to the events of a folder.
 func listenTo(dir string) (events, error) {
 	n, err := fsnotify.NewBufferedWatcher(4096)
 	if err != nil {
@@ -31,7 +31,7 @@ func listenTo(dir string) (events, error) {
 	return events{n, n.Events, n.Errors}, nil
 }
 
-// add listens to one more folder. One that is not there has no events.
+// add subscribes to one more folder. A folder that does not exist has no events.
 func (e events) add(dir string) error {
 	if e.notify == nil {
 		return nil
@@ -48,7 +48,7 @@ func (e events) close() {
 	}
 }
 
-// hear takes in all that has happened so far.
+// hear processes all events so far.
 func (w *watch) hear() {
 	for range cap(w.events.happened) + 1 {
 		select {
@@ -85,7 +85,7 @@ func (w *watch) event(e fsnotify.Event) {
 	}
 }
 
-// missed takes in an error of the events. EINVAL is what they say of a folder that was moved and removed before they had let go of it.
+// missed handles an error of the event source, which is EINVAL for a folder that was moved and removed before it was unsubscribed.
 func (w *watch) missed(err error) {
 	switch {
 	case err == nil || errors.Is(err, syscall.EINVAL):
@@ -97,7 +97,7 @@ func (w *watch) missed(err error) {
 	}
 }
 
-// taskEvent notes that something happened at a path in the folder of tasks: at once the first time, collected after that.
+// taskEvent schedules an inspection for an event in the folder of tasks: at once for the first one, collected after that.
 func (w *watch) taskEvent(path string) {
 	rel, err := filepath.Rel(w.s.Store.Tasks(), path)
 	if err != nil || rel == "." {
@@ -112,5 +112,5 @@ func (w *watch) taskEvent(path string) {
 	w.schedule.after(dir, settle)
 }
 
-// taskName reports whether an entry of the tasks folder is a task: no hidden one (drafts), no archive.
+// taskName reports whether an entry of the tasks folder is a task, and neither hidden (a draft) nor the archive.
 func taskName(name string) bool { return name != "" && name[0] != '.' && name != "archive" }

@@ -14,32 +14,32 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// beatPause is the shortest time between two beats, however much happens; where much has to be written it is
-// beatShare times what that took.
+// beatPause is the shortest time between two heartbeats, however much happens. If writing one takes long, the pause is
+// beatShare times that.
 const (
 	beatPause = time.Second
 	beatShare = 50
 )
 
-// heartbeat writes watch.json, by which others see that there is a watcher and what it does.
+// heartbeat writes watch.json, which tells others that there is a watcher and what it does.
 type heartbeat struct {
 	*settings
 	notices *notices
 	beat    pulse.Beat
-	news    bool // since it was written
+	news    bool // something has changed since it was written
 	written time.Time
-	took    time.Duration // to write it
+	took    time.Duration // how long writing it took
 	phases  map[string]pulse.Work
 }
 
-// newHeartbeat says what stays the same of this process.
+// newHeartbeat fills in what stays the same for this process.
 func newHeartbeat(c *settings, n *notices) heartbeat {
 	h := runlock.Holder("", c.s.Clock())
 	beat := pulse.Beat{Version: c.s.Build, Host: h.Host, PID: h.PID, Start: h.Start, Since: h.Since, Once: c.options.Once}
 	return heartbeat{settings: c, notices: n, beat: beat, phases: map[string]pulse.Work{}}
 }
 
-// next is when it is written next: soon when there is news, else when it has to be.
+// next returns when to write it next: soon if there is news, otherwise when it has to be written.
 func (h *heartbeat) next() time.Time {
 	if h.news || h.beat.Error != h.notices.trouble {
 		return h.written.Add(max(beatPause, beatShare*h.took))
@@ -47,25 +47,25 @@ func (h *heartbeat) next() time.Time {
 	return h.written.Add(pulse.Every)
 }
 
-// write writes it. What keeps it from being written stops nothing.
+// write writes the heartbeat. Failing to do so stops nothing.
 func (h *heartbeat) write(running map[string]bool, waiting []pulse.Wait) {
 	h.written, h.news = time.Now(), false
 	h.beat.At, h.beat.Parallel, h.beat.Error = h.s.Clock(), h.slots(), h.notices.trouble
 	h.beat.Running, h.beat.Waiting = h.work(running), waiting
-	if err := h.beat.Write(nil, h.s.Store.Root); err != nil { // when it is written depends on the time: no step for tests
+	if err := h.beat.Write(nil, h.s.Store.Root); err != nil { // no Disk: when this happens depends on the time, so it is not a step that tests count
 		h.notices.warn("watch.json", "watch.json is not up to date: "+err.Error())
 	}
 	h.took = time.Since(h.written)
 }
 
-// enters notes the phase that a task is in.
+// enters records the phase that a task is in.
 func (h *heartbeat) enters(dir string, p runner.Phase) {
 	if at := h.phases[dir]; at.Since.IsZero() || at.Phase != p.Name || at.Round != p.Round {
 		h.phases[dir] = pulse.Work{Task: filepath.Base(dir), Phase: p.Name, Round: p.Round, Since: h.s.Clock()}
 	}
 }
 
-// work is what runs, with the phase that its run told.
+// work returns the tasks that run, with the phases that their runs reported.
 func (h *heartbeat) work(running map[string]bool) []pulse.Work {
 	list := make([]pulse.Work, 0, len(running))
 	for _, dir := range slices.Sorted(maps.Keys(running)) {
@@ -78,7 +78,7 @@ func (h *heartbeat) work(running map[string]bool) []pulse.Work {
 	return list
 }
 
-// waits is what would run, and why it does not.
+// waits returns the tasks that would run, and why they don't.
 func (w *watch) waits() []pulse.Wait {
 	list := []pulse.Wait{}
 	add := func(dir, why string, until time.Time) {

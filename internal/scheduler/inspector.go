@@ -12,35 +12,35 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// inspector looks at task directories beside the watcher's loop, since what a task is made of may not answer: a slow
-// disk, a pipe, a command of git that hangs. It looks at a few directories at a time, and at each of them once at a
-// time. It belongs to the loop's goroutine; a look reports to it through found.
+// inspector inspects task directories in goroutines beside the watcher's loop, since what it reads may not answer: a slow
+// disk, a pipe, a git command that hangs. It inspects a few directories at a time, and each of them once at a time. It
+// belongs to the goroutine of the loop; an inspection reports to that through found.
 type inspector struct {
 	under map[string]*inspection // by directory
 	found chan inspected
-	over  chan struct{} // closed when nobody takes what is found any more
+	over  chan struct{} // closed when nothing receives from found any more
 }
 
-// inspection is a look that is under way.
+// inspection is an inspection that is under way.
 type inspection struct {
 	begun time.Time
 	scan  bool // a rescan waits for it
-	late  bool // it takes too long: nobody waits for it any more, and its place is another's
+	late  bool // it takes too long: nothing waits for it any more, and its slot is free
 }
 
 const (
-	lookers   = 4                // directories that are looked at at once
-	lookLimit = 5 * time.Second  // after which a look is late
-	lookEnd   = 30 * time.Second // after which the commands of a look are ended
-	mostLate  = 64               // looks that may be late before no more are begun
-	farewell  = time.Second      // how long looks are waited for whose commands were ended
+	lookers   = 4                // directories that are inspected at the same time
+	lookLimit = 5 * time.Second  // time after which an inspection is late
+	lookEnd   = 30 * time.Second // time after which the commands of an inspection are killed
+	mostLate  = 64               // number of late inspections at which no more are begun
+	farewell  = time.Second      // how long to wait for inspections whose commands were killed
 )
 
 func newInspector() inspector {
 	return inspector{under: map[string]*inspection{}, found: make(chan inspected), over: make(chan struct{})}
 }
 
-// begin has look look at a directory that nobody looks at.
+// begin inspects a directory that is not being inspected, by look.
 func (i *inspector) begin(ctx context.Context, dir string, scan bool, look func(context.Context) inspected) {
 	i.under[dir] = &inspection{begun: time.Now(), scan: scan}
 	go func() {
@@ -55,20 +55,20 @@ func (i *inspector) begin(ctx context.Context, dir string, scan bool, look func(
 	}()
 }
 
-// end takes in that a look is over.
+// end removes an inspection that is over, and returns it.
 func (i *inspector) end(dir string) inspection {
 	last := *i.under[dir]
 	delete(i.under, dir)
 	return last
 }
 
-// at reports whether a directory is being looked at.
+// at reports whether a directory is being inspected.
 func (i *inspector) at(dir string) bool { return i.under[dir] != nil }
 
 // late reports whether a directory does not answer.
 func (i *inspector) late(dir string) bool { return i.at(dir) && i.under[dir].late }
 
-// free reports whether there is room for one more look.
+// free reports whether there is a slot for one more inspection.
 func (i *inspector) free() bool {
 	inTime, late := 0, 0
 	for _, l := range i.under {
@@ -81,7 +81,7 @@ func (i *inspector) free() bool {
 	return inTime < lookers && late < mostLate
 }
 
-// waited reports whether there is a look in time that a rescan waits for, or one that it does not.
+// waited reports whether there is an inspection that is not late and that a rescan waits for or, without scan, does not.
 func (i *inspector) waited(scan bool) bool {
 	for _, l := range i.under {
 		if !l.late && l.scan == scan {
@@ -91,7 +91,7 @@ func (i *inspector) waited(scan bool) bool {
 	return false
 }
 
-// pending reports whether some look may still come to something by itself: its commands are not ended yet.
+// pending reports whether some inspection may still end by itself, since its commands have not been killed yet.
 func (i *inspector) pending() bool {
 	for _, l := range i.under {
 		if time.Since(l.begun) < lookEnd+farewell {
@@ -101,7 +101,7 @@ func (i *inspector) pending() bool {
 	return false
 }
 
-// overdue are the directories whose looks are late as of now.
+// overdue marks the inspections that have become late, and returns their directories.
 func (i *inspector) overdue() (dirs []string) {
 	for dir, l := range i.under {
 		if !l.late && time.Since(l.begun) >= lookLimit {
@@ -113,7 +113,7 @@ func (i *inspector) overdue() (dirs []string) {
 	return dirs
 }
 
-// next is how long it is until some look is late, or no longer pending.
+// next returns how long it is until some inspection is late, or no longer pending.
 func (i *inspector) next(most time.Duration) time.Duration {
 	for _, l := range i.under {
 		if !l.late {
@@ -125,7 +125,7 @@ func (i *inspector) next(most time.Duration) time.Duration {
 	return most
 }
 
-// close waits a moment for the looks under way, whose context has ended, and leaves those that do not answer.
+// close waits a moment for the inspections under way, whose context has ended, and abandons those that do not answer.
 func (i *inspector) close() {
 	defer close(i.over)
 	patience := time.After(farewell)
@@ -139,20 +139,20 @@ func (i *inspector) close() {
 	}
 }
 
-// inspected is what was found of a directory.
+// inspected is what an inspection found.
 type inspected struct {
 	runner.Assessment
 	err     error
-	gone    bool     // the directory is
+	gone    bool     // the directory is gone
 	held    bool     // some process runs the task
-	touches []string // globs of what it changes
+	touches []string // globs of the files that the task changes
 	limited limit
 	files   traces
-	deaf    error    // why there are no events of it
-	dirs    []string // of the folder of tasks: those in it
+	deaf    error    // why there are no file events for the directory
+	dirs    []string // for the folder of tasks: the directories in it
 }
 
-// inspect looks at a task directory, and listens to it. traced asks for files.
+// inspect assesses a task directory, and subscribes to its events. With traced, it fills in files.
 func inspect(ctx context.Context, s *runner.Site, dir string, e events, traced bool) (f inspected) {
 	f.deaf = e.add(dir)
 	f.Assessment, f.err = s.Assessor().AssessAndUpdate(ctx, dir)
@@ -171,7 +171,7 @@ func inspect(ctx context.Context, s *runner.Site, dir string, e events, traced b
 	return f
 }
 
-// limitOf is what the provider of the agent that a task waits for says, the zero value when it waits for none.
+// limitOf returns the limit of the provider that a task waits for, the zero value if it waits for none.
 func limitOf(dir string, t *taskdir.Task) (l limit) {
 	if t.Status == trellis.Paused && t.Pipeline.Failure.Code == trellis.RateLimited {
 		if r, fail := runner.SleepingCall(dir); fail != nil {
@@ -181,7 +181,7 @@ func limitOf(dir string, t *taskdir.Task) (l limit) {
 	return l
 }
 
-// list looks which directories there are.
+// list returns the task directories.
 func list(s *runner.Site) (f inspected) {
 	entries, err := os.ReadDir(s.Store.Tasks())
 	f.err = err

@@ -12,20 +12,20 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trust"
 )
 
-// awaits has the watcher say once whom it is to trust before it runs a task.
+// awaits reports once whom the watcher has to trust before it runs a task.
 func (w *watch) awaits(dir string, err *trust.UntrustedError) {
 	w.waiting[dir] = true
 	next := "\nnext: " + err.Next()
-	if !strings.HasSuffix(w.notices.said[dir], next) { // what is left to agree to may become less
+	if !strings.HasSuffix(w.notices.said[dir], next) { // less and less may be left to trust
 		w.notices.warn(dir, err.Error()+next)
 	}
 	w.results.put(dir, runner.Result{Dir: dir, Status: trellis.Waiting, Waits: bases.Waits{{For: pulse.Trust}}})
 }
 
-// ledgerPause is how long after a look at a task a change of the ledger has it looked at again: the look may have made it.
+// ledgerPause is how long after an inspection a change of the ledger has the task inspected again: the inspection may have caused it.
 const ledgerPause = time.Second
 
-// ledgerChanged has all looked at again that waits for trust.
+// ledgerChanged has everything inspected again that waits for trust.
 func (w *watch) ledgerChanged() {
 	for dir, r := range w.results.last {
 		if slices.Contains(r.Waits, bases.Wait{For: pulse.Trust}) {

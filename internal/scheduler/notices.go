@@ -16,16 +16,16 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// notices are what a watcher says: about each subject (a directory, an objective, a name) a thing only once.
+// notices are the messages of a watcher: about each subject (a directory, an objective, a name) it says a thing only once.
 type notices struct {
 	*settings
-	said    map[string]string   // what was said last, by subject
-	warned  map[string][]string // what was said of what is passed over, by directory
-	trouble *pulse.Trouble      // what went wrong last
-	idle    time.Time           // since when there has been nothing to do; zero: something was done since that was known
+	said    map[string]string   // last message, by subject
+	warned  map[string][]string // warnings about what Trellis ignores, by directory
+	trouble *pulse.Trouble      // last error
+	idle    time.Time           // since when there has been nothing to do; zero: something was done after that was known
 }
 
-// stands tells what a beat says of tasks that do not run, and unless the watcher is busy since when there is nothing to do.
+// stands reports the waits of a heartbeat and, unless the watcher is busy, since when there has been nothing to do.
 func (n *notices) stands(b pulse.Beat, busy bool) {
 	w := runner.Watching{Waits: make([]told.Event, 0, len(b.Waiting))}
 	if !busy {
@@ -41,24 +41,24 @@ func (n *notices) stands(b pulse.Beat, busy bool) {
 	n.s.Tell(runner.Event{Watch: &w})
 }
 
-// say says something that happened.
+// say reports something that happened.
 func (n *notices) say(format string, args ...any) {
 	n.s.Tell(runner.Event{Message: fmt.Sprintf(format, args...)})
 }
 
-// task says something that happened to a task, with what comes after its name.
+// task reports something that happened to a task. text comes after the task's name.
 func (n *notices) task(dir, text string) {
 	id := filepath.Base(dir)
 	n.s.Tell(runner.Event{Task: id, Message: id + " " + text})
 }
 
-// inform says something once.
+// inform reports something once.
 func (n *notices) inform(about, text string) { n.once(slog.LevelInfo, about, text) }
 
-// warn says once what somebody has to do something about.
+// warn reports once what somebody has to do something about.
 func (n *notices) warn(about, text string) { n.once(slog.LevelWarn, about, text) }
 
-// fail says once what goes wrong, and keeps it for those who ask how the watcher is.
+// fail reports an error once, and keeps it for the heartbeat.
 func (n *notices) fail(about, text string) {
 	if n.said[about] != text {
 		n.trouble = &pulse.Trouble{At: n.s.Clock(), Text: text}
@@ -78,7 +78,7 @@ func (n *notices) once(level slog.Level, about, text string) {
 	n.s.Tell(e)
 }
 
-// passedOver says once of each thing in a task that nobody reads it, wherever in its file that stands by now.
+// passedOver reports once each thing in a task that Trellis ignores, even if it moves within its file.
 func (n *notices) passedOver(dir string, warnings []trellis.Problem) {
 	for _, p := range warnings {
 		if key := p.File + "\x00" + p.Message + "\x00" + p.Hint; !slices.Contains(n.warned[dir], key) {
@@ -88,10 +88,10 @@ func (n *notices) passedOver(dir string, warnings []trellis.Problem) {
 	}
 }
 
-// over has the same said anew when it happens again.
+// over makes the same message appear again when its cause comes back.
 func (n *notices) over(about string) { delete(n.said, about) }
 
-// errorText is an error with what to do about it, where that is known.
+// errorText returns the text of an error with what to do about it, if that is known.
 func errorText(err error) string {
 	if p, ok := errors.AsType[*trellis.Problem](err); ok {
 		return problemText([]trellis.Problem{*p})

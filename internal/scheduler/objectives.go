@@ -18,52 +18,52 @@ import (
 )
 
 // objectives is what a watcher does about objectives: it writes into them what becomes of their tasks, and plans the steps
-// that can be planned of those that go on by themselves. Looking and planning happen beside the loop, all else in it.
+// that can be planned in those with auto_advance. Reading and planning happen in goroutines, everything else in the loop.
 type objectives struct {
 	*settings
 	notices   *notices
 	schedule  *schedule
 	admission *admission
 	results   *results
-	at        time.Time // when they are looked at next; zero: nothing asks for it
+	at        time.Time // when they are read next; zero: not scheduled
 	looking   bool
-	took      time.Duration // to look at them
+	took      time.Duration // how long reading them took
 	looked    chan lookedAt
-	ready     []step           // to plan, as far as is known
+	ready     []step           // steps to plan, as far as is known
 	backoff   map[step]backoff // steps that are not planned before a time
 	ended     chan planned
-	wrong     map[string]error // with objectives, as they were looked at last
+	wrong     map[string]error // errors of the last reading, by objective
 }
 
-// step is one of an objective.
+// step is a step of an objective.
 type step struct{ objective, id string }
 
 func (s step) String() string { return fmt.Sprintf("objective %s: step %s", s.objective, s.id) }
 
-// key is what the step is called among the directories of tasks.
+// key returns the name of the step among the directories of tasks.
 func (s step) key() string { return "objective " + s.objective + " " + s.id }
 
-// backoff keeps a step from being planned before its time.
+// backoff keeps a step from being planned before a time.
 type backoff struct {
 	until time.Time
-	stay  bool   // a watch --once stays for it
-	times int    // that it went wrong in a row
-	asked int    // of these, an agent was asked
-	left  traces // of the objective, when it was asked in vain too often
+	stay  bool   // a watch --once waits for it
+	times int    // failures in a row
+	asked int    // failures after an agent was asked
+	left  traces // traces of the objective, once agents were asked in vain too often
 	err   error
 }
 
-// over reports whether the step is planned no more unless its objective changes: agents were asked in vain as often as by runs
-// that come to nothing.
+// over reports whether the step is not planned again unless its objective changes: agents were asked in vain as often as for
+// runs that come to nothing.
 func (b backoff) over(file string) bool {
 	return b.asked >= stallTries && maps.Equal(b.left, traceOf(file))
 }
 
-// lookedAt is what was found when all objectives were looked at.
+// lookedAt is the result of reading all objectives.
 type lookedAt struct {
 	list []runner.Advance
 	errs map[string]error
-	err  error // of all of them
+	err  error // error that concerns all of them
 	took time.Duration
 }
 
@@ -74,21 +74,21 @@ type planned struct {
 	err error
 }
 
-// remind has the objectives looked at in a moment. Where that takes long it happens more seldom.
+// remind has the objectives read in a moment. If reading takes long, it happens less often.
 func (o *objectives) remind() {
 	if o.worksOnObjectives() && o.at.IsZero() {
 		o.at = time.Now().Add(max(settle, 5*o.took))
 	}
 }
 
-// changed takes in that a file of the objectives changed.
+// changed handles a change of a file in the folder of objectives.
 func (o *objectives) changed(path string) {
 	if !strings.HasPrefix(filepath.Base(path), durable.TempPrefix) {
 		o.remind()
 	}
 }
 
-// advance looks at objectives when they are due, and plans what fits beside the tasks that run.
+// advance reads the objectives when that is due, and plans the steps that fit beside the tasks that run.
 func (o *objectives) advance(ctx context.Context) {
 	if ctx.Err() != nil || !o.worksOnObjectives() {
 		return
@@ -112,7 +112,7 @@ func (o *objectives) advance(ctx context.Context) {
 	o.ready = left
 }
 
-// spent reports whether the day's budget is used up; then the step rests until that changes.
+// spent reports whether the day's budget is used up; the step then rests until the next day.
 func (o *objectives) spent(at step) bool {
 	h := o.admission.spent()
 	if h.why == "" {
@@ -124,7 +124,7 @@ func (o *objectives) spent(at step) bool {
 	return true
 }
 
-// file is that of a step's objective.
+// file returns the path of a step's objective.
 func (o *objectives) file(at step) string {
 	return filepath.Join(o.objectivesDir(), at.objective+".md")
 }
@@ -135,7 +135,7 @@ func (o *objectives) crowded(at step) bool {
 	return o.admission.crowded(at.key()) != ""
 }
 
-// plan plans a step beside the tasks.
+// plan plans a step in a goroutine, beside the tasks.
 func (o *objectives) plan(ctx context.Context, at step) {
 	o.admission.steps[at] = true
 	o.results.drop(at.key())
@@ -147,7 +147,7 @@ func (o *objectives) plan(ctx context.Context, at step) {
 	}()
 }
 
-// lookAtObjectives writes into all objectives what became of their tasks, and says what comes next in each.
+// lookAtObjectives writes into all objectives what became of their tasks, and returns what comes next in each.
 func lookAtObjectives(ctx context.Context, s *runner.Site) (l lookedAt) {
 	began := time.Now()
 	defer func() { l.took = time.Since(began) }()
@@ -177,7 +177,7 @@ func lookAtObjectives(ctx context.Context, s *runner.Site) (l lookedAt) {
 	return l
 }
 
-// take takes in what was found of the objectives.
+// take processes the result of reading the objectives.
 func (o *objectives) take(l lookedAt) {
 	o.looking, o.took, o.wrong = false, l.took, l.errs
 	if l.err != nil {
@@ -220,7 +220,7 @@ func (o *objectives) takeOne(a runner.Advance) {
 	}
 }
 
-// end takes in how the planning of a step ended.
+// end processes the end of the planning of a step.
 func (o *objectives) end(p planned) {
 	delete(o.admission.steps, p.step)
 	defer o.remind()
@@ -248,7 +248,7 @@ func (o *objectives) end(p planned) {
 	}
 }
 
-// fail says what went wrong with a step and has it tried again: most such things pass. But agents are not asked without end.
+// fail reports an error with a step and has it tried again, since most such errors pass. But agents are not asked without end.
 func (o *objectives) fail(p planned) {
 	rest := o.backoff[p.step]
 	if rest.times, rest.err = rest.times+1, p.err; p.res.Asked {
@@ -260,13 +260,13 @@ func (o *objectives) fail(p planned) {
 	case p.res.Asked && rest.asked >= stallTries:
 		rest.until, rest.left = time.Time{}, traceOf(o.file(p.step))
 		o.notices.warn(p.key(), fmt.Sprintf("%v: its planning asked agents %d times and came to nothing: %s; it is planned again when the file of the objective changes\nnext: trellis objective plan %s --step %s", p.step, rest.asked, what, trellis.ShellWord(p.objective), trellis.ShellWord(p.id)))
-	case !errors.Is(p.err, durable.ErrHeld): // else somebody else plans it
+	case !errors.Is(p.err, durable.ErrHeld): // otherwise another process plans it
 		o.notices.warn(p.key(), fmt.Sprintf("%v: %s", p.step, what))
 	}
 	o.backoff[p.step] = rest
 }
 
-// next is when something about objectives is to be done.
+// next returns when something is to be done about objectives; zero: not scheduled.
 func (o *objectives) next() (next time.Time) {
 	take := func(at time.Time) {
 		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
@@ -284,7 +284,7 @@ func (o *objectives) next() (next time.Time) {
 	return next
 }
 
-// wake has steps looked at whose time has come.
+// wake has the objectives read if the time of a step has come.
 func (o *objectives) wake() {
 	for at, rest := range o.backoff {
 		if !rest.until.IsZero() && !rest.until.After(time.Now()) {
@@ -311,7 +311,7 @@ func (o *objectives) idle() bool {
 	return true
 }
 
-// errors are what is wrong with objectives, and stayed so.
+// errors returns the errors with objectives that were never resolved.
 func (o *objectives) errors() (errs []error) {
 	for _, name := range slices.Sorted(maps.Keys(o.wrong)) {
 		errs = append(errs, fmt.Errorf("objective %s: %w", name, o.wrong[name]))

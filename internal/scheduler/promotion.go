@@ -9,24 +9,24 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// promotion knows which tasks wait for which, so that they are looked at again as soon as one of those moves on.
+// promotion knows which tasks wait for which, so that they are inspected again as soon as one of those moves on.
 type promotion struct {
-	stood map[string]trellis.Status  // of each directory when it was looked at last
-	wants map[string][]string        // what a directory that waits depends on, by id
-	by    map[string]map[string]bool // the directories that wait for an id
+	stood map[string]trellis.Status  // status of each directory at its last inspection
+	wants map[string][]string        // IDs that a waiting directory depends on
+	by    map[string]map[string]bool // directories that wait for an ID
 }
 
 func newPromotion() promotion {
 	return promotion{map[string]trellis.Status{}, map[string][]string{}, map[string]map[string]bool{}}
 }
 
-// unreadable is where a task stands whose task.json can't be read.
+// unreadable is the status of a task whose task.json can't be read.
 const unreadable trellis.Status = "unreadable"
 
-// promote takes in what was seen of a directory. It reports whether its status changed, and the directories that wait for it.
+// promote records what an inspection found. It reports whether the status changed, and returns the directories that wait for the task.
 func (p *promotion) promote(f inspected) (changed bool, waiting []string) {
 	p.waits(f.Dir, f.Assessment)
-	var now trellis.Status // of what is gone
+	var now trellis.Status // stays "" if the directory is gone
 	switch {
 	case f.Task != nil:
 		now = f.Task.Status
@@ -40,7 +40,7 @@ func (p *promotion) promote(f inspected) (changed bool, waiting []string) {
 	return true, slices.Collect(maps.Keys(p.by[filepath.Base(f.Dir)]))
 }
 
-// waits notes what a directory waits for now.
+// waits records what a directory waits for now.
 func (p *promotion) waits(dir string, l runner.Assessment) {
 	for _, id := range p.wants[dir] {
 		if delete(p.by[id], dir); len(p.by[id]) == 0 {
@@ -60,5 +60,5 @@ func (p *promotion) waits(dir string, l runner.Assessment) {
 	}
 }
 
-// forget lets go of a directory that is gone. It was told that already.
+// forget drops a directory that is gone, after promote has recorded that.
 func (p *promotion) forget(dir string) { delete(p.stood, dir) }

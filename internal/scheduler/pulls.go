@@ -8,28 +8,28 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner"
 )
 
-// How often pull requests are asked about: soon as long as some check is not at its end, and ever more seldom, up to
-// pullRest, while nobody answers.
+// How often pull requests are checked: soon while some check has not finished, and less and less often, up to pullRest, while
+// nobody answers.
 const (
 	pullSoon  = 2 * time.Minute
 	pullEvery = 10 * time.Minute
 	pullRest  = time.Hour
 )
 
-// pulls is the watcher's own look at pull requests. It runs beside the loop.
+// pulls is the watcher's own check of pull requests. It runs beside the loop.
 type pulls struct {
 	*settings
 	notices  *notices
 	schedule *schedule
 	next     time.Time // zero: at once
 	asking   bool
-	asked    bool // once at least
-	silent   int  // times in a row that nobody answered
+	asked    bool // at least once
+	silent   int  // number of checks in a row that got no answer
 	told     map[string]bool
 	ended    chan asked
 }
 
-// asked is what came of a look.
+// asked is the result of a check of pull requests.
 type asked struct {
 	runner.Reacted
 	silent bool
@@ -37,10 +37,10 @@ type asked struct {
 	err    error
 }
 
-// due reports whether a look is to come. A watch --once has one.
+// due reports whether another check is to come. A watch --once makes one.
 func (p *pulls) due() bool { return p.asksPulls() && !p.asking && !(p.options.Once && p.asked) }
 
-// ask begins a look when its time has come.
+// ask begins a check when its time has come.
 func (p *pulls) ask(ctx context.Context) {
 	if !p.due() || p.next.After(time.Now()) || ctx.Err() != nil {
 		return
@@ -59,7 +59,7 @@ func askPulls(ctx context.Context, s *runner.Site) (a asked) {
 	return a
 }
 
-// take takes in what came of a look, and says when the next one is.
+// take processes the result of a check, and schedules the next one.
 func (p *pulls) take(a asked) {
 	p.asking = false
 	every := pullEvery
@@ -89,7 +89,7 @@ func (p *pulls) take(a asked) {
 	p.told = told
 }
 
-// hurry has pull requests asked about before long: the checks of one that was just delivered begin now.
+// hurry brings the next check forward, since the checks of a pull request that was just delivered begin now.
 func (p *pulls) hurry() {
 	if soon := time.Now().Add(pullSoon); p.silent == 0 && p.next.After(soon) {
 		p.next = soon

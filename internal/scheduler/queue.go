@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// place puts a directory that was looked at into the queue, the calendar, or the list of what was said.
+// place puts an inspected directory into the queue or the schedule, or reports what is wrong with it.
 func (w *watch) place(f inspected) {
 	dir, l := f.Dir, f.Assessment
 	w.queue = slices.DeleteFunc(w.queue, func(l runner.Assessment) bool { return l.Dir == dir })
@@ -28,7 +28,7 @@ func (w *watch) place(f inspected) {
 	w.results.begin(dir)
 	if changed, waiting := w.promotion.promote(f); changed {
 		w.objectives.remind()
-		w.scan.left = append(w.scan.left, waiting...) // none is begun before all are seen
+		w.scan.left = append(w.scan.left, waiting...) // no task is begun before these are inspected
 	}
 	w.admission.learn(f)
 	if len(l.Problems) == 0 {
@@ -48,7 +48,7 @@ func (w *watch) place(f inspected) {
 	case f.err != nil:
 		w.fail(l, f.err)
 	case len(l.Problems) > 0:
-		if at := w.settling.until(dir); !w.options.Once && w.schedule.seen[dir].Before(at) { // what was found before it rested may be mended
+		if at := w.settling.until(dir); !w.options.Once && w.schedule.seen[dir].Before(at) { // problems that were found before it settled may be gone
 			w.schedule.put(dir, at, false)
 		} else {
 			w.settling.end(dir)
@@ -81,8 +81,8 @@ func (w *watch) place(f inspected) {
 	}
 }
 
-// stalled leaves a task alone whose last runs came to nothing, if nobody did anything about it since, and reports whether
-// it is so.
+// stalled keeps a task from running if its last runs came to nothing and nobody has changed anything since, and reports
+// whether it does so.
 func (w *watch) stalled(f inspected) bool {
 	s, ok := w.stalls.of(f)
 	switch {
@@ -99,18 +99,18 @@ func (w *watch) stalled(f inspected) bool {
 	return false
 }
 
-// settleTime is how long nobody wrote in a directory before the watcher says what is wrong with it: a task that is written one
-// file after the other is not done before.
+// settleTime is how long a directory must be left unchanged before the watcher reports what is wrong with it: a task that is
+// written one file after the other is incomplete until then.
 const settleTime = 2 * time.Second
 
-// longestSettling is how long the watcher waits at most for a directory that is wrong to rest: one that somebody writes to all
-// the time is told of too.
+// longestSettling is how long the watcher waits at most for an invalid directory to settle: one that is written to all the
+// time is reported too.
 const longestSettling = 10 * time.Second
 
-// settling is since when invalid directories have been written to, as far as nothing was said of it.
+// settling is since when directories have been invalid, as long as that is not reported.
 type settling map[string]time.Time
 
-// until is when to say what is wrong with a directory.
+// until returns when to report what is wrong with a directory.
 func (u settling) until(dir string) time.Time {
 	since, known := u[dir]
 	if !known {
@@ -124,11 +124,11 @@ func (u settling) until(dir string) time.Time {
 	return at
 }
 
-// end begins anew with a directory.
+// end forgets a directory.
 func (u settling) end(dir string) { delete(u, dir) }
 
-// settledAt is when nobody has written in a directory for long enough. What was written in the future counts as settled, and one
-// that was moved or removed since it was looked at is looked at again.
+// settledAt returns when nobody has written to a directory for settleTime. Modification times in the future are ignored. A
+// directory that was moved or removed after its inspection is to be inspected again.
 func settledAt(dir string) time.Time {
 	var last time.Time
 	now := time.Now()
@@ -141,7 +141,7 @@ func settledAt(dir string) time.Time {
 		}
 	}
 	newer(os.Stat(dir))
-	entries, _ := os.ReadDir(dir) // what can't be listed rests
+	entries, _ := os.ReadDir(dir) // a directory that can't be listed counts as settled
 	for _, e := range entries {
 		if e.Type().IsRegular() {
 			newer(e.Info())
@@ -150,13 +150,13 @@ func settledAt(dir string) time.Time {
 	return last.Add(settleTime)
 }
 
-// gone reports whether a directory was moved or removed: archived, or taken away by git. One without a task.json is there.
+// gone reports whether a directory was moved or removed: archived, or taken away by git. A directory without a task.json is not gone.
 func gone(dir string) bool {
 	_, err := os.Stat(dir)
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// forget lets go of a directory that is gone. Where its run ended belongs to the results of a watch --once.
+// forget drops what is known about a directory that is gone. A watch --once keeps the result of its run.
 func (w *watch) forget(dir string) {
 	delete(w.schedule.seen, dir)
 	w.notices.over(dir)
@@ -170,7 +170,7 @@ func (w *watch) forget(dir string) {
 	}
 }
 
-// note keeps what a task that can't run means for the end of a watch --once.
+// note records what a task that can't run means for the result of a watch --once.
 func (w *watch) note(l runner.Assessment) {
 	if l.Task == nil {
 		w.results.note(l.Dir, runner.Result{Dir: l.Dir})
@@ -179,15 +179,15 @@ func (w *watch) note(l runner.Assessment) {
 	}
 }
 
-// fill starts what fits: by priority, then by the day it was made, then by name. A task that does not fit now keeps its place, and what it
-// changes: those behind it pass it by only where they are not in its way.
+// fill starts the tasks that fit: by priority, then by the day they were made, then by name. A task that does not fit now
+// keeps its place and its files: tasks behind it pass it only if they don't change the same files.
 func (w *watch) fill(ctx context.Context) {
 	now := w.s.Clock()
 	slices.SortFunc(w.queue, func(a, b runner.Assessment) int { return before(a.Task, b.Task, now) })
 	claims := w.admission.filesInUse()
 	var left []runner.Assessment
 	for i, l := range w.queue {
-		if w.admission.full() || ctx.Err() != nil || w.inspector.at(l.Dir) { // which keeps its turn
+		if w.admission.full() || ctx.Err() != nil || w.inspector.at(l.Dir) { // a task that is being inspected keeps its turn
 			left = append(left, w.queue[i:]...)
 			w.enqueue(w.queue[i:])
 			break
@@ -208,7 +208,7 @@ func (w *watch) fill(ctx context.Context) {
 	w.queue = left
 }
 
-// enqueue says once of tasks that there is no room for them.
+// enqueue reports, once for each task, that there is no free slot.
 func (w *watch) enqueue(list []runner.Assessment) {
 	if !w.admission.full() {
 		return
@@ -221,7 +221,7 @@ func (w *watch) enqueue(list []runner.Assessment) {
 	}
 }
 
-// postpone leaves a task for later, and says once why.
+// postpone leaves a task for later, and reports once why.
 func (w *watch) postpone(l runner.Assessment, h hold) {
 	if w.admission.waits[l.Dir] != h.why {
 		w.admission.waits[l.Dir], w.heartbeat.news = h.why, true
@@ -239,16 +239,16 @@ func (w *watch) start(ctx context.Context, l runner.Assessment) {
 	delete(w.admission.queued, l.Dir)
 	w.results.begin(l.Dir)
 	w.admission.tasks[l.Dir] = true
-	w.s.TaskRunner().LastPhase(l.Dir) // of a run before
+	w.s.TaskRunner().LastPhase(l.Dir) // discard the phase of an earlier run
 	w.heartbeat.enters(l.Dir, runner.Phase{Name: l.Task.Pipeline.Phase, Round: l.Task.Pipeline.Round})
-	s, full := w.s, durable.Unfit(w.failed[l.Dir].err) // a reload takes another one
+	s, full := w.s, durable.Unfit(w.failed[l.Dir].err) // a reload replaces w.s
 	go func() { w.ended <- attempt(ctx, s, l, full) }()
 }
 
-// crowdedPause is until a task is tried again that another machine was quicker than: what ended there is known here with the next look at all.
+// crowdedPause is how long a task rests that another machine took first: the next fetch from the remote shows what has ended there.
 const crowdedPause = 2 * time.Second
 
-// before is negative when task a runs before task b.
+// before returns a negative number if task a runs before task b.
 func before(a, b *taskdir.Task, now time.Time) int {
 	return cmp.Or(strings.Compare(priority(a), priority(b)), a.Made(now).Compare(b.Made(now)), strings.Compare(a.Dir, b.Dir))
 }
@@ -257,7 +257,7 @@ func priority(t *taskdir.Task) string {
 	return cmp.Or(t.Priority, "P2")
 }
 
-// attempt runs one task whose agents can work; full: the disk was, and agents are asked again when it has room.
+// attempt runs one task if its agents can work. full: the disk was full, and agents are asked only when it has room again.
 func attempt(ctx context.Context, s *runner.Site, l runner.Assessment, full bool) (r ran) {
 	r.Assessment, r.files = l, tracesOf(l.Dir)
 	if full {
@@ -267,7 +267,7 @@ func attempt(ctx context.Context, s *runner.Site, l runner.Assessment, full bool
 		}
 	}
 	r.begun = true
-	defer func() { r.files.add(l.Dir, taskdir.TaskJSON) }() // which the run writes; what people saved meanwhile counts as a change
+	defer func() { r.files.add(l.Dir, taskdir.TaskJSON) }() // the run writes this one; other files that people saved count as changes
 	if err := s.TaskRunner().CheckAgents(ctx, l.Task, ""); err != nil {
 		r.res, r.err = runner.Result{Dir: l.Dir, Status: l.Task.Status}, errors.Join(err, unable(s, l, err))
 		return r
@@ -290,13 +290,13 @@ func (w *watch) busy() bool {
 	return len(w.queue) > 0 || len(w.admission.tasks) > 0 || len(w.admission.steps) > 0
 }
 
-// settled reports whether there is nothing to do, and no look is under way that may find something.
+// settled reports whether there is nothing to do, and no inspection under way that may find something.
 func (w *watch) settled() bool {
 	return !w.busy() && !w.scanning() && !w.inspector.waited(false)
 }
 
-// idle reports whether nothing runs, nothing is queued, and nothing is looked at or will be soon. A look that is late counts as long as
-// it may come to something: the machine may be slow, and the task is what the watcher was started for.
+// idle reports whether nothing runs, is queued, or is inspected now or soon. A late inspection counts as long as it may end:
+// the machine may be slow, and the task is what the watcher was started for.
 func (w *watch) idle() bool {
 	if len(w.admission.tasks) > 0 || w.pulls.asking || !w.admission.stuck(w.queue) || !w.objectives.idle() || w.scanning() || w.inspector.pending() {
 		return false

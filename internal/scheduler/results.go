@@ -9,22 +9,22 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// results are how the runs ended and where else things stand, by directory or step of an objective.
+// results are how runs ended and where other tasks stand, by directory or step of an objective.
 type results struct {
 	last map[string]runner.Result
-	idle map[string]bool // whose result is only why nothing runs
+	idle map[string]bool // those whose result only says why nothing runs
 }
 
-// put keeps how a run ended.
+// put records how a run ended.
 func (r *results) put(key string, res runner.Result) { r.last[key] = res }
 
-// note keeps why something does not run, until more is known.
+// note records why something does not run, until more is known.
 func (r *results) note(key string, res runner.Result) {
 	r.last[key] = res
 	r.idle[key] = true
 }
 
-// begin lets go of why something did not run.
+// begin drops the reason why something did not run.
 func (r *results) begin(key string) {
 	if r.idle[key] {
 		delete(r.idle, key)
@@ -32,11 +32,11 @@ func (r *results) begin(key string) {
 	}
 }
 
-// drop lets go of what is known of something.
+// drop drops what is known about something.
 func (r *results) drop(key string) { delete(r.last, key) }
 
-// unable reports whether a task was not started when it was tried last, as an agent could not work, or as it is left to others: that is said
-// once, and not at every try.
+// unable reports whether a task was not started at the last try, since an agent could not work or since it is left to others:
+// that is reported once, and not at every try.
 func (r *results) unable(l runner.Assessment) bool {
 	last := r.last[l.Dir]
 	if last.Status == trellis.Ready && len(last.Waits) > 0 {
@@ -49,7 +49,7 @@ func (r *results) unable(l runner.Assessment) bool {
 	return code == trellis.AgentMissing || code == trellis.AgentAuth
 }
 
-// all are the results in the order of their directories.
+// all returns the results in the order of their directories.
 func (r *results) all() []runner.Result {
 	return slices.SortedFunc(maps.Values(r.last), func(a, b runner.Result) int { return strings.Compare(a.Dir, b.Dir) })
 }

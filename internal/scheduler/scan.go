@@ -10,15 +10,15 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner"
 )
 
-// scan is a rescan under way: every task directory is looked at, as far as there is room beside what is due.
+// scan is a rescan under way: every task directory is inspected, as far as inspections that are due leave room.
 type scan struct {
-	list  bool            // the folder of tasks is still to be listed
-	left  []string        // directories to look at
-	found map[string]bool // that may run, and wait for the rest, whatever else happens to them: the most urgent may come last
-	again bool            // something was missed meanwhile
+	list  bool            // the folder of tasks has still to be listed
+	left  []string        // directories to inspect
+	found map[string]bool // directories that may run, but wait for the end of the scan whatever happens: the most urgent may come last
+	again bool            // another rescan was asked for meanwhile
 }
 
-// rescan has every task directory looked at.
+// rescan has every task directory inspected.
 func (w *watch) rescan() {
 	if w.scanning() {
 		w.scan.again = true
@@ -28,17 +28,17 @@ func (w *watch) rescan() {
 	w.scan = scan{list: true, found: map[string]bool{}}
 }
 
-// scanning reports whether a rescan is not at its end. It does not wait for what does not answer.
+// scanning reports whether a rescan is under way. It does not wait for directories that do not answer.
 func (w *watch) scanning() bool {
 	return w.scan.list && !w.inspector.late(w.s.Store.Tasks()) || len(w.scan.left) > 0 || w.inspector.waited(true)
 }
 
-// inspect begins to look at what is due, and with the room that is left at what a rescan still has to see.
+// inspect begins the inspections that are due and, in the slots that are left, those that a rescan still has to make.
 func (w *watch) inspect(ctx context.Context) {
 	w.tellLate()
 	if tasks := w.s.Store.Tasks(); w.scan.list && !w.inspector.at(tasks) {
 		w.scan.list = false
-		s := w.s // a reload takes another one
+		s := w.s // a reload replaces w.s
 		w.inspector.begin(ctx, tasks, true, func(context.Context) inspected { return list(s) })
 	}
 	for _, dir := range w.schedule.ready(w.inspector.at) {
@@ -54,8 +54,8 @@ func (w *watch) inspect(ctx context.Context) {
 	}
 }
 
-// inspectAt begins to look at a directory, unless it runs. One that there is no room for stays due, and one that is being
-// looked at is looked at once more: what it is asked for now may have happened after it was read.
+// inspectAt begins to inspect a directory, unless its task runs. Without a free slot, the directory stays due. One that is
+// being inspected is inspected again: what it is due for may have happened after it was read.
 func (w *watch) inspectAt(ctx context.Context, dir string, scan bool) {
 	if l := w.inspector.under[dir]; l != nil {
 		l.scan = l.scan || scan
@@ -75,7 +75,7 @@ func (w *watch) inspectAt(ctx context.Context, dir string, scan bool) {
 	w.inspector.begin(ctx, dir, scan, func(ctx context.Context) inspected { return inspect(ctx, s, dir, events, stalled) })
 }
 
-// tellLate says of which directories looking takes too long. Nobody waits for them any more.
+// tellLate reports directories whose inspection takes too long. Nothing waits for them any more.
 func (w *watch) tellLate() {
 	for _, dir := range w.inspector.overdue() {
 		w.queue = slices.DeleteFunc(w.queue, func(l runner.Assessment) bool { return l.Dir == dir })
@@ -84,7 +84,7 @@ func (w *watch) tellLate() {
 	}
 }
 
-// take takes in what was found of a directory.
+// take processes what an inspection found.
 func (w *watch) take(ctx context.Context, f inspected) {
 	of := w.inspector.end(f.Dir)
 	if ctx.Err() != nil {
@@ -95,21 +95,21 @@ func (w *watch) take(ctx context.Context, f inspected) {
 		w.listed(f)
 		return
 	}
-	if w.options.Once && f.err != nil && time.Since(of.begun) >= lookEnd { // its commands were ended: that it was late is its result
+	if w.options.Once && f.err != nil && time.Since(of.begun) >= lookEnd { // its commands were killed: being late is its result
 		w.notices.fail(f.Dir, filepath.Base(f.Dir)+": "+f.err.Error())
 		return
 	}
 	if f.deaf != nil {
 		w.notices.warn("events", fmt.Sprintf("file events for some of the tasks are unavailable (%v): those are looked at every %v", f.deaf, w.options.Rescan))
 	}
-	queued := w.inQueue(f.Dir) // for its turn, which it keeps
+	queued := w.inQueue(f.Dir) // a queued directory keeps its turn
 	w.place(f)
 	if of.scan && !queued && w.inQueue(f.Dir) {
 		w.scan.found[f.Dir] = true
 	}
 }
 
-// listed takes in which directories there are.
+// listed processes the list of task directories.
 func (w *watch) listed(f inspected) {
 	if f.err != nil {
 		w.notices.fail("", "looking through the tasks: "+f.err.Error())
@@ -118,8 +118,8 @@ func (w *watch) listed(f inspected) {
 	w.scan.left = append(w.scan.left, f.dirs...)
 }
 
-// begin starts what fits, without what a rescan has found that is not at its end. For looks at what is due it waits a
-// moment: one of them may be more urgent.
+// begin starts tasks that fit, except those that a rescan has found that is still under way. It waits a moment for
+// inspections that are due: one of them may find a more urgent task.
 func (w *watch) begin(ctx context.Context) {
 	if len(w.queue) == 0 || !w.inspector.waited(false) {
 		w.startDeadline = time.Time{}
@@ -145,7 +145,7 @@ func (w *watch) begin(ctx context.Context) {
 	w.heartbeat.news = w.heartbeat.news || len(w.admission.tasks) != n
 }
 
-// inQueue reports whether a directory may run.
+// inQueue reports whether a directory is in the queue of those that may run.
 func (w *watch) inQueue(dir string) bool {
 	return slices.ContainsFunc(w.queue, func(l runner.Assessment) bool { return l.Dir == dir })
 }

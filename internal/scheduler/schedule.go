@@ -9,33 +9,33 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner"
 )
 
-// settle is how long events of one directory are collected after the first, which counts at once.
+// settle is how long events of one directory are collected after the first one, which counts at once.
 const settle = 50 * time.Millisecond
 
-// schedule is when which directory is looked at.
+// schedule is when each directory is to be inspected.
 type schedule struct {
 	due  map[string]time.Time
-	seen map[string]time.Time // when a directory was last looked at
-	soon map[string]bool      // due directories that a watch --once stays for
+	seen map[string]time.Time // when a directory was last inspected
+	soon map[string]bool      // due directories that a watch --once waits for
 }
 
 func newSchedule() schedule {
 	return schedule{map[string]time.Time{}, map[string]time.Time{}, map[string]bool{}}
 }
 
-// put has a directory looked at at a time. When that is work to come which a run would sit out as well, a watch --once stays
-// for it.
+// put has a directory inspected at a time. If there is work to do then, and a run would sit out as long a wait, a watch
+// --once waits for it.
 func (c *schedule) put(dir string, at time.Time, work bool) {
 	c.due[dir], c.soon[dir] = at, work && time.Until(at) <= runner.ParkAfter
 }
 
-// now has a directory looked at as soon as there is room.
+// now has a directory inspected as soon as there is a slot.
 func (c *schedule) now(dir string) { c.due[dir] = time.Now() }
 
-// settled has a directory looked at when what happens to it just now is over.
+// settled has a directory inspected when current changes to it have settled.
 func (c *schedule) settled(dir string) { c.due[dir] = time.Now().Add(settle) }
 
-// after has a directory looked at a while after it was looked at last, if that is not to happen before.
+// after has a directory inspected pause after its last inspection, unless it is due earlier.
 func (c *schedule) after(dir string, pause time.Duration) {
 	at := c.seen[dir].Add(pause)
 	if old, ok := c.due[dir]; !ok || old.After(at) {
@@ -43,13 +43,13 @@ func (c *schedule) after(dir string, pause time.Duration) {
 	}
 }
 
-// begin takes in that a directory is looked at now.
+// begin records that a directory is being inspected now.
 func (c *schedule) begin(dir string) {
 	delete(c.due, dir)
 	c.seen[dir] = time.Now()
 }
 
-// ready are the directories whose time has come, but for some: those that wait longest first.
+// ready returns the directories that are due, except those that but reports, with the longest waiting first.
 func (c *schedule) ready(but func(dir string) bool) (dirs []string) {
 	now := time.Now()
 	for dir, at := range c.due {
@@ -61,7 +61,7 @@ func (c *schedule) ready(but func(dir string) bool) (dirs []string) {
 	return dirs
 }
 
-// next is how long it is until a directory is due, but for some, and at most so long.
+// next returns how long it is, at most most, until a directory is due, except those that but reports.
 func (c *schedule) next(most time.Duration, but func(dir string) bool) time.Duration {
 	for dir, at := range c.due {
 		if !but(dir) {
@@ -71,7 +71,7 @@ func (c *schedule) next(most time.Duration, but func(dir string) bool) time.Dura
 	return most
 }
 
-// idle reports whether nothing that a watch --once stays for is to come, but for some directories.
+// idle reports whether there is nothing that a watch --once waits for, except in directories that but reports.
 func (c *schedule) idle(but func(dir string) bool) bool {
 	for dir, at := range c.due {
 		if !but(dir) && (c.soon[dir] || time.Until(at) <= settle) {

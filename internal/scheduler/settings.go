@@ -9,20 +9,20 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner"
 )
 
-// settings are what a watcher goes by: what was asked of it, and the site as the files of the repository have it now.
+// settings are what a watcher works by: its options, and the site with the settings that the files of the repository have now.
 type settings struct {
-	s        *runner.Site // a reload takes another one; what is under way keeps the one that it began with
+	s        *runner.Site // a reload replaces it; what is under way keeps the one that it began with
 	options  WatchOptions
-	joined   config.Shared // by which the watcher shares tasks with other machines as long as it is there
-	reloadAt time.Time     // when they are read again; zero: nothing asks for it
+	joined   config.Shared // how the watcher shares tasks with other machines; stays the same until it ends
+	reloadAt time.Time     // when the settings are read again; zero: not scheduled
 }
 
-// settingsDir is the folder of the files that a reload reads.
+// settingsDir returns the folder of the files that a reload reads.
 func (c *settings) settingsDir() string { return filepath.Join(c.s.Store.Root, ".trellis") }
 
 func (c *settings) objectivesDir() string { return filepath.Join(c.settingsDir(), "objectives") }
 
-// ledger is the file of what is trusted, "" when there is none.
+// ledger returns the path of the file of what is trusted, "" if there is none.
 func (c *settings) ledger() string {
 	if c.s.Trust == nil || c.s.Trust.Ledger == nil {
 		return ""
@@ -30,7 +30,7 @@ func (c *settings) ledger() string {
 	return c.s.Trust.Ledger.Path
 }
 
-// slots is how many tasks and plannings run at once.
+// slots returns how many tasks and plannings may run at once.
 func (c *settings) slots() int {
 	if c.options.Parallel > 0 {
 		return c.options.Parallel
@@ -43,27 +43,27 @@ func (c *settings) worksOnObjectives() bool {
 	return c.options.Objectives || c.s.Config.Objectives.Watch
 }
 
-// asksPulls reports whether this watcher asks about pull requests by itself: somebody works on what is wrong with them, or
-// wants to hear of those that are well.
+// asksPulls reports whether this watcher checks pull requests by itself: runs are begun for what is wrong with them, or
+// somebody is notified of those that can be merged.
 func (c *settings) asksPulls() bool {
 	hears := func(n config.Notify) bool { return slices.Contains(n.On, config.Mergeable) }
 	return c.s.Config.Delivery.React || slices.ContainsFunc(c.s.Config.Notify, hears)
 }
 
-// real is a time of the site's clock as one of the real clock.
+// real converts a time of the site's clock to one of the real clock.
 func (c *settings) real(at time.Time) time.Time { return time.Now().Add(at.Sub(c.s.Clock())) }
 
-// changed has them read again once their files have settled.
+// changed schedules a reload for when the files of the settings have settled.
 func (c *settings) changed() {
 	if c.options.Reload != nil {
 		c.reloadAt = time.Now().Add(settle)
 	}
 }
 
-// reloadDue reports whether they changed a moment ago.
+// reloadDue reports whether it is time for the reload that changed has scheduled.
 func (c *settings) reloadDue() bool { return !c.reloadAt.IsZero() && !c.reloadAt.After(time.Now()) }
 
-// reload reads them again and reports whether they are others. Settings that are wrong leave those before.
+// reload reads the settings again and reports whether they have changed. Invalid settings leave the previous ones in place.
 func (c *settings) reload() (bool, error) {
 	c.reloadAt = time.Time{}
 	if c.options.Reload == nil {

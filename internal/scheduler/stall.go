@@ -12,8 +12,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// stall is that a task's run was begun and came to nothing, time and again: it ended, or sleeps, without one more result
-// of work in its journal. It is begun again ever later, and then no more until its directory changes.
+// stall is a task whose runs came to nothing, time and again: they ended, or sleep, without another result of work in the
+// journal. The task is run again after longer and longer pauses, and then not until its directory changes.
 type stall struct {
 	times int
 	until time.Time // when it is tried again
@@ -21,19 +21,19 @@ type stall struct {
 	why   string    // what it ended with, as the end of a sentence
 }
 
-// stallTries is how often a run that comes to nothing is begun.
+// stallTries is how many runs that come to nothing are begun.
 const stallTries = 4
 
-// over reports whether nobody but a person can end the stall.
+// over reports whether only a person can end the stall.
 func (s stall) over() bool { return s.times >= stallTries }
 
-// traces are the files of a task directory, each with what tells it from one that was saved since. What lies in its
-// folders, as run/ does, is not among them.
+// traces are the files of a task directory, each with what tells it from a version that was saved later. What lies in its
+// folders, as in run/, is not included.
 type traces map[string]string
 
 func tracesOf(dir string) traces {
 	t := traces{}
-	entries, _ := os.ReadDir(dir) // one that can't be read is as good as empty: that changes, too
+	entries, _ := os.ReadDir(dir) // an unreadable directory counts as empty: becoming readable is a change
 	for _, e := range entries {
 		if e.Type().IsRegular() {
 			t.add(dir, e.Name())
@@ -48,7 +48,7 @@ func (t traces) add(dir, name string) {
 	}
 }
 
-// traceOf is that of one file.
+// traceOf returns the traces of one file.
 func traceOf(file string) traces {
 	t := traces{}
 	t.add(filepath.Split(file))
@@ -58,7 +58,7 @@ func traceOf(file string) traces {
 // stalls are the directories whose runs came to nothing.
 type stalls map[string]stall
 
-// ran takes in that a run came to nothing, or did not.
+// ran records whether a run came to nothing.
 func (s stalls) ran(r ran) {
 	if r.res.Progress || !r.res.Until.IsZero() && !r.Early() {
 		delete(s, r.Dir)
@@ -71,7 +71,7 @@ func (s stalls) ran(r ran) {
 	if len(r.res.Waits) > 0 {
 		waits := slices.Clone(r.res.Waits)
 		for i := range waits {
-			waits[i].Next = "" // which was of no use
+			waits[i].Next = "" // the command was of no use
 		}
 		last.why = ": it waits for " + waits.String()
 	} else if r.err != nil {
@@ -80,7 +80,7 @@ func (s stalls) ran(r ran) {
 	s[r.Dir] = last
 }
 
-// of is the stall of a directory, if nobody has done anything about it since.
+// of returns the stall of a directory, if nobody has changed anything in it since.
 func (s stalls) of(f inspected) (stall, bool) {
 	last, ok := s[f.Dir]
 	if ok && !maps.Equal(last.left, f.files) {
@@ -90,7 +90,7 @@ func (s stalls) of(f inspected) (stall, bool) {
 	return last, ok
 }
 
-// problems says that a person has to look at a task.
+// problems returns the problem that a person has to solve for a stalled task.
 func (s stall) problems(l runner.Assessment) []trellis.Problem {
 	what := fmt.Sprintf("its run was begun %d times and came to nothing%s; it is begun again when something in its directory changes", s.times, s.why)
 	return l.WithProblem(what, "trellis logs "+trellis.ShellWord(l.Task.ID)+"; then trellis start "+trellis.ShellWord(l.Task.ID)).Problems

@@ -23,31 +23,30 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// WatchOptions say how to watch.
+// WatchOptions are the options of Watch.
 type WatchOptions struct {
-	Once     bool          // until nothing is left to run
-	Parallel int           // tasks at once; 0: limits.parallel, also when that changes
-	Rescan   time.Duration // how often everything is looked at, whatever events say
-	Poll     bool          // no events, rescans alone
+	Once     bool          // end when nothing is left to run
+	Parallel int           // how many tasks run at once; 0: limits.parallel, also when that changes
+	Rescan   time.Duration // how often all tasks are inspected, whatever events say
+	Poll     bool          // no file events, only rescans
 
 	Objectives bool   // work on objectives as well, as objectives.watch asks for
-	Creator    string // of the tasks that steps of objectives become
+	Creator    string // creator of the tasks that steps of objectives become
 
-	Begun func() // called when the repository is this watcher's, before it looks at anything; may be nil
+	Begun func() // called when this watcher holds the repository's lock, before it inspects anything; may be nil
 
-	// Reload makes a site of the settings as they are now, nil when they have not changed. It is asked when their
-	// files change, at every rescan and at every Hangup. After an error the settings before stay.
+	// Reload returns a site with the current settings, nil if they have not changed. It is called when their files change, at
+	// every rescan and at every Hangup. After an error, the previous settings stay.
 	Reload func() (*runner.Site, error)
 	Hangup <-chan struct{}
 
-	// Look names directories that are to be looked at anew, as other machines have changed what holds for them; nil: none do.
+	// Look delivers directories to inspect again, since other machines have changed what holds for them; nil: none do.
 	Look <-chan string
 }
 
-// Watch picks up ready tasks, and those that were cut off, until ctx ends (or, with Once, nothing is left),
-// and returns where each task that ran stood at last, one that can't be read without a status, and what went
-// wrong and stayed so. One process watches a repository: a second gets a
-// *durable.HeldError.
+// Watch runs ready tasks, and those that were cut off, until ctx ends (or, with Once, nothing is left). It returns where each
+// task that ran stood finally, without a status if its task.json can't be read, and the errors that were never resolved. One
+// process watches a repository: a second one gets a *durable.HeldError.
 func Watch(ctx context.Context, s *runner.Site, o WatchOptions) ([]runner.Result, error) {
 	lock, err := lockWatch(s)
 	if err != nil {
@@ -87,12 +86,12 @@ type watch struct {
 	clocks     clocks
 
 	queue         []runner.Assessment
-	startDeadline time.Time          // when what could begin waits no longer for looks at what is due; zero: it need not
-	waiting       map[string]bool    // directories that wait for another task's end, or for trust
-	rest          map[string]rest    // directories that are left alone for a while
-	settling      settling           // invalid directories that are still written to
+	startDeadline time.Time          // when tasks that could begin stop waiting for inspections that are due; zero: they need not wait
+	waiting       map[string]bool    // directories that wait for the end of another task, or for trust
+	rest          map[string]rest    // directories that are not run for a while
+	settling      settling           // invalid directories that are still being written to
 	stalls        stalls             // directories whose runs came to nothing
-	failed        map[string]failing // directories with which something keeps going wrong
+	failed        map[string]failing // directories with an error that keeps coming back
 	ended         chan ran
 	lost          error // why this watcher has to end
 }
@@ -125,33 +124,33 @@ func newWatch(s *runner.Site, o WatchOptions, lock *watchLock) *watch {
 	return w
 }
 
-// rest keeps a directory from being run before its time, as long as its status stays.
+// rest keeps a directory from being run before a time, as long as its status stays the same.
 type rest struct {
 	until  time.Time
 	status trellis.Status
 }
 
-// failing is what keeps going wrong with a directory that could run.
+// failing is an error that keeps coming back with a directory that could run.
 type failing struct {
 	err   error
 	times int
 }
 
-// tries is how often a watch --once tries again what went wrong.
+// tries is how often a watch --once tries again after an error.
 const tries = 3
 
 // ran is the end of one task's run in this process.
 type ran struct {
-	runner.Assessment        // that it was begun after
-	files             traces // of the directory then, but for task.json, which is as the run left it
+	runner.Assessment        // the assessment after which the run was begun
+	files             traces // traces of the directory at that time; task.json is as the run left it
 	res               runner.Result
-	limited           limit // that it has come to
-	begun             bool  // and not held back by the disk
+	limited           limit // limit of a provider that the run hit
+	begun             bool  // false if the disk was too full to begin
 	err               error
 }
 
-// listen begins to listen before the first scan, so that nothing falls between. It falls back to rescans when the system has
-// no events to give.
+// listen subscribes to file events before the first scan, so that no change is missed in between. It falls back to rescans if
+// the system provides no events.
 func (w *watch) listen() {
 	if w.options.Poll {
 		return
@@ -164,14 +163,14 @@ func (w *watch) listen() {
 	w.s.Assessor().Neighbours().Follow()
 	w.listenToObjectives()
 	if path := w.ledger(); path != "" {
-		_ = w.events.add(filepath.Dir(path)) // without, a rescan sees what is trusted by then
+		_ = w.events.add(filepath.Dir(path)) // without events, a rescan reads what is trusted by then
 	}
 	if err := w.events.add(w.settingsDir()); err != nil {
 		w.notices.say("file events for .trellis are unavailable (%v): the settings are looked at every %v", err, w.options.Rescan)
 	}
 }
 
-// listenToObjectives listens to the folder of objectives, if there is one.
+// listenToObjectives subscribes to the events of the folder of objectives, if there is one.
 func (w *watch) listenToObjectives() {
 	if err := w.events.add(w.objectivesDir()); err != nil {
 		w.notices.warn("objectives", fmt.Sprintf("file events for the objectives are unavailable (%v): they are looked at every %v", err, w.options.Rescan))
@@ -244,8 +243,8 @@ func (w *watch) loop(ctx context.Context) ([]runner.Result, error) {
 	return w.leave(w.lost)
 }
 
-// keepLock sees to it that there is no second watcher. When there is one, or can be no lock, this one stops, and the
-// other goes on with what runs here.
+// keepLock makes sure that there is no second watcher. If there is one, or the lock can't be taken, this watcher stops, and
+// the other one goes on with what runs here.
 func (w *watch) keepLock(stop context.CancelCauseFunc) bool {
 	anew, err := w.lock.keep()
 	switch {
@@ -260,7 +259,7 @@ func (w *watch) keepLock(stop context.CancelCauseFunc) bool {
 	return err == nil
 }
 
-// leave waits for all that is under way, whose contexts have ended, and says how things stand.
+// leave waits for everything that is under way, whose contexts have ended, and returns the results and the errors that remain.
 func (w *watch) leave(why error) ([]runner.Result, error) {
 	w.inspector.close()
 	if w.pulls.asking {
@@ -284,13 +283,13 @@ func (w *watch) leave(why error) ([]runner.Result, error) {
 	return w.results.all(), errors.Join(errs...)
 }
 
-// lookAtAll has every task and objective looked at.
+// lookAtAll has every task and objective inspected.
 func (w *watch) lookAtAll() {
 	w.rescan()
 	w.objectives.remind()
 }
 
-// reload goes on with the settings as they are now. Runs under way keep theirs, and settings that are wrong leave those before.
+// reload changes to the current settings. Runs under way keep theirs, and invalid settings leave the previous ones in place.
 func (w *watch) reload() {
 	changed, err := w.settings.reload()
 	if err != nil {
@@ -305,7 +304,7 @@ func (w *watch) reload() {
 		if w.s.Config.Shared != w.joined {
 			w.notices.say("what they say of shared counts when trellis watch begins the next time")
 		}
-		w.lookAtAll() // what could not run may be able to
+		w.lookAtAll() // tasks that could not run may be able to now
 	}
 }
 
@@ -323,18 +322,18 @@ func (w *watch) untilNext() time.Duration {
 		next = min(next, time.Until(w.pulls.next))
 	}
 	if w.inspector.free() {
-		next = w.schedule.next(next, w.inspector.at) // what is being looked at is due again when that is done
+		next = w.schedule.next(next, w.inspector.at) // a directory that is being inspected is due again after that
 	}
 	return max(next, 0)
 }
 
-// retryLocked has a directory looked at again that another process holds.
+// retryLocked has a directory that another process holds inspected again.
 func (w *watch) retryLocked(dir string) {
 	delay := w.admission.locked(dir)
 	w.schedule.put(dir, time.Now().Add(delay), delay <= time.Second)
 }
 
-// resting reports whether a directory is to be left alone. Who changes its status means to have it looked at.
+// resting reports whether a directory is to be left alone. A new status ends that, since whoever set it wants the task inspected.
 func (w *watch) resting(l runner.Assessment) bool {
 	r, ok := w.rest[l.Dir]
 	if ok && r.status == l.Task.Status && r.until.After(time.Now()) {
@@ -344,7 +343,7 @@ func (w *watch) resting(l runner.Assessment) bool {
 	return false
 }
 
-// unable notes in a ready task's task.json which agent can't work, for those who follow it.
+// unable notes in a ready task's task.json which agent can't work, for those who follow the task.
 func unable(s *runner.Site, l runner.Assessment, err error) error {
 	var fail *flow.Failure
 	if !errors.As(err, &fail) || l.Task.Status != trellis.Ready || s.Sharing != nil { // another machine may be able to
@@ -359,7 +358,7 @@ func unable(s *runner.Site, l runner.Assessment, err error) error {
 	return err
 }
 
-// end takes in how a run ended.
+// end processes the end of a run.
 func (w *watch) end(r ran) {
 	delete(w.admission.tasks, r.Dir)
 	w.heartbeat.news = true
@@ -375,7 +374,7 @@ func (w *watch) end(r ran) {
 	case errors.As(r.err, &untrusted):
 		w.awaits(r.Dir, untrusted)
 		w.stalls.ran(r)
-		w.schedule.settled(r.Dir) // which is looked at for itself
+		w.schedule.settled(r.Dir) // the next inspection judges whether it is trusted
 	case errors.As(r.err, &not):
 		w.notices.warn(r.Dir, problemText(not.Problems))
 		w.results.put(r.Dir, runner.Result{Dir: r.Dir, Status: trellis.Ready})
@@ -392,7 +391,7 @@ func (w *watch) end(r ran) {
 		w.notices.inform(r.Dir, crowded.Error())
 		w.schedule.put(r.Dir, time.Now().Add(crowdedPause), false)
 	case errors.As(r.err, &refused):
-		w.results.drop(r.Dir) // it is left to others
+		w.results.drop(r.Dir) // the task is left to others
 		if !w.options.Once {
 			w.results.put(r.Dir, runner.Result{Dir: r.Dir, Status: trellis.Ready, Waits: bases.Waits{{For: refused.Why}}})
 		}
@@ -404,13 +403,13 @@ func (w *watch) end(r ran) {
 		r.res.Failure = fail
 		w.results.put(r.Dir, r.res)
 		w.notices.warn(r.Dir, filepath.Base(r.Dir)+" is not started: "+fail.Error())
-	case errors.Is(r.err, context.Canceled): // before it began: this watcher ends, and the next one has it
+	case errors.Is(r.err, context.Canceled): // cancelled before it began: this watcher ends, and the next one runs the task
 	case r.err != nil:
-		if w.failed[r.Dir].times == 0 { // tries that go wrong again are no work
+		if w.failed[r.Dir].times == 0 { // repeated failures don't count as work
 			w.notices.idle = time.Time{}
 		}
 		w.fail(r.Assessment, r.err)
-		if durable.Unfit(r.err) && r.begun { // an agent that fills the disk would be asked again and again
+		if durable.Unfit(r.err) && r.begun { // otherwise an agent that fills the disk would be asked again and again
 			w.stalls.ran(r)
 		}
 	default:
@@ -422,15 +421,15 @@ func (w *watch) end(r ran) {
 		if !r.res.Until.IsZero() {
 			w.rest[r.Dir] = rest{w.real(r.res.Until), r.res.Status}
 		}
-		if r.limited != (limit{}) { // known before another one takes the slot
+		if r.limited != (limit{}) { // recorded before another task takes the slot
 			w.admission.limited[r.Dir] = r.limited
 		}
 		w.stalls.ran(r)
-		w.schedule.now(r.Dir) // a paused one says when, a changed one runs again
+		w.schedule.now(r.Dir) // a paused task says when it goes on, a changed one runs again
 	}
 }
 
-// fail says what went wrong with a directory and has it tried again: most such things pass.
+// fail reports an error with a directory and has it tried again, since most such errors pass.
 func (w *watch) fail(l runner.Assessment, err error) {
 	w.notices.fail(l.Dir, filepath.Base(l.Dir)+": "+errorText(err))
 	f := failing{err, w.failed[l.Dir].times + 1}

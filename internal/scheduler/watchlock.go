@@ -19,13 +19,13 @@ type watchLock struct {
 	lock *durable.Lock
 }
 
-// lockWatch takes the lock. A *durable.HeldError says who has it.
+// lockWatch takes the lock. It returns a *durable.HeldError if another process has it.
 func lockWatch(s *runner.Site) (*watchLock, error) {
 	l := &watchLock{s: s}
 	return l, l.take()
 }
 
-// takings is how often the folder may be removed while the lock is taken, as by a git clean that is under way.
+// takings is how often the folder may be removed while the lock is taken, as by a git clean that runs meanwhile.
 const takings = 10
 
 func (l *watchLock) take() (err error) {
@@ -41,8 +41,8 @@ func (l *watchLock) take() (err error) {
 	return err
 }
 
-// keep takes the lock anew when its file is gone, as after git clean: until then a second watcher could take it. An
-// error says that there is one, or that there can be no lock.
+// keep takes the lock again if its file is gone, as after git clean: until then, a second watcher could take it. It returns
+// an error if there is a second watcher, or the lock can't be taken.
 func (l *watchLock) keep() (anew bool, err error) {
 	if l.lock.Owned() {
 		return false, nil
@@ -55,7 +55,7 @@ func (l *watchLock) keep() (anew bool, err error) {
 	return true, lost.Unlock()
 }
 
-// release ends the watch. The last beat goes with it, unless it is another watcher's.
+// release ends the watch. It removes the last heartbeat, unless that is another watcher's.
 func (l *watchLock) release() error {
 	defer l.lock.Unlock()
 	if !l.lock.Owned() {
