@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
-// Base judges a commit that a worktree is made on, whose files the project's own commands run: each commit that it has and the
-// trusted branch has not, but for those that somebody here agreed to or made.
+// Base judges a commit that a worktree is made on, whose files the project's own commands run: each commit in its history
+// that the trusted branch does not have, except those that somebody here agreed to or made.
 func (j *Judge) Base(ctx context.Context, commit string) (Verdict, error) {
 	v := Verdict{Subject: BasePrefix + commit}
 	if j.Everything {
@@ -50,16 +50,16 @@ func (j *Judge) Base(ctx context.Context, commit string) (Verdict, error) {
 	return v, nil
 }
 
-// foreignBase is a commit that was found to be somebody else's. It is not looked at again as long as that is founded on the same.
+// foreignBase is the verdict on a commit that is from somebody else. The commit is not judged again while the basis is the same.
 type foreignBase struct {
 	by      basis
 	verdict Verdict
 }
 
-// basis is what a verdict on a commit is founded on.
+// basis is what a verdict on a commit depends on.
 type basis struct {
-	tip    string // of the trusted branch
-	lines  int    // of the ledger
+	tip    string // tip of the trusted branch
+	lines  int    // lines of the ledger
 	logged int    // entries of reflogs
 }
 
@@ -96,13 +96,13 @@ func (j *Judge) baseOn(ctx context.Context, v *Verdict, b *book, t trunk, commit
 	return nil
 }
 
-// whole reports whether all that a commit has is trusted.
+// whole reports whether a commit is trusted with all its history.
 func (b *book) whole(commit string) bool {
 	how := b.how[commit]
 	return how == Agreed || how == Made
 }
 
-// agreed are commits of which all that they have is trusted.
+// agreed returns the commits that are trusted with all their history.
 func (b *book) agreed() (list []string) {
 	for _, id := range slices.Sorted(maps.Keys(b.how)) {
 		if b.whole(id) && b.commits[id] {
@@ -112,16 +112,16 @@ func (b *book) agreed() (list []string) {
 	return list
 }
 
-// twins tell whose a commit is that git made again of another: that one has the same author and date of theirs, and is
-// still there, as a branch of somebody's or in a reflog.
+// twins tell whose a commit is that git re-created from another one: the original has the same author and date, and still
+// exists on somebody's branch or in a reflog.
 type twins struct {
 	judge *Judge
 	made  made
 	known []string
 
-	new    map[author][]string // commits; nil until somebody asks
+	new    map[author][]string // commits that are not known to be trusted; nil until needed
 	old    map[author][]string
-	abouts map[string]git.About // of both
+	abouts map[string]git.About // of new and old
 }
 
 type author struct {
@@ -157,11 +157,11 @@ func (t *twins) ours(ctx context.Context, b *book, c git.About) (bool, error) {
 	if first {
 		return true, nil
 	}
-	merged, err := t.merged(ctx) // picked from the trusted branch
+	merged, err := t.merged(ctx) // it was picked from the trusted branch
 	return len(merged[a]) > 0, err
 }
 
-// others are the commits that are not known to be trusted.
+// others returns the commits that are not known to be trusted.
 func (t *twins) others(ctx context.Context) (_ map[author][]string, err error) {
 	if t.new == nil {
 		passed, err := t.judge.Repo.Provenance().Passed()
@@ -175,7 +175,7 @@ func (t *twins) others(ctx context.Context) (_ map[author][]string, err error) {
 	return t.new, nil
 }
 
-// merged are those that are.
+// merged returns the commits that are known to be trusted.
 func (t *twins) merged(ctx context.Context) (_ map[author][]string, err error) {
 	if t.old == nil && len(t.known) > 0 {
 		t.old, err = t.by(ctx, git.Reach{Tips: t.known})

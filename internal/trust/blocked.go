@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// blockedError says that a program of the checkout is there and is not read.
+// blockedError is returned for a program of the checkout that exists but can't be read.
 type blockedError struct{ err error }
 
 func (e *blockedError) Error() string { return e.err.Error() }
 func (e *blockedError) Unwrap() error { return e.err }
 
-// instead puts in the place of a program that can't be read the links on the way to it, each judged by where it is from
-// itself, and has the file be read that they lead to where that is in the checkout.
+// instead replaces a program that can't be read by the links on the way to it, each judged by where the link itself is from,
+// and queues the file that they lead to if that is in the checkout.
 func (j *Judge) instead(list []fileVersion, queue []string, name string) ([]fileVersion, []string) {
 	links, end := j.links(name)
 	if len(links) == 0 {
@@ -36,7 +36,7 @@ func (j *Judge) instead(list []fileVersion, queue []string, name string) ([]file
 // maxLinks is how many links a system follows at most.
 const maxLinks = 255
 
-// links are the links of the checkout on the way to a path, and the path that they lead to, "" when that is outside.
+// links returns the links of the checkout on the way to a path, and the path that they lead to, "" if that is outside.
 func (j *Judge) links(name string) (list []fileVersion, end string) {
 	rest := strings.Split(name, "/")
 	for followed := 0; len(rest) > 0 && followed < maxLinks; {
@@ -62,7 +62,7 @@ func (j *Judge) links(name string) (list []fileVersion, end string) {
 	return list, end
 }
 
-// below is an absolute path as the checkout's, "" when it is outside.
+// below returns an absolute path relative to the checkout, "" if it is outside.
 func (j *Judge) below(whole string) string {
 	rel, err := filepath.Rel(j.Repo.Main, whole)
 	if err != nil || !filepath.IsLocal(rel) {
@@ -71,7 +71,7 @@ func (j *Judge) below(whole string) string {
 	return rel
 }
 
-// link is a link as git has it: a file that says where it leads.
+// link returns a link as git stores it: a file that says where it leads.
 func link(name, target string) fileVersion {
 	item := Item{Kind: Program, Text: name + " is a link to " + target, File: name}
 	return fileVersion{path: name, data: []byte(target), named: true, items: []Item{item}}

@@ -1,14 +1,14 @@
 package trust
 
-// book is what the ledger says of one repository, the latest line of each item.
+// book is what the ledger says about one repository: the latest line of each item.
 type book struct {
-	how      map[string]How    // of items and commits, but for strangers'
-	strange  map[string]Entry  // by subject and id
-	settings map[string]string // the id that was trusted last, by the name of a Protection's setting
-	commits  map[string]bool   // by id, those that are none of an item
+	how      map[string]How    // by id of an item or commit; without Stranger
+	strange  map[string]Entry  // lines with Stranger, by subject and id
+	settings map[string]string // the id that was trusted last, by the name of the setting
+	commits  map[string]bool   // by id: whether it is that of a commit, and not of an item
 	trunk    string
 
-	lines int // of the ledger that were taken in
+	lines int // how many lines of the ledger were read
 	made  int // see Ledger.since
 }
 
@@ -44,13 +44,13 @@ func (b *book) trusts(i Item) bool {
 	return name == "" || b.settings[name] == id
 }
 
-// stranger is what was found out about an item that is somebody else's.
+// stranger returns what was found out about an item that is from somebody else.
 func (b *book) stranger(subject string, i Item) (Entry, bool) {
 	e, ok := b.strange[subject+"\x00"+i.ID()]
 	return e, ok
 }
 
-// foreign reports whether it is known that an item is somebody else's, or that trust in it was taken back.
+// foreign reports whether an item is known to be from somebody else, or its trust was revoked.
 func (b *book) foreign(subject string, i Item) bool {
 	_, strange := b.stranger(subject, i)
 	return strange || b.how[i.ID()] == Revoked

@@ -8,8 +8,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// ID is what an item is known by in the ledger: a hash of its kind and its normalised text, or that of a commit. That of a
-// decision, and of when a task may run, has its file too: who said yes to one task has not said so to another.
+// ID identifies an item in the ledger: a hash of its kind and its normalised text, or the hash of a commit. For a decision,
+// and for when a task may run, the file counts too: whoever approved one task has not approved another.
 func (i Item) ID() string {
 	if i.Kind == CommitKind {
 		commit, _, _ := strings.Cut(i.Text, " ")
@@ -23,8 +23,8 @@ func (i Item) ID() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// normalise takes away what means nothing to whatever runs or reads a text, and what git itself writes into files that it
-// checks out: how lines end, space around it, and the value of $Id$.
+// normalise removes what means nothing to whatever runs or reads a text, and what git itself changes in files that it checks
+// out: the kind of line ends, space around the text, and the value of $Id$.
 func normalise(text string) string {
 	text = strings.TrimSpace(strings.ReplaceAll(text, "\r\n", "\n"))
 	if strings.Contains(text, "$Id:") {
@@ -35,7 +35,7 @@ func normalise(text string) string {
 
 var ident = trellis.Pattern(`\$Id:[^$\n]*\$`)
 
-// Shown is what people are shown of an item: all that would run. Below that a step says its other fields, as JSON.
+// Shown returns the part of an item that people are shown: all that would run. The JSON with the other fields of a step is cut off.
 func (i Item) Shown() string {
 	if n := strings.LastIndex(i.Text, "\n{"); n > 0 && (i.Kind == Step || i.Kind == Prompt) {
 		return i.Text[:n]
@@ -43,7 +43,7 @@ func (i Item) Shown() string {
 	return i.Text
 }
 
-// name is that of the setting which a Protection, or a task's Start, gives a value, "" for all other items.
+// name returns the name of the setting to which a Protection, or a task's Start, gives a value, "" for all other items.
 func (i Item) name() string {
 	name, _, valued := strings.Cut(i.Text, ": ")
 	switch {
@@ -55,7 +55,7 @@ func (i Item) name() string {
 	return ""
 }
 
-// Digest is a short name for a text that is too long to be an item's.
+// Digest returns a hash to stand for a text that is too long for an item.
 func Digest(data []byte) string {
 	sum := sha256.Sum256([]byte(normalise(string(data))))
 	return "sha256:" + hex.EncodeToString(sum[:])

@@ -16,15 +16,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Judge judges what is checked out in the main checkout of one repository. Its methods may be called by several goroutines
-// at once.
+// Judge judges what is checked out in the main checkout of one repository. Its methods may be called concurrently.
 type Judge struct {
 	Repo   *git.Repo
 	Ledger *Ledger
-	// Branch is the trusted one, as the user's settings name it: origin/main. "" is the default branch of the remote as last
-	// fetched; without one, the branch that was checked out when Trellis first looked.
+	// Branch is the trusted branch, as the user's settings name it: origin/main. "" is the default branch of the remote as
+	// last fetched; without one, the branch that was checked out when Trellis was first used.
 	Branch string
-	// Everything is trusted, and nothing remembered: TRELLIS_TRUST=checkout, and folders of trust.everything.
+	// Everything is trusted, and nothing stored: TRELLIS_TRUST=checkout, and folders of trust.everything.
 	Everything bool
 
 	mu     sync.Mutex
@@ -34,8 +33,8 @@ type Judge struct {
 	bases  map[string]foreignBase
 }
 
-// Subject judges a subject as it is on the disk. An error is one of reading it, of git or of the ledger: it may not run then
-// either. A file that is not there says nothing.
+// Subject judges a subject as it is on the disk. It returns an error if reading the subject, git or the ledger fails, and
+// then the subject may not run either. A file that does not exist has no items.
 func (j *Judge) Subject(ctx context.Context, s Subject) (Verdict, error) {
 	v := Verdict{Subject: s.Name}
 	disk, err := j.read(s)
@@ -62,19 +61,19 @@ func (j *Judge) Subject(ctx context.Context, s Subject) (Verdict, error) {
 	return v, err
 }
 
-// version is what one file of a subject says.
+// fileVersion is one file of a subject, and its items.
 type fileVersion struct {
 	path  string
 	data  []byte
-	named bool   // by another file: a program of any size
-	real  string // where the file is that is read, when a link leads to it
+	named bool   // another file names it: a program of any size
+	real  string // path of the file that is read, if a link leads to it
 	items []Item
 }
 
-// maxFiles is how many files one subject may have, with those that its files name.
+// maxFiles is how many files one subject may have, including those that its files name.
 const maxFiles = 1000
 
-// read are the files of a subject on the disk.
+// read reads the files of a subject from the disk.
 func (j *Judge) read(s Subject) (list []fileVersion, err error) {
 	queue := slices.Concat(s.Files, s.Named)
 	for n := 0; n < len(queue); n++ {
@@ -101,7 +100,7 @@ func (j *Judge) read(s Subject) (list []fileVersion, err error) {
 	return list, nil
 }
 
-// linked is where a link in the way of a path leads to, "" without any.
+// linked returns where a link on the way to path leads, "" without a link.
 func (j *Judge) linked(path string) string {
 	whole := filepath.Join(j.Repo.Main, filepath.FromSlash(path))
 	real, err := filepath.EvalSymlinks(whole)
@@ -118,7 +117,7 @@ func (j *Judge) linked(path string) string {
 // maxProgram is how large a program of the checkout may be that settings name.
 const maxProgram = 64 << 20
 
-// text is what a file of a subject says, now or when it was read.
+// text returns the content of a file of a subject, as it is now or as it was when it was read.
 func (j *Judge) text(s Subject, path string, named bool) ([]byte, error) {
 	if data, read := s.Texts[path]; read {
 		return data, nil
@@ -126,9 +125,9 @@ func (j *Judge) text(s Subject, path string, named bool) ([]byte, error) {
 	return j.file(path, named)
 }
 
-// file is what a file has, nothing where none is. A word of a command that names a folder, or what lies outside of the
-// checkout, names no file of it. One that is there and can't be read here, since a link leads out, is a *blockedError: a
-// shell may be able to.
+// file returns the content of a file, nil if there is none. A word of a command that names a folder, or something outside the
+// checkout, does not name a file of the checkout. The error for a file that exists but can't be read here, since a link leads
+// out, is a *blockedError: a shell may be able to read it.
 func (j *Judge) file(path string, named bool) ([]byte, error) {
 	if !named {
 		data, err := durable.ReadBelow(j.Repo.Main, path, durable.MaxRecords)
@@ -150,10 +149,10 @@ func (j *Judge) file(path string, named bool) ([]byte, error) {
 	return nil, &blockedError{err}
 }
 
-// noFile is what opening says where no file is, or can be.
+// noFile are the errors of opening a path where no file is, or can be.
 var noFile = []error{fs.ErrNotExist, syscall.ENOTDIR, syscall.EISDIR, syscall.ENAMETOOLONG, syscall.EINVAL}
 
-// book is the ledger's part about this repository. What was taken in before is not read again.
+// book returns what the ledger says about this repository. Lines that were read before are not read again.
 func (j *Judge) book() (*book, error) {
 	if j.repo == "" {
 		id, err := j.Repo.CloneID()
@@ -183,16 +182,16 @@ func (j *Judge) book() (*book, error) {
 	return j.known, nil
 }
 
-// ErrInside says that the ledger is in the checkout, where a commit could write it.
+// ErrInside is returned if the ledger is in the checkout, where a commit could write it.
 var ErrInside = errors.New("the file of what is trusted is inside of the repository, where commits could write it, and so is not used: set XDG_STATE_HOME to a folder outside")
 
-// inside reports whether the ledger is in the checkout, as of a home folder that is a repository.
+// inside reports whether the ledger is in the checkout, as in that of a home folder that is a repository.
 func (j *Judge) inside() bool {
 	if j.Ledger == nil || j.Ledger.Path == "" {
 		return false
 	}
 	path := j.Ledger.Path
-	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) { // the folder may not be there yet
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) { // the folder may not exist yet
 		if real, err := filepath.EvalSymlinks(dir); err == nil {
 			rel, err := filepath.Rel(j.Repo.Main, real)
 			return err == nil && filepath.IsLocal(rel)
@@ -203,8 +202,7 @@ func (j *Judge) inside() bool {
 	}
 }
 
-// Agree remembers that somebody here has seen all of a verdict and agrees to it. What a base commit has is agreed to as a
-// whole.
+// Agree records that somebody here has seen all of a verdict and agrees to it. A base commit is agreed to as a whole.
 func (j *Judge) Agree(v Verdict) error {
 	var entries []Entry
 	for _, f := range v.Foreign {
@@ -218,7 +216,7 @@ func (j *Judge) Agree(v Verdict) error {
 	return j.add(entries)
 }
 
-// Record remembers items that a command of Trellis made here (Made), or that were approved here (Approved).
+// Record records items that a command of Trellis made here (Made), or that were approved here (Approved).
 func (j *Judge) Record(how How, subject string, items ...Item) error {
 	var entries []Entry
 	for _, i := range items {
@@ -227,7 +225,7 @@ func (j *Judge) Record(how How, subject string, items ...Item) error {
 	return j.add(entries)
 }
 
-// Standing are those of the items that trust was not taken back in.
+// Standing returns the items whose trust was not revoked.
 func (j *Judge) Standing(items []Item) ([]Item, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -238,7 +236,7 @@ func (j *Judge) Standing(items []Item) ([]Item, error) {
 	return slices.DeleteFunc(slices.Clone(items), func(i Item) bool { return b.how[i.ID()] == Revoked }), nil
 }
 
-// Says are the items that the files of a subject say on the disk, but for what further files say that those name.
+// Says returns the items in the files of a subject on the disk, without those of further files that these name.
 func (j *Judge) Says(s Subject) (items []Item, err error) {
 	for _, file := range s.Files {
 		data, err := j.file(file, false)
@@ -251,7 +249,7 @@ func (j *Judge) Says(s Subject) (items []Item, err error) {
 	return items, nil
 }
 
-// RecordFiles remembers what files of a subject say that a command of Trellis has just made here.
+// RecordFiles records the items in files of a subject that a command of Trellis has just made here.
 func (j *Judge) RecordFiles(s Subject, files ...string) error {
 	disk, err := j.read(s)
 	if err != nil {
@@ -266,13 +264,13 @@ func (j *Judge) RecordFiles(s Subject, files ...string) error {
 	return j.Record(Made, s.Name, items...)
 }
 
-// Committed remembers a commit that Trellis made here on a task's branch.
+// Committed records a commit that Trellis made here on a task's branch.
 func (j *Judge) Committed(subject, commit string) error {
 	return j.add([]Entry{{ID: commit, How: Commit, Subject: subject, Kind: CommitKind}})
 }
 
-// Revoke takes trust back: what the ledger has of a subject is trusted again only when somebody agrees. It returns how many
-// items that are.
+// Revoke withdraws trust: what the ledger has of a subject is trusted again only when somebody agrees to it. It returns how
+// many items that are.
 func (j *Judge) Revoke(subject string) (int, error) {
 	j.mu.Lock()
 	b, err := j.book()
@@ -299,7 +297,7 @@ func (j *Judge) Revoke(subject string) (int, error) {
 	return len(revoked), j.add(revoked)
 }
 
-// List is what the ledger says of this repository, the oldest line first, and which of its lines say nothing.
+// List returns the entries of the ledger about this repository, the oldest first, and the problems with invalid lines.
 func (j *Judge) List() ([]Entry, []trellis.Problem, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -18,17 +18,17 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// How an item came to be in the ledger.
+// How is how an item came to be in the ledger.
 type How string
 
-// All but Stranger and Revoked trust it. Trunk says which branch of a repository without remotes is the trusted one.
+// All but Stranger and Revoked stand for trust. Trunk says which branch of a repository without remotes is the trusted one.
 const (
 	Made     How = "made"     // by a command or a person's edit in this clone
 	Agreed   How = "agreed"   // `trellis trust`
-	Branch   How = "branch"   // it stood on the trusted branch
+	Branch   How = "branch"   // the trusted branch had it
 	Approved How = "approved" // a plan was approved here
 	Commit   How = "commit"   // a commit that Trellis made here
-	Stranger How = "foreign"  // in the subject that it was found in
+	Stranger How = "foreign"  // from somebody else, in the subject that it was found in
 	Revoked  How = "revoked"
 	Trunk    How = "trunk"
 )
@@ -41,7 +41,7 @@ type Entry struct {
 	How     How       `json:"how"`
 	At      time.Time `json:"at"`
 	Subject string    `json:"subject,omitempty"`
-	Setting string    `json:"setting,omitempty"` // that a Protection gives a value
+	Setting string    `json:"setting,omitempty"` // setting that a Protection gives a value
 	Kind    Kind      `json:"kind,omitempty"`
 	Text    string    `json:"text,omitempty"` // the beginning of what was trusted, for people
 	Commit  string    `json:"commit,omitempty"`
@@ -51,11 +51,11 @@ type Entry struct {
 
 const version = 1
 
-// ErrNowhere says that there is no ledger to write into.
+// ErrNowhere is returned if there is no ledger to write to.
 var ErrNowhere = errors.New("there is nowhere to remember it: neither XDG_STATE_HOME nor HOME says where your files are")
 
-// Ledger is the user's file of what is trusted: trust.jsonl. Its methods may be called by several goroutines, and several
-// processes, at once. One without a Path remembers nothing.
+// Ledger is the user's file of what is trusted: trust.jsonl. Its methods may be called concurrently, also by several
+// processes. A Ledger without a Path stores nothing.
 type Ledger struct {
 	Path string
 	Disk *durable.Disk
@@ -63,16 +63,16 @@ type Ledger struct {
 
 	mu    sync.Mutex
 	seen  stamp
-	whole int64 // bytes that were taken in, to the end of a line
-	count int   // of lines in them
-	made  int   // how often all was read anew
+	whole int64 // bytes that were read, to the end of a line
+	count int   // lines in them
+	made  int   // how often the file was read again from its beginning
 	lines map[string]*lines
 	wrong []trellis.Problem
 }
 
-// lines are those about one repository. They are read when somebody asks for them: those of all others cost next to nothing.
+// lines are the lines about one repository. They are parsed when somebody asks for them, so those of other repositories cost little.
 type lines struct {
-	raw  []rawLine // not read yet
+	raw  []rawLine // not parsed yet
 	read []Entry
 }
 
@@ -88,18 +88,18 @@ type stamp struct {
 	inode uint64
 }
 
-// ledgerMax is how long a ledger may be: over a million items. Nothing is ever taken out, since each line may be the only one
-// that says of something what a person said, or whose it is.
+// ledgerMax is how large a ledger may be: over a million items. Nothing is ever removed, since each line may be the only
+// record of what a person decided, or of who an item is from.
 const ledgerMax = 256 << 20
 
-// Entries are the lines about one repository, the oldest first. Lines that are none are problems, and stop nothing.
+// Entries returns the lines about one repository, the oldest first. Invalid lines are returned as problems, and stop nothing.
 func (l *Ledger) Entries(repo string) ([]Entry, []trellis.Problem, error) {
 	list, wrong, _, err := l.since(repo, 0)
 	return slices.Clone(list), wrong, err
 }
 
-// since are the lines of a repository from the nth on, what is wrong with any, and how often the file has been read from its
-// beginning: what was got before another number is no longer so.
+// since returns the lines of a repository from the nth on, the problems with any lines, and how often the file has been read
+// from its beginning: results that came with another number are outdated.
 func (l *Ledger) since(repo string, n int) ([]Entry, []trellis.Problem, int, error) {
 	if l == nil || l.Path == "" {
 		return nil, nil, 0, nil
@@ -113,7 +113,7 @@ func (l *Ledger) since(repo string, n int) ([]Entry, []trellis.Problem, int, err
 	return list[min(n, len(list)):len(list):len(list)], l.wrong, l.made, nil
 }
 
-// Add appends entries in one write. What they lack of version and time is filled in.
+// Add appends entries in one write. It sets their version and time.
 func (l *Ledger) Add(entries ...Entry) error {
 	if len(entries) == 0 {
 		return nil
@@ -150,7 +150,7 @@ func (l *Ledger) append(text []byte) error {
 	return l.Disk.Append(l.Path, text, 0o600)
 }
 
-// private is an error when others could have written the ledger, or will.
+// private returns an error if others could have written the ledger, or can.
 func (l *Ledger) private() error {
 	for _, path := range []string{filepath.Dir(l.Path), l.Path} {
 		st, err := os.Lstat(path)
@@ -171,7 +171,7 @@ func (l *Ledger) private() error {
 	return nil
 }
 
-// read takes in what is new in the file: its end, or all of it when it is another file or shorter.
+// read reads what is new in the file: its end, or all of it if it is another file or shorter.
 func (l *Ledger) read() error {
 	st, err := os.Lstat(l.Path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -222,7 +222,7 @@ func (l *Ledger) load(now stamp) error {
 	return nil
 }
 
-// parse tells lines apart by their repositories. What has no newline at its end is still being written.
+// parse sorts lines by their repositories. A line without a newline at its end is still being written.
 func (l *Ledger) parse(data []byte) {
 	l.whole += int64(len(data))
 	for line := range bytes.Lines(data) {
@@ -249,7 +249,7 @@ func (l *Ledger) parse(data []byte) {
 	}
 }
 
-// repoOf is the repository of a line as Add writes it, which others read in full.
+// repoOf returns the repository of a line as Add writes it. Any other line has to be parsed in full.
 func repoOf(line []byte) (repo string, ok bool) {
 	const begins = `{"v":1,"repo":"`
 	rest, ok := bytes.CutPrefix(line, []byte(begins))
@@ -257,7 +257,7 @@ func repoOf(line []byte) (repo string, ok bool) {
 	return string(id), ok && ended && len(id) > 0 && !bytes.ContainsRune(id, '\\')
 }
 
-// entries are all lines of a repository.
+// entries returns all entries about a repository.
 func (l *Ledger) entries(repo string) []Entry {
 	of := l.lines[repo]
 	if of == nil {
@@ -272,7 +272,7 @@ func (l *Ledger) entries(repo string) []Entry {
 	return of.read
 }
 
-// entry takes a line for itself.
+// entry parses one line.
 func (l *Ledger) entry(raw rawLine) (e Entry, ok bool) {
 	if err := json.Unmarshal(raw.text, &e); err == nil && e.V == version && e.Repo != "" && e.ID != "" && e.How != "" {
 		return e, true

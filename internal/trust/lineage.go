@@ -9,13 +9,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
-// lineage tells whether what git joined or made again of versions of a file is ours: a whole file that two people's edits, or
-// two edits of one person, came together in is a new one, and stands in no commit that anybody typed.
+// lineage tells whether a file that git merged or re-created from other versions is ours: a file in which the edits of two
+// people, or two edits of one person, came together is a new version, and is in no commit that anybody typed.
 type lineage struct {
 	*history
 	book   *book
-	newer  []git.Touch // by commits that the trusted branch has not
-	trunks []git.Touch // by the trusted branch itself; nil until somebody asks
+	newer  []git.Touch // changes by commits that the trusted branch does not have
+	trunks []git.Touch // changes by the trusted branch itself; nil until needed
 	twins  *twins
 	ours   map[blobAt]bool
 }
@@ -29,8 +29,8 @@ func (h *history) lineage(b *book, touches []git.Touch) *lineage {
 	return l
 }
 
-// from reports whether a commit that git joined or made again is of ours alone: all that its parents say in the file is, and
-// what was made again is too.
+// from reports whether a commit that git merged or re-created is made of our work alone: all that its parents have in the
+// file is ours and, if it was re-created, so is the original.
 func (l *lineage) from(ctx context.Context, group []git.Touch) (bool, error) {
 	joins := l.made[group[0].Commit] == joined
 	if !joins {
@@ -40,7 +40,7 @@ func (l *lineage) from(ctx context.Context, group []git.Touch) (bool, error) {
 	}
 	for _, t := range group {
 		if t.Old == "" {
-			if joins { // what it says was in another file
+			if joins { // its content was in another file
 				return false, nil
 			}
 			continue
@@ -52,8 +52,8 @@ func (l *lineage) from(ctx context.Context, group []git.Touch) (bool, error) {
 	return true, nil
 }
 
-// twin reports whether a commit was made again of one that was made here, and brought nothing into the file besides. That it
-// has the same author and date is not enough: those are anybody's to write.
+// twin reports whether a commit was re-created from one that was made here, and brought nothing else into the file. The same
+// author and date are not enough, since anybody can write those.
 func (l *lineage) twin(ctx context.Context, group []git.Touch) (bool, error) {
 	if _, err := l.twins.others(ctx); err != nil {
 		return false, err
@@ -62,7 +62,7 @@ func (l *lineage) twin(ctx context.Context, group []git.Touch) (bool, error) {
 	if !known {
 		return false, nil
 	}
-	own, err := l.twins.ours(ctx, newBook(), c) // what an agent wrote is no person's, though Trellis committed it
+	own, err := l.twins.ours(ctx, newBook(), c) // no book: what an agent wrote does not count as a person's, though Trellis committed it
 	if err != nil || !own {
 		return false, err
 	}
@@ -107,12 +107,12 @@ func (l *lineage) within(ctx context.Context, blob string, others []string) (boo
 	return true, nil
 }
 
-// version reports whether all that a version of a file says is ours. One that says nothing may hide something.
+// version reports whether all that a version of a file says is ours. A version that says nothing may hide something.
 func (l *lineage) version(ctx context.Context, v blobAt) (bool, error) {
 	if own, known := l.ours[v]; known {
 		return own, nil
 	}
-	l.ours[v] = false // to itself it is no proof
+	l.ours[v] = false // a version is no proof of itself
 	for _, id := range l.says[v] {
 		if own, err := l.item(ctx, v.path, id); err != nil || !own {
 			return false, err
@@ -122,7 +122,7 @@ func (l *lineage) version(ctx context.Context, v blobAt) (bool, error) {
 	return l.ours[v], nil
 }
 
-// item reports whether what a file said at some time is trusted.
+// item reports whether an item that a file had at some time is trusted.
 func (l *lineage) item(ctx context.Context, file, id string) (bool, error) {
 	if how, known := l.book.how[id]; known {
 		return how != Revoked, nil
@@ -137,7 +137,7 @@ func (l *lineage) item(ctx context.Context, file, id string) (bool, error) {
 	return len(by) > 0 && !foreign, err
 }
 
-// ofTrunk finds out what the trusted branch said.
+// ofTrunk finds out what the trusted branch has ever said in these files.
 func (l *lineage) ofTrunk(ctx context.Context) (err error) {
 	if l.trunks != nil || l.trunk.tip == "" {
 		return nil

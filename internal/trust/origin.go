@@ -15,10 +15,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
-// judged is what a subject's foreign items were judged by: nothing is looked for again while that is the same.
+// judged is what the verdict on a subject's foreign items depends on: git is not searched again while that is the same.
 type judged struct{ tip string }
 
-// origins finds out where the unknown items of a subject are from, remembers it, and puts those that are foreign into v.
+// origins finds out where the unknown items of a subject are from, stores that, and adds those that are foreign to v.
 func (j *Judge) origins(ctx context.Context, v *Verdict, s Subject, disk []fileVersion, b *book, unknown []Item) error {
 	t, err := j.trunk(ctx, b)
 	if err != nil {
@@ -45,7 +45,7 @@ func (j *Judge) origins(ctx context.Context, v *Verdict, s Subject, disk []fileV
 	return nil
 }
 
-// learn takes in what was found, and remembers it.
+// learn stores what was found and adds it to the book, even if storing it fails.
 func (j *Judge) learn(b *book, found []Entry) error {
 	err := j.remember(found)
 	if err != nil {
@@ -58,23 +58,23 @@ func (j *Judge) learn(b *book, found []Entry) error {
 	return err
 }
 
-// history is what git knows of the files of a subject.
+// history is what git knows about the files of a subject.
 type history struct {
 	judge   *Judge
 	subject Subject
 	disk    []fileVersion
 	trunk   trunk
-	says    map[blobAt][]string // ids of the items that a version of a file says
+	says    map[blobAt][]string // ids of the items in a version of a file
 	made    made
-	line    *lineage // set with made
+	line    *lineage // set together with made
 
-	stored map[string]bool // blobs of the files of disk that the repository has; nil: not asked yet
+	stored map[string]bool // blobs of the files in disk that the repository has; nil: not looked up yet
 }
 
-// blobAt is a file as it was: a blob at a path, "" for none.
+// blobAt is a version of a file: a blob at a path, "" for none.
 type blobAt struct{ path, blob string }
 
-// search judges items that the ledger does not trust. It asks git as little as will do: the trusted branch mostly has them.
+// search judges items that the ledger does not trust. It asks git as little as possible: the trusted branch has most of them.
 func (h *history) search(ctx context.Context, b *book, unknown []Item) (found []Entry, err error) {
 	rest := slices.DeleteFunc(slices.Clone(unknown), func(i Item) bool { return b.how[i.ID()] == Revoked })
 	if rest, err = h.behindLinks(ctx, rest, &found); err != nil {
@@ -90,7 +90,7 @@ func (h *history) search(ctx context.Context, b *book, unknown []Item) (found []
 	return found, h.elsewhere(ctx, b, rest, &found)
 }
 
-// onTrunk takes out the items that stand in the same file at the tip of the trusted branch.
+// onTrunk takes out the items that the same file at the tip of the trusted branch has, which are trusted.
 func (h *history) onTrunk(ctx context.Context, items []Item, found *[]Entry) (rest []Item, err error) {
 	if h.trunk.tip == "" || len(items) == 0 {
 		return items, nil
@@ -117,7 +117,7 @@ func (h *history) onTrunk(ctx context.Context, items []Item, found *[]Entry) (re
 	return rest, nil
 }
 
-// elsewhere judges items by the commits that the trusted branch has not: by who brought them.
+// elsewhere judges items by the commits that the trusted branch does not have: by who brought them.
 func (h *history) elsewhere(ctx context.Context, b *book, items []Item, found *[]Entry) (err error) {
 	if h.made, err = h.judge.made(ctx, h.trunk); err != nil {
 		return err
@@ -148,9 +148,9 @@ func (h *history) elsewhere(ctx context.Context, b *book, items []Item, found *[
 		switch {
 		case err != nil:
 			return err
-		case !foreign && len(by) == 0 && converted[i.File]: // what of it git wrote can't be told
+		case !foreign && len(by) == 0 && converted[i.File]: // which part of the file git wrote is unknown
 			guilty, strange = append(guilty, i), append(strange, h.stranger(i, nil))
-		case !foreign && len(by) == 0 && !h.stillSaid(i): // whose it was that nobody committed can't be told any more
+		case !foreign && len(by) == 0 && !h.stillSaid(i): // not committed and gone: who wrote it can't be found out any more
 		case !foreign:
 			*found = append(*found, entry(Made, h.subject.Name, i))
 		default:
@@ -160,8 +160,8 @@ func (h *history) elsewhere(ctx context.Context, b *book, items []Item, found *[
 	return h.onceOnTrunk(ctx, guilty, strange, found)
 }
 
-// checkedOut has what stands on the disk of a file that nobody changed be what its blob in the index says, since git may write
-// other bytes than those that were committed. It returns the files that git writes so and that somebody did change.
+// checkedOut takes the items on the disk of a file that nobody changed for those of its blob in the index, since git may write
+// other bytes than those that were committed. It returns the files for which git does that and which somebody did change.
 func (h *history) checkedOut(ctx context.Context, items []Item) (converted map[string]bool, err error) {
 	paths := pathsOf(items)
 	indexed, err := h.judge.Repo.Provenance().Indexed(ctx, paths...)
@@ -191,8 +191,8 @@ func (h *history) checkedOut(ctx context.Context, items []Item) (converted map[s
 	return converted, nil
 }
 
-// stands reports whether what git says of a file on the disk holds for what was read of it. Where git writes the bytes that were
-// committed there is no need to know.
+// stands reports whether what git says about a file on the disk holds for the text that was read of it. If git writes the
+// bytes that were committed, the answer is not needed, and false.
 func (h *history) stands(file string, converted bool) bool {
 	data, before := h.subject.Texts[file]
 	if !before {
@@ -202,7 +202,7 @@ func (h *history) stands(file string, converted bool) bool {
 	return err == nil && converted && bytes.Equal(now, data)
 }
 
-// stillSaid reports whether a file that was read before says an item on the disk too.
+// stillSaid reports whether a file that was read before still has an item on the disk.
 func (h *history) stillSaid(i Item) bool {
 	if _, before := h.subject.Texts[i.File]; !before {
 		return true
@@ -215,8 +215,8 @@ func (h *history) stillSaid(i Item) bool {
 	return slices.ContainsFunc(items, func(now Item) bool { return now.ID() == i.ID() })
 }
 
-// behindLinks takes out the items of files that a link leads to, where link or file came by git, and of those in a repository
-// within the checkout, a submodule: whoever changes the one changes what the other says, so only a person can agree to them.
+// behindLinks takes out the items of files that a link leads to, if link or file came by git, and of files in a repository
+// within the checkout, a submodule: whoever changes one changes what the other says, so only a person can agree to them.
 func (h *history) behindLinks(ctx context.Context, items []Item, found *[]Entry) (rest []Item, err error) {
 	for _, i := range items {
 		n := slices.IndexFunc(h.disk, func(f fileVersion) bool { return f.path == i.File })
@@ -245,7 +245,7 @@ func (h *history) behindLinks(ctx context.Context, items []Item, found *[]Entry)
 	return rest, nil
 }
 
-// nested reports whether a file is in a repository of its own below the main checkout.
+// nested reports whether a file is in a separate repository below the main checkout.
 func (h *history) nested(file string) bool {
 	for at := path.Dir(file); at != "."; at = path.Dir(at) {
 		if _, err := os.Lstat(filepath.Join(h.judge.Repo.Main, filepath.FromSlash(at), ".git")); err == nil {
@@ -255,8 +255,8 @@ func (h *history) nested(file string) bool {
 	return false
 }
 
-// broughtBy are the commits that brought an item of a file, and whether it is foreign by them: one of them is from elsewhere,
-// or all were made again or joined from what may be others'.
+// broughtBy returns the commits that brought an item into a file, and whether they make it foreign: one of them is from
+// elsewhere, or git re-created or merged all of them from work that may be others'.
 func (h *history) broughtBy(ctx context.Context, file, id string) (by []git.Touch, foreign bool, err error) {
 	ours := false
 	for _, group := range grouped(h.line.newer, file) {
@@ -291,7 +291,7 @@ func (h *history) brings(group []git.Touch, id string) bool {
 		!slices.ContainsFunc(group, func(t git.Touch) bool { return h.hasID(blobAt{t.Path, t.Old}, id) })
 }
 
-// grouped are the changes of one path, those of each commit together.
+// grouped returns the changes of one path, grouped by commit.
 func grouped(touches []git.Touch, path string) (groups [][]git.Touch) {
 	for _, t := range touches {
 		if t.Path != path {
@@ -306,8 +306,8 @@ func grouped(touches []git.Touch, path string) (groups [][]git.Touch) {
 	return groups
 }
 
-// copied looks for the whole file of an item at other paths: a directory that somebody renamed is still whose it was. Lists
-// of files are alike by chance, and are left out.
+// copied looks for the whole file of an item at other paths: a directory that somebody renamed still belongs to whoever wrote
+// it. Lists of files are alike by chance, and are left out.
 func (h *history) copied(ctx context.Context, reach git.Reach, i Item) (by []git.Touch, foreign bool, err error) {
 	n := slices.IndexFunc(h.disk, func(f fileVersion) bool { return f.path == i.File })
 	if n < 0 || len(h.disk[n].data) == 0 || path.Ext(i.File) == ".jsonl" {
@@ -329,7 +329,7 @@ func (h *history) copied(ctx context.Context, reach git.Reach, i Item) (by []git
 	return by, foreign, nil
 }
 
-// committed is the blob of what a file on the disk says where the repository has one, else "". Git is asked once, for all files.
+// committed returns the blob with this content if the repository has it, else "". It asks git once, for all files of the subject.
 func (h *history) committed(ctx context.Context, data []byte) (blob string, err error) {
 	like, err := h.judge.Repo.Refs().Head(ctx, h.judge.Repo.Main)
 	if err != nil && !errors.Is(err, git.ErrNoCommit) {
@@ -357,8 +357,8 @@ func (h *history) committed(ctx context.Context, data []byte) (blob string, err 
 	return blob, nil
 }
 
-// onceOnTrunk trusts those of the guilty that the trusted branch itself had at some time, and notes the others as foreign. Of what is
-// a setting's value only that at the tip counts.
+// onceOnTrunk trusts those of the guilty items that the trusted branch has ever had, and records the others as foreign. A
+// value of a setting counts only at the tip.
 func (h *history) onceOnTrunk(ctx context.Context, guilty []Item, strange []Entry, found *[]Entry) error {
 	old := slices.DeleteFunc(slices.Clone(guilty), func(i Item) bool { return i.name() != "" })
 	var touches []git.Touch
@@ -388,7 +388,7 @@ func (h *history) stranger(i Item, by []git.Touch) Entry {
 	return e
 }
 
-// touches are commits that changed paths; what the files said before and after is read with them.
+// touches returns the changes that commits made to paths, and reads the versions before and after them.
 func (h *history) touches(ctx context.Context, reach git.Reach, paths []string) ([]git.Touch, error) {
 	touches, err := h.judge.Repo.Provenance().Touches(ctx, reach, "", paths...)
 	if err != nil {
@@ -401,7 +401,7 @@ func (h *history) touches(ctx context.Context, reach git.Reach, paths []string) 
 	return touches, h.load(ctx, versions)
 }
 
-// load reads what versions of files say. What is not here, or too large to be read by Trellis, says nothing.
+// load reads the items of versions of files. A version that is not here, or too large for Trellis to read, has none.
 func (h *history) load(ctx context.Context, versions []blobAt) error {
 	h.unchanged(versions)
 	var small, large []string
@@ -437,7 +437,7 @@ func (h *history) load(ctx context.Context, versions []blobAt) error {
 	return nil
 }
 
-// unchanged has what the files on the disk say stand for versions with the same bytes.
+// unchanged uses the items of the files on the disk for versions with the same bytes.
 func (h *history) unchanged(versions []blobAt) {
 	ids := map[string]string{}
 	for _, v := range versions {

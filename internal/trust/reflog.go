@@ -8,16 +8,16 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
-// made says how commits came to be in this clone, as its reflogs tell. Others are from elsewhere, or an agent's.
+// made is how commits came to exist in this clone, according to its reflogs. All others are from elsewhere, or an agent's.
 type made map[string]source
 
-type source int // the larger, the more it is ours
+type source int // where a commit is from; the larger, the more it is ours
 
 const (
 	elsewhere source = iota
-	// folded are several commits that a rebase made one of: its author is that of the first alone.
+	// folded is a commit that a rebase made of several: its author is that of the first alone.
 	folded
-	// again is what git made of commits that may be anybody's: rebase, cherry-pick, revert; git commit --amend too.
+	// again is a commit that git re-created from any that may be anybody's: rebase, cherry-pick, revert; git commit --amend too.
 	again
 	joined // a merge that git made by itself
 	here   // git commit
@@ -42,15 +42,15 @@ func (j *Judge) made(ctx context.Context, t trunk) (made, error) {
 			return false
 		}
 		merged, err := j.Repo.History().IsAncestor(ctx, commit, t.tip)
-		return err == nil && merged // a commit that git has forgotten is nobody's
+		return err == nil && merged // a commit that git no longer has is nobody's
 	})
 	return m, nil
 }
 
 const amend = "commit (amend)"
 
-// amended takes in commits that git commit --amend made, which have all that the one before had: they are as much ours as
-// that was. One that was amended may have been amended before.
+// amended adds the commits that git commit --amend made. They contain all of the commit before, and are as much ours as that
+// was, which may be an amended one too.
 func (m made) amended(amends []git.ReflogEntry, merged func(commit string) bool) {
 	amended := map[string]bool{}
 	for _, l := range amends {
@@ -74,11 +74,11 @@ func (m made) amended(amends []git.ReflogEntry, merged func(commit string) bool)
 	}
 }
 
-// replayed are the steps of a rebase that make a commit.
+// replayed are the steps of a rebase that create a commit.
 var replayed = []string{"(pick)", "(reword)", "(edit)", "(continue)", "(merge)"}
 
-// sourceOf reads what git says of its doing: "commit (amend): subject". Names of branches, which anybody may choose, stand
-// there too, but have no space or colon in them and are never first.
+// sourceOf reads the message of a reflog entry: "commit (amend): subject". Names of branches, which anybody may choose, are
+// part of messages too, but contain no space or colon and never come first.
 func sourceOf(said string) source {
 	action, rest, _ := strings.Cut(said, ": ")
 	words := strings.Fields(action)
@@ -87,7 +87,7 @@ func sourceOf(said string) source {
 	}
 	last := words[len(words)-1]
 	if rest == "fast-forward" {
-		return elsewhere // what was picked is as it was
+		return elsewhere // the commit was taken as it is
 	}
 	switch words[0] {
 	case "commit":

@@ -10,12 +10,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// trunk is the trusted branch as it is now. Its tip is "" where it has no commit, or nothing says which branch it is: one
-// that can't be remembered is not trusted either.
+// trunk is the trusted branch in its current state. Its tip is "" if it has no commit, or nothing says which branch it is: a
+// branch that can't be recorded is not trusted either.
 type trunk struct{ ref, tip string }
 
-// trunk finds the branch: the one of the user's settings, the default branch of the remote, or, where nothing was ever
-// fetched, the one that was checked out when this was first asked.
+// trunk finds the trusted branch: the one of the user's settings, the default branch of the remote, or, if nothing was ever
+// fetched, the one that was checked out when this was first called.
 func (j *Judge) trunk(ctx context.Context, b *book) (t trunk, err error) {
 	if j.Branch != "" {
 		t.ref, t.tip, err = j.Repo.Provenance().Tracked(ctx, j.Branch)
@@ -34,7 +34,7 @@ func (j *Judge) trunk(ctx context.Context, b *book) (t trunk, err error) {
 		if err != nil || branch == "" {
 			return t, given(err, "that is checked out")
 		}
-		if j.remember([]Entry{{ID: branch, How: Trunk}}) != nil { // the next process may find somebody else's checked out
+		if j.remember([]Entry{{ID: branch, How: Trunk}}) != nil { // the next process may find somebody else's branch checked out
 			return trunk{}, nil
 		}
 		b.trunk = branch
@@ -44,7 +44,7 @@ func (j *Judge) trunk(ctx context.Context, b *book) (t trunk, err error) {
 	return t, given(err, b.trunk)
 }
 
-// given passes over what is not there.
+// given ignores that a branch does not exist, and says of other errors which branch was looked for.
 func given(err error, name string) error {
 	if err == nil || errors.Is(err, git.ErrNotFound) {
 		return nil
@@ -52,8 +52,8 @@ func given(err error, name string) error {
 	return fmt.Errorf("looking for the trusted branch %s: %w", name, err)
 }
 
-// Trunk is the full name of the trusted branch and its commit, each "" where there is none. In a repository without remotes
-// it is remembered when this is first asked: `trellis init` does.
+// Trunk returns the full name of the trusted branch and its commit, each "" if there is none. In a repository without
+// remotes, the first call records the branch: `trellis init` makes it.
 func (j *Judge) Trunk(ctx context.Context) (ref, tip string, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -65,7 +65,7 @@ func (j *Judge) Trunk(ctx context.Context) (ref, tip string, err error) {
 	return t.ref, t.tip, err
 }
 
-// Chosen says in words which branch is trusted, and by what that was chosen. Nothing is remembered by it.
+// Chosen returns in words which branch is trusted, and what chose it. It records nothing.
 func (j *Judge) Chosen(ctx context.Context) (string, error) {
 	if j.Everything {
 		return "none: all that is checked out is trusted", nil
@@ -93,7 +93,7 @@ func (j *Judge) Chosen(ctx context.Context) (string, error) {
 	return "none yet: it is the one that is checked out when something is asked about first", nil
 }
 
-// named is the branch that the settings name.
+// named describes the branch that the settings name.
 func (j *Judge) named(ctx context.Context) (string, error) {
 	_, tip, err := j.Repo.Provenance().Tracked(ctx, j.Branch)
 	if err = given(err, j.Branch); err != nil {
@@ -105,7 +105,7 @@ func (j *Judge) named(ctx context.Context) (string, error) {
 	return j.Branch + ", by trust.branch of your settings", nil
 }
 
-// ofRemote is a branch of a remote, which git knows as its default one or which has the name of one.
+// ofRemote describes a branch of a remote that is its default branch, as far as git knows, or has the name of one.
 func (j *Judge) ofRemote(ctx context.Context, branch string) (string, error) {
 	remote, _, _ := strings.Cut(branch, "/")
 	_, head, err := j.Repo.Provenance().Tracked(ctx, remote+"/HEAD")

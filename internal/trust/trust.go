@@ -1,19 +1,18 @@
-// Package trust says whether what a checkout would have this machine run was written, merged or agreed to by whoever works
+// Package trust decides whether what a checkout would have this machine run was written, merged or agreed to by whoever works
 // here. It shows nothing and asks nobody.
 //
-// A [Subject] is a thing of a checkout that would run or steer something: its settings, a task, an objective. Its files say
-// [Item]s: a command, a step, a program, a setting that lowers protection. Package subject below this one makes them. A
-// [Judge] looks where each item is from and gives a [Verdict]; nothing of a subject may run while [Verdict.Err] is an error,
-// an *[UntrustedError]. What it found is remembered in the user's [Ledger], outside of every checkout, so that the next look
-// at the same items runs no git, and what git does later changes nothing.
+// A [Subject] is a part of a checkout that would run or steer something: its settings, a task, an objective. Its files
+// contain [Item]s: a command, a step, a program, a setting that lowers protection. Package subject below this one reads them.
+// A [Judge] finds out where each item is from and returns a [Verdict]; nothing of a subject may run while [Verdict.Err]
+// returns an error, an *[UntrustedError]. The findings are stored in the user's [Ledger], outside every checkout, so that
+// judging the same items again runs no git, and what git does later changes nothing.
 //
-// An item is trusted when somebody here agreed to it, when a command of Trellis made it here at a person's word, when it
-// stands in the same file of the trusted branch, or when it was made in this clone: no commit has it that is from elsewhere,
-// and it is in none at all or in one that a reflog says was committed here. Reflogs do not come by git. Commits that
-// rebase, cherry-pick, revert or am made do not count as made here, since what is in them may be from elsewhere; neither do
-// those of agents.
+// An item is trusted if somebody here agreed to it, if a command of Trellis made it here at a person's request, if the same
+// file of the trusted branch has it, or if it was made in this clone: no commit from elsewhere has it, and it is in no commit
+// at all or in one that a reflog says was committed here. Reflogs do not come by git. Commits that rebase, cherry-pick,
+// revert or am make do not count as made here, since their content may be from elsewhere; neither do commits of agents.
 //
-// The judge of a base commit asks the same of each commit that the trusted branch has not.
+// A base commit is judged in the same way: by each of its commits that the trusted branch does not have.
 package trust
 
 import (
@@ -28,22 +27,22 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Kind is what an item is.
+// Kind is the kind of an item.
 type Kind string
 
-// The kinds of items. A Protection is a setting that guards this machine, a Start says when a task may run: of each one only the
-// value that was trusted last counts, so that no old and weaker one comes back with somebody else's commit.
+// The kinds of items. A Protection is a setting that guards this machine, and a Start says when a task may run: of each of
+// them only the value that was trusted last counts, so that a commit of somebody else can't bring back an old and weaker one.
 const (
-	Command     Kind = "command" // of settings: verify, setup
+	Command     Kind = "command" // in settings: verify, setup
 	Hook        Kind = "hook"
 	Notify      Kind = "notify"
 	Agent       Kind = "agent" // a program or an address that plays roles, or who plays them
 	Program     Kind = "program"
-	Step        Kind = "step" // of a plan
+	Step        Kind = "step" // in a plan
 	Criterion   Kind = "criterion"
 	Condition   Kind = "precondition"
 	Rollback    Kind = "rollback"
-	Verify      Kind = "verify" // of a task
+	Verify      Kind = "verify" // in a task
 	Requirement Kind = "requirement"
 	Context     Kind = "context"
 	Prompt      Kind = "prompt"
@@ -55,7 +54,7 @@ const (
 	Start       Kind = "start"
 )
 
-// Runs reports whether an item of the kind is run by a shell or as a program, and not read by an agent alone.
+// Runs reports whether items of the kind are run by a shell or as a program, and not only read by an agent.
 func (k Kind) Runs() bool {
 	switch k {
 	case Command, Hook, Notify, Agent, Program, Step, Criterion, Condition, Rollback, Verify:
@@ -64,29 +63,29 @@ func (k Kind) Runs() bool {
 	return false
 }
 
-// Item is one thing that would run or steer. What it is trusted by is its kind and text, not the place where it stands; an Approval
-// and a Start are such in their file alone.
+// Item is one thing that would run or steer something. Trust in it is bound to its kind and text, not to its place; for an
+// Approval and a Start, also to their file.
 type Item struct {
 	Kind Kind   `json:"kind"`
-	Text string `json:"text"` // a Protection is "name: value", and so is a Start of which the last value counts
-	File string `json:"file"` // from the root of the checkout
+	Text string `json:"text"` // "name: value" for a Protection, and for a Start of which the last value counts
+	File string `json:"file"` // path from the root of the checkout
 	Line int    `json:"line,omitempty"`
 }
 
-// Subject is something of a checkout that would run or steer.
+// Subject is a part of a checkout that would run or steer something.
 type Subject struct {
 	Name  string   // "settings", the id of a task, "objective NAME"
-	Files []string // that say so, from the root of the checkout
+	Files []string // files with its items, as paths from the root of the checkout
 	Named []string // further files that would run
-	// Read is what a file says, and which further files it names that would run. Data is nil where there is no such file. It
-	// looks at nothing but that, since it reads old versions too.
+	// Read returns the items of a file, and further files that it names and that would run. data is nil if the file does not
+	// exist. Read uses nothing but its arguments, since it is called with old versions too.
 	Read func(file string, data []byte) (items []Item, more []string)
-	// Texts are files that were read already, nil for one that is not there. They are judged as they were read: another branch
-	// may be checked out by now. What is in no commit counts as made here only while it is on the disk.
+	// Texts are files that were read already, nil for one that does not exist. They are judged as they were read, since
+	// another branch may be checked out by now. What is in no commit counts as made here only while it is on the disk.
 	Texts map[string][]byte
 }
 
-// Of is the subject as far as these files say it, which were read already.
+// Of returns the subject with only these files, which were read already.
 func (s Subject) Of(texts map[string][]byte) Subject {
 	s.Files, s.Named, s.Texts = slices.Sorted(maps.Keys(texts)), nil, texts
 	return s
@@ -95,24 +94,24 @@ func (s Subject) Of(texts map[string][]byte) Subject {
 // Foreign is an item or a commit that nobody here wrote, merged or agreed to.
 type Foreign struct {
 	Item   Item      `json:"item"`
-	Commit string    `json:"commit,omitempty"` // that it came with; "" when nothing tells
+	Commit string    `json:"commit,omitempty"` // commit that it came with; "" if unknown
 	Author string    `json:"author,omitempty"`
 	Date   time.Time `json:"date,omitzero"`
 }
 
-// Verdict is what is known of a subject, or of a base commit.
+// Verdict is the result of judging a subject, or a base commit.
 type Verdict struct {
 	Subject string    `json:"subject"`
 	Items   []Item    `json:"items"`   // all of them, as they are on the disk
 	Foreign []Foreign `json:"foreign"` // those that are not trusted
-	// Unsaved says why the verdict could not be remembered: it holds now, and is found again by git next time.
+	// Unsaved is why the verdict could not be stored: it holds now, and git is asked again next time.
 	Unsaved error `json:"-"`
 }
 
 // Trusted reports whether all of the subject may run.
 func (v Verdict) Trusted() bool { return len(v.Foreign) == 0 }
 
-// Err is nil, or an *UntrustedError.
+// Err returns an *UntrustedError, or nil if all of the subject may run.
 func (v Verdict) Err() error {
 	if v.Trusted() {
 		return nil
@@ -120,10 +119,10 @@ func (v Verdict) Err() error {
 	return &UntrustedError{v}
 }
 
-// ErrUntrusted is what each *UntrustedError is.
+// ErrUntrusted matches every *UntrustedError.
 var ErrUntrusted = errors.New("not trusted")
 
-// UntrustedError says what would run, and from whom it is.
+// UntrustedError says what would run, and who it is from.
 type UntrustedError struct{ Verdict Verdict }
 
 func (e *UntrustedError) Is(target error) bool { return target == ErrUntrusted }
@@ -149,7 +148,7 @@ func (e *UntrustedError) Error() string {
 	return fmt.Sprintf("%s %s that nobody here has agreed to", e.Verdict.Called(), what)
 }
 
-// Called is what people call the subject: the settings, task 11-22-paging, base 3fa2b6c01d.
+// Called returns the name of the subject for people: the settings, task 11-22-paging, base 3fa2b6c01d.
 func (v Verdict) Called() string {
 	commit, base := strings.CutPrefix(v.Subject, BasePrefix)
 	switch {
@@ -163,7 +162,7 @@ func (v Verdict) Called() string {
 	return "task " + v.Subject
 }
 
-// Next is the command that shows it, and asks.
+// Next returns the command that shows what is not trusted, and asks about it.
 func (e *UntrustedError) Next() string {
 	switch name := e.Verdict.Subject; {
 	case name == Settings:
@@ -177,7 +176,7 @@ func (e *UntrustedError) Next() string {
 	}
 }
 
-// Names of subjects that are no tasks.
+// Names of subjects that are not tasks.
 const (
 	Settings        = "settings"
 	ObjectivePrefix = "objective "

@@ -9,20 +9,20 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trust"
 )
 
-// Objective is what a roadmap would have planned.
+// Objective returns the subject of a roadmap, whose steps would be planned.
 func Objective(name string) trust.Subject {
 	return trust.Subject{Name: trust.ObjectivePrefix + name, Files: []string{roadmap.File(name)}, Read: func(file string, data []byte) ([]trust.Item, []string) {
 		return fromObjective(name, file, data), nil
 	}}
 }
 
-// fromObjective leaves out the cells that say where a step stands, which Trellis writes. The rest of the file goes into each
-// requirement that is made of it.
+// fromObjective leaves out the cells with the state of a step, which Trellis writes. The rest of the file goes into each
+// requirement that is made from it.
 func fromObjective(name, file string, data []byte) (items []trust.Item) {
 	if len(data) == 0 {
 		return nil
 	}
-	r, _ := roadmap.Parse(name, data) // what can't be relied on is not planned
+	r, _ := roadmap.Parse(name, data) // a roadmap with errors is not planned
 	if r.Auto {
 		add(&items, trust.Advance, file, 0, "", "auto_advance: steps are planned without a person's asking")
 	}
@@ -37,7 +37,7 @@ func fromObjective(name, file string, data []byte) (items []trust.Item) {
 	return append(items, whole(trust.Requirement, file, prose(r, data))...)
 }
 
-// prose are the lines that Trellis does not write in: no rows of steps, and none that say where one stands.
+// prose returns the lines that Trellis does not write: neither rows of steps, nor lines with the state of one.
 func prose(r *roadmap.Roadmap, data []byte) []byte {
 	rows := map[int]bool{}
 	for _, s := range r.Steps {

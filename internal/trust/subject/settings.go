@@ -20,8 +20,8 @@ const (
 	workflow     = ".trellis/workflow.md"
 )
 
-// Settings are what a project says of all its tasks: its settings, the words and frames of its roles, the script of the
-// rehearsal agent, and files of the checkout that hooks, notify and agents name.
+// Settings returns the subject of what a project says for all its tasks: its settings, the instructions and templates of its
+// roles, the script of the rehearsal agent, and files of the checkout that hooks, notify and agents name.
 func Settings() trust.Subject {
 	s := trust.Subject{Name: trust.Settings, Files: []string{configFile, worktreeFile, script, workflow}, Read: readSettings}
 	for _, role := range trellis.Roles {
@@ -33,8 +33,8 @@ func Settings() trust.Subject {
 	return s
 }
 
-// Programs are the files of the checkout that a config.yaml names which stands elsewhere: as they are checked out, since the
-// settings of before run them too.
+// Programs returns the subject of the files of the checkout that config names, which is a config.yaml from elsewhere. The
+// files are judged as they are checked out, since the previous settings run them too.
 func Programs(config []byte) trust.Subject {
 	_, named := fromConfig(configFile, config)
 	return trust.Subject{Name: trust.Settings, Named: named, Read: readSettings}
@@ -56,7 +56,7 @@ func readSettings(file string, data []byte) (items []trust.Item, more []string) 
 	return items, nil
 }
 
-// fromConfig has an item for each setting, whether the file says it or not: what protects is lowered by leaving it out too.
+// fromConfig returns an item for each setting, whether the file has it or not: leaving out a setting can lower protection too.
 func fromConfig(file string, data []byte) (items []trust.Item, more []string) {
 	for _, v := range config.Values(config.Files{Config: config.File{Name: file, Data: data}}) {
 		kind, label := kindOf(v.Key)
@@ -79,8 +79,7 @@ func fromConfig(file string, data []byte) (items []trust.Item, more []string) {
 // harmless are settings that neither run nor guard anything.
 var harmless = []string{"runs.", "packages.", "default_package", "delivery.commit_type", "delivery.labels", "delivery.draft", "depends_on_merged"}
 
-// kindOf is what a setting is, "" when it does no harm whatever it says; and what it is called in front of its value, "" for
-// its key.
+// kindOf returns the kind of a setting, "" if it does no harm whatever its value; and the label in front of its value, "" for its key.
 func kindOf(key string) (kind trust.Kind, label string) {
 	name, entry, each := strings.Cut(key, "[")
 	each = each && strings.HasSuffix(entry, "]")
@@ -102,14 +101,14 @@ func kindOf(key string) (kind trust.Kind, label string) {
 	case strings.HasPrefix(name, "agents."):
 		return trust.Agent, strings.TrimPrefix(name, "agents.")
 	case each:
-		return "", "" // the whole list is one
+		return "", "" // the whole list is one item
 	case slices.ContainsFunc(harmless, func(prefix string) bool { return strings.HasPrefix(name, prefix) }):
 		return "", ""
 	}
 	return trust.Protection, name
 }
 
-// argv are the words of a program that the JSON of an agent or of who is told news names.
+// argv returns the words of the programs that the JSON of an agent, or of an entry of notify, names.
 func argv(text string) []string {
 	var said struct{ Command, Read, Edit, Session []string }
 	if json.Unmarshal([]byte(text), &said) != nil {
@@ -122,7 +121,7 @@ func argv(text string) []string {
 	return words
 }
 
-// fromWorktree is what the file of an older Trellis adds.
+// fromWorktree returns the items that worktree.yaml, a file of older versions of Trellis, adds.
 func fromWorktree(file string, data []byte) (items []trust.Item) {
 	if len(data) == 0 {
 		return nil

@@ -1,5 +1,5 @@
-// Package subject says what of a checkout would run or steer, for package trust to judge: the project's settings, its tasks
-// and its objectives. Each is read by the code that also reads it to run it.
+// Package subject reads what in a checkout would run or steer something, for package trust to judge: the project's settings,
+// its tasks and its objectives. Each is read by the same code that reads it to run it.
 package subject
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trust"
 )
 
-// add adds an item, unless its text says nothing.
+// add adds an item, unless its text is empty.
 func add(list *[]trust.Item, kind trust.Kind, file string, line int, label, text string) {
 	if text = strings.TrimSpace(text); text == "" {
 		return
@@ -24,7 +24,7 @@ func add(list *[]trust.Item, kind trust.Kind, file string, line int, label, text
 	*list = append(*list, trust.Item{Kind: kind, Text: text, File: file, Line: line})
 }
 
-// whole is a file of which every word counts.
+// whole returns the item of a file in which every word counts.
 func whole(kind trust.Kind, file string, data []byte) []trust.Item {
 	if len(data) == 0 {
 		return nil
@@ -32,7 +32,7 @@ func whole(kind trust.Kind, file string, data []byte) []trust.Item {
 	return []trust.Item{{Kind: kind, Text: path.Base(file) + " " + trust.Digest(data), File: file}}
 }
 
-// programs are the words of a command that may name files of the checkout: those that a path has, and that stay in it.
+// programs returns the words of a command that may name files of the checkout: those that look like a path, and stay in the checkout.
 func programs(words ...string) (files []string) {
 	const most = 20
 	for _, word := range words {
@@ -46,7 +46,7 @@ func programs(words ...string) (files []string) {
 	return files
 }
 
-// lineOf is the line of a JSON file that a text stands in, 0 when it can't be found.
+// lineOf returns the line of a JSON file that has a text in it, 0 if it can't be found.
 func lineOf(data []byte, text string) int {
 	quoted, err := json.Marshal(text)
 	if err != nil || text == "" {

@@ -22,7 +22,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Task is what the directory of a task says, dir being the root of a checkout's way to it: .trellis/tasks/11-22-name.
+// Task returns the subject of the task in dir, a path from the root of a checkout: .trellis/tasks/11-22-name.
 func Task(root, dir string) (trust.Subject, error) {
 	dir = filepath.ToSlash(dir)
 	s := trust.Subject{Name: strings.TrimPrefix(path.Base(dir), taskdir.DraftPrefix)}
@@ -46,7 +46,7 @@ func Task(root, dir string) (trust.Subject, error) {
 // documents are the files of a task that say what is to be done, besides its context files.
 var documents = []string{taskdir.TaskJSON, taskdir.Requirement, taskdir.PRD, taskdir.Plan, taskdir.TaskSpec, taskdir.Info, taskdir.Design, taskdir.Research}
 
-// verdicts are why requirements of the task were rejected before, which a planning with feedback is told.
+// verdicts returns the files with the reasons of earlier rejections of the task, which a planning with feedback is told.
 func verdicts(dir string) (names []string) {
 	for n := 1; ; n++ {
 		name := fmt.Sprintf("REJECTED-%d.md", n)
@@ -57,7 +57,7 @@ func verdicts(dir string) (names []string) {
 	}
 }
 
-// called are the files of the checkout whose steps the plan calls, found as a run finds them.
+// called returns the files of the checkout whose steps the plan calls, found as a run finds them.
 func called(root, dir string) (files []string) {
 	plan.Load(plan.LoadOptions{File: taskdir.Plan, Task: true, Read: func(file string) ([]byte, error) {
 		if file == taskdir.Plan {
@@ -71,12 +71,12 @@ func called(root, dir string) (files []string) {
 	return files
 }
 
-// shown are the files below .trellis of the checkout that the rows of context files have agents be shown.
+// shown returns the files below .trellis of the checkout that agents are shown according to the rows of context files.
 func shown(root, dir string, context []string) (files []string) {
 	for _, name := range context {
 		data, err := taskdir.ReadFile(dir, name)
 		if err != nil {
-			continue // who reads it for an agent says so
+			continue // reading it for an agent reports the error
 		}
 		rows, _ := contextfiles.Parse(name, data)
 		files = append(files, contextfiles.OfProject(root, rows)...)
@@ -103,7 +103,7 @@ func readTask(dir, file string, data []byte) []trust.Item {
 	return whole(trust.Requirement, file, data)
 }
 
-// Shown is what files say that tasks may have agents be shown, by their paths from the root of the checkout.
+// Shown returns the subject of files that tasks may have agents be shown, by their paths from the root of the checkout.
 func Shown(files ...string) trust.Subject {
 	return trust.Subject{Name: trust.Settings, Files: files, Read: func(file string, data []byte) ([]trust.Item, []string) {
 		if len(data) == 0 {
@@ -113,7 +113,7 @@ func Shown(files ...string) trust.Subject {
 	}}
 }
 
-// fromOutside reads a file that is none of the task's: one of steps that its plan calls, or one that agents are shown.
+// fromOutside reads a file from outside the task's directory: steps that its plan calls, or what agents are shown.
 func fromOutside(file string, data []byte) (items []trust.Item) {
 	if slices.Contains([]string{".json", ".yaml", ".yml"}, path.Ext(file)) {
 		items = fromPlan(file, data, false)
@@ -121,11 +121,11 @@ func fromOutside(file string, data []byte) (items []trust.Item) {
 	return append(items, trust.Item{Kind: trust.Context, Text: file + " " + trust.Digest(data), File: file})
 }
 
-// fromTaskJSON leaves out what Trellis itself writes there of a run.
+// fromTaskJSON leaves out what Trellis itself writes there during a run.
 func fromTaskJSON(file string, data []byte) (items []trust.Item) {
 	t, err := taskdir.Parse(file, data)
 	if err != nil {
-		return nil // and nobody runs it
+		return nil // and a task with an invalid task.json is not run
 	}
 	for _, command := range t.Pipeline.Verify {
 		add(&items, trust.Verify, file, lineOf(data, command), "", command)
@@ -140,8 +140,8 @@ func fromTaskJSON(file string, data []byte) (items []trust.Item) {
 	return append(items, starts(file, t)...)
 }
 
-// starts say whether and when a task may run: of status as much as Trellis does not change in a run, and in one text all that
-// has it wait.
+// starts returns the items that say whether and when a task may run: one for its status, as far as Trellis does not change
+// that during a run, and one with everything that makes the task wait.
 func starts(file string, t *taskdir.Task) (items []trust.Item) {
 	if slices.Contains([]trellis.Status{trellis.Ready, trellis.InProgress, trellis.Waiting, trellis.Paused}, t.Status) {
 		add(&items, trust.Start, file, t.Line("status"), "", "it is ready to run")
@@ -169,7 +169,7 @@ func fromPRD(file string, data []byte) (items []trust.Item) {
 	return items
 }
 
-// fromContext has an item for each row, so that one that Trellis adds makes the others nobody else's.
+// fromContext returns an item for each row, so that a row that Trellis adds does not make the others foreign.
 func fromContext(file string, data []byte) (items []trust.Item) {
 	rows, _ := contextfiles.Parse(file, data)
 	for _, r := range rows {
@@ -178,7 +178,7 @@ func fromContext(file string, data []byte) (items []trust.Item) {
 	return items
 }
 
-// fromPlan reads plan.json, or a file of steps that one of its steps calls.
+// fromPlan reads plan.json or, without main, a file of steps that one of its steps calls.
 func fromPlan(file string, data []byte, main bool) (items []trust.Item) {
 	p, _ := plan.Read(file, data, main)
 	if p == nil {
@@ -201,14 +201,14 @@ func fromPlan(file string, data []byte, main bool) (items []trust.Item) {
 		add(&items, trust.Rollback, file, lineOf(data, command), "", command)
 	}
 	items = steps(file, data, p.Steps, items)
-	add(&items, trust.Requirement, file, 0, path.Base(file), trust.Digest(asJSON(p))) // the order of its steps, and what is left out
+	add(&items, trust.Requirement, file, 0, path.Base(file), trust.Digest(asJSON(p))) // the order of its steps, and what was left out
 	if len(p.Vars) > 0 {
 		add(&items, trust.Step, file, 0, "values that are put into commands", string(asJSON(p.Vars)))
 	}
 	return items
 }
 
-// steps are one item each: what it does in its first line, and below it everything that it says.
+// steps adds an item for each step: what it does in the first line, and below that everything that it says.
 func steps(file string, data []byte, list []plan.Step, items []trust.Item) []trust.Item {
 	for _, s := range list {
 		inner := s.Steps
@@ -220,7 +220,7 @@ func steps(file string, data []byte, list []plan.Step, items []trust.Item) []tru
 	return items
 }
 
-// headline says what a step does. One that has no command in it is for an agent alone.
+// headline returns what a step does. A step without a command is read by an agent alone.
 func headline(s plan.Step) (trust.Kind, string) {
 	var commands []string
 	for _, c := range []string{s.Command, s.Verify} {
