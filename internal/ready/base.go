@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// inBase tells what the commit that a worktree would begin at has; nil when nobody can tell. All paths are
-// looked up at once: git costs more for each call than for each path.
+// inBase returns what reports whether the commit at which a worktree would begin has a path; nil if that is unknown. All
+// paths are looked up at once, since git costs more for each call than for each path.
 func (c *check) inBase(ctx context.Context) func(string) (bool, error) {
 	paths := c.named()
 	if c.Repo == nil || len(paths) == 0 {
@@ -24,7 +24,7 @@ func (c *check) inBase(ctx context.Context) func(string) (bool, error) {
 		there, err = c.Repo.History().FilesAt(ctx, base, paths)
 	}
 	if err != nil && c.baseless {
-		return nil // which is said
+		return nil // beginning has reported that
 	}
 	if err != nil {
 		c.at("base_branch", "trellis task set-base-branch "+trellis.ShellWord(c.As)+" BRANCH", "reading the base of the work: %v", err).Warning = true
@@ -33,7 +33,7 @@ func (c *check) inBase(ctx context.Context) func(string) (bool, error) {
 	return func(clean string) (bool, error) { return there[clean], nil }
 }
 
-// base is the commit that the task's worktree begins at, or would begin at now.
+// base returns the commit at which the task's worktree begins, or would begin now.
 func (c *check) base(ctx context.Context) (string, error) {
 	switch {
 	case c.task.Pipeline.BaseCommit != "":
@@ -44,7 +44,7 @@ func (c *check) base(ctx context.Context) (string, error) {
 	return c.Repo.Refs().Head(ctx, c.Store.Root)
 }
 
-// named are the paths that the context files name and a worktree must have.
+// named returns the paths that the context files name and a worktree must have.
 func (c *check) named() []string {
 	names, _ := taskdir.ContextFiles(c.Dir) // contexts reports what can't be read
 	var paths []string

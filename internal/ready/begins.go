@@ -13,8 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// beginning looks at whether the base of a task is there that is still to begin. One that has begun keeps what it began
-// with.
+// beginning checks that the base of a task that has not begun exists. A task that has begun keeps the base that it began with.
 func (c *check) beginning(ctx context.Context) (err error) {
 	if c.Begins == nil || begun(c.Status) || c.task.Pipeline.BaseCommit != "" {
 		return nil
@@ -24,7 +23,7 @@ func (c *check) beginning(ctx context.Context) (err error) {
 	return err
 }
 
-// free looks at whether the branch of a task that is to begin is free, or its own.
+// free checks that the branch of a task that has not begun is free, or the task's own.
 func (c *check) free(ctx context.Context) error {
 	if c.from == "" || git.CheckBranchName(c.task.BranchName()) != nil {
 		return nil
@@ -42,25 +41,25 @@ func (c *check) free(ctx context.Context) error {
 	return nil
 }
 
-// Branch is a *git.BranchError when the task that in is about, which is still to begin, could not work on the branch of that name:
-// what Check says once task.json names it.
+// Branch returns a *git.BranchError if the task of in, which has not begun, could not work on the branch of that name. Check
+// reports that once task.json names the branch.
 func Branch(ctx context.Context, in Input, name string) error {
 	t, err := in.Store.Load(in.Dir)
 	if err != nil {
 		return err
 	}
 	named := *t
-	named.Branch, named.Pipeline.BaseCommit = name, "" // one that has begun begins afresh there
+	named.Branch, named.Pipeline.BaseCommit = name, "" // a task that has begun begins afresh there
 	c := &check{Input: in, task: &named}
 	c.As, c.Status = cmp.Or(c.As, t.ID), trellis.Ready
 	if err := c.beginning(ctx); err != nil || c.from == "" && !c.baseless {
 		return err
 	}
-	c.Adopt = c.Adopt || c.baseless // what is on the branch can't be told from the base then
+	c.Adopt = c.Adopt || c.baseless // without a base, commits that are not the task's can't be found
 	return c.usable(ctx, c.from)
 }
 
-// begins is the commit that the work would begin at, "" when there is none, which is a problem then.
+// begins returns the commit at which the work would begin, or "" if there is none, which it adds as a problem.
 func (c *check) begins(ctx context.Context) (commit string, err error) {
 	name, hint := c.task.BaseBranch, "trellis task set-base-branch "+trellis.ShellWord(c.As)+" BRANCH"
 	if name == "" {
@@ -79,8 +78,8 @@ func (c *check) begins(ctx context.Context) (commit string, err error) {
 	return commit, err
 }
 
-// usable is a *git.BranchError when the branch is taken: by commits that are not the task's, by a worktree, or by a
-// branch that it would be a folder of.
+// usable returns a *git.BranchError if the branch is taken: by commits that are not the task's, by a worktree, or by a branch
+// that can't exist beside it, as a and a/b.
 func (c *check) usable(ctx context.Context, base string) error {
 	own := c.task.BranchName()
 	tip, err := c.Begins.Refs().Branch(ctx, own)
@@ -100,8 +99,8 @@ func (c *check) usable(ctx context.Context, base string) error {
 	return err
 }
 
-// foreign reports whether a branch has commits that neither the base has nor this task made. What a task that depends
-// on others begins at is known when it does.
+// foreign reports whether a branch has commits that are neither in the base nor made by this task. For a task that depends on
+// others, the base is not known before it begins.
 func (c *check) foreign(ctx context.Context, base, tip string) (bool, error) {
 	if tip == base || len(c.task.Pipeline.DependsOn) > 0 {
 		return false, nil
@@ -113,7 +112,7 @@ func (c *check) foreign(ctx context.Context, base, tip string) (bool, error) {
 	return made == "", err
 }
 
-// unblocked is a *git.BranchError when there is a branch where the new one needs a folder, or the other way round.
+// unblocked returns a *git.BranchError if there is a branch where the new one needs a folder, or the other way round.
 func (c *check) unblocked(ctx context.Context, own string) error {
 	for above := path.Dir(own); above != "."; above = path.Dir(above) {
 		if tip, err := c.Begins.Refs().Branch(ctx, above); err != nil {
@@ -129,7 +128,7 @@ func (c *check) unblocked(ctx context.Context, own string) error {
 	return c.Begins.Refs().BranchFree(ctx, own)
 }
 
-// elsewhere is a *git.BranchError when the branch is checked out in a worktree that is not the task's.
+// elsewhere returns a *git.BranchError if the branch is checked out in a worktree that is not the task's.
 func (c *check) elsewhere(ctx context.Context, own string) error {
 	if now, err := c.Begins.Refs().CurrentBranch(ctx, c.Begins.Main); err != nil || now == own {
 		return errors.Join(err, &git.BranchError{Branch: own, Taken: own, Worktree: c.Begins.Main})
@@ -143,7 +142,7 @@ func (c *check) elsewhere(ctx context.Context, own string) error {
 	return err
 }
 
-// claimant is another task whose task.json names a worktree, "" for none.
+// claimant returns another task whose task.json names a worktree, "" if there is none.
 func (c *check) claimant(w git.Worktree) string {
 	entries, _ := c.Store.List() // what can't be read names nothing
 	for _, e := range entries {

@@ -15,28 +15,28 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Neighbours are the tasks of one store, as far as they can get into each other's way. What was read of
-// a task.json is kept until the file is another one, so that a check among thousands costs a look at each
-// file's time. The zero value is ready to use, by several goroutines at once.
+// Neighbours are the tasks of one store, as far as they can get into each other's way. What was read from a task.json is kept
+// until the file changes, so that a check among thousands of tasks costs one stat of each file. The zero value is ready to
+// use, by several goroutines at once.
 type Neighbours struct {
 	changes changes
 	mu      sync.Mutex
 	tasks   map[string]known // by directory name
-	slow    sync.Map         // by directory name: the chan known of one that is being read
+	slow    sync.Map         // by directory name: the chan known that receives a task that is still being read
 }
 
-// patience is how long one task may take to be read. Whoever looks at another goes on with what was known of it before.
+// patience is how long reading one task may take. After that, checks use what was known about it before.
 const patience = time.Second
 
-// changes are what was told of tasks since they were read. Who tells waits for nobody who reads.
+// changes are what was reported about tasks since they were read. A report never waits for a reader.
 type changes struct {
 	mu    sync.Mutex
 	told  bool            // Follow was called
 	all   bool            // anything may have changed
-	stale map[string]bool // what changed, by directory name
+	stale map[string]bool // tasks that changed, by directory name
 }
 
-// take takes what changed away: all, or these.
+// take returns what has changed, all tasks or these, and forgets it.
 func (c *changes) take() (all bool, ids []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,7 +45,7 @@ func (c *changes) take() (all bool, ids []string) {
 	return all, ids
 }
 
-// Follow is the promise to call Changed for whatever changes from now on. A check then looks at nothing else.
+// Follow promises to call Changed for whatever changes from now on. A check then reads nothing else again.
 func (n *Neighbours) Follow() {
 	c := &n.changes
 	c.mu.Lock()
@@ -53,7 +53,7 @@ func (n *Neighbours) Follow() {
 	c.told, c.all, c.stale = true, true, map[string]bool{}
 }
 
-// Changed says that a task directory is new, gone, or has another task.json; "" that any of them may.
+// Changed reports that a task directory is new, gone, or has another task.json; "" that any of them may.
 func (n *Neighbours) Changed(dir string) {
 	c := &n.changes
 	c.mu.Lock()
@@ -62,32 +62,32 @@ func (n *Neighbours) Changed(dir string) {
 	case !c.told:
 	case dir == "":
 		c.all = true
-	case id[0] != '.': // a draft
+	case id[0] != '.': // not a draft
 		c.stale[id] = true
 	}
 }
 
-// neighbour is what others have to know of a task.
+// neighbour is what other tasks have to know about a task.
 type neighbour struct {
 	name, branch string // the branch that it has or is going to have
 	status       trellis.Status
 	dependsOn    []string
 }
 
-// known is a task.json as it was read.
+// known is a task.json as it was last read.
 type known struct {
 	stamp stamp
-	task  *neighbour // nil: it can't be read
+	task  *neighbour // nil: it could not be read
 }
 
-// stamp is not the same for two contents of a file. The zero one stands for nothing.
+// stamp is different for different contents of a file. The zero stamp says nothing about the content.
 type stamp struct {
 	inode   uint64
 	size    int64
 	changed time.Time
 }
 
-// young is how old a file has to be for its time to tell of the next change: clocks of file systems are coarse.
+// young is the age below which the time of a file does not show the next change: clocks of file systems are coarse.
 const young = 2 * time.Second
 
 func stampOf(path string) stamp {
@@ -102,7 +102,7 @@ func stampOf(path string) stamp {
 	return stamp{sys.Ino, st.Size(), st.ModTime()}
 }
 
-// with brings what is known up to date and shows it to use, by directory name.
+// with brings what is known up to date and passes it to use, by directory name.
 func (n *Neighbours) with(s taskdir.Store, use func(map[string]known) error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -134,7 +134,7 @@ func (n *Neighbours) update(s taskdir.Store) error {
 	return nil
 }
 
-// answered takes in those that were slow to read. They may have changed meanwhile, and are read again.
+// answered takes the tasks that were slow to read. They may have changed meanwhile, and are read again.
 func (n *Neighbours) answered() {
 	n.slow.Range(func(id, answer any) bool {
 		select {
@@ -156,20 +156,20 @@ func (n *Neighbours) put(id string, k known) {
 	n.tasks[id] = k
 }
 
-// read reads one, unless it is as it was. A link is no task, and is not followed: where it leads may not answer.
+// read reads a task.json, unless it is unchanged. A link is not a task, and is not followed: its target may not answer.
 func (n *Neighbours) read(s taskdir.Store, id string) known {
 	dir := filepath.Join(s.Tasks(), id)
 	if st, err := os.Lstat(dir); err != nil || st.Mode()&fs.ModeSymlink != 0 {
 		return known{}
 	}
 	old := n.tasks[id]
-	k := known{stamp: stampOf(filepath.Join(dir, taskdir.TaskJSON))} // before the content: what comes later is another one
+	k := known{stamp: stampOf(filepath.Join(dir, taskdir.TaskJSON))} // before the content, so that a later change has another stamp
 	if k.stamp != (stamp{}) && old.stamp == k.stamp {
 		return old
 	}
 	answer := make(chan known, 1)
 	if _, under := n.slow.LoadOrStore(id, answer); under {
-		return old // update takes it in
+		return old // answered takes the result
 	}
 	go func() {
 		if t, err := s.Load(dir); err == nil {
@@ -186,7 +186,7 @@ func (n *Neighbours) read(s taskdir.Store, id string) known {
 	}
 }
 
-// neighbourOf copies what it keeps: the text of a field holds on to the whole file it stands in.
+// neighbourOf clones the strings that it keeps, since the text of a field keeps the whole file in memory.
 func neighbourOf(t *taskdir.Task) *neighbour {
 	n := &neighbour{name: strings.Clone(t.Name), branch: strings.Clone(t.BranchName()), status: trellis.Status(strings.Clone(string(t.Status)))}
 	for _, id := range t.Pipeline.DependsOn {

@@ -14,9 +14,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// neighbours looks at what a task can only be right or wrong about among others: its branch and what it
-// depends on. Tasks that can't be read are left out: they are reported where they stand.
-// owned: one of them owns the branch.
+// neighbours checks what depends on other tasks: the task's branch and its dependencies. Tasks that can't be read are left
+// out, since they are reported themselves. owned reports whether another task owns the branch.
 func (c *check) neighbours() (owned bool, err error) {
 	for _, b := range []struct{ name, key, set string }{{c.task.Branch, "branch", "set-branch"}, {c.task.BaseBranch, "base_branch", "set-base-branch"}} {
 		if err := git.CheckBranchName(b.name); b.name != "" && err != nil {
@@ -34,8 +33,8 @@ func (c *check) neighbours() (owned bool, err error) {
 	return owned, err
 }
 
-// branch checks that no other task has the branch. Of two that name the same one, it is the task's that
-// has worked on it, or else the one that was made first; of a copy's, the original's.
+// branch checks that no other task has the branch. Of two tasks that name the same one, it belongs to the task that has
+// worked on it, or else to the one that was made first; of a copy and its original, to the original.
 func (c *check) branch(tasks map[string]known) (owned bool) {
 	own, owner := c.task.BranchName(), ""
 	for id, o := range tasks {
@@ -50,15 +49,15 @@ func (c *check) branch(tasks map[string]known) (owned bool) {
 	return owner != ""
 }
 
-// copied reports whether a task's directory is a copy of one that has begun: what it says of a branch is the other's.
+// copied reports whether a task's directory is a copy of one that has begun: the branch that it names is then the other's.
 func (c *check) copied(id string) bool {
 	dir := filepath.Join(c.Store.Tasks(), id)
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	return err == nil && CopyOf(c.Store, dir, h) != ""
 }
 
-// CopyOf is the task whose run a journal is of, when that is another one than the directory's and has a journal too: "" where
-// it is the task's own, which may have been renamed.
+// CopyOf returns the task whose run a journal records, if that is another task than the directory's and has a journal too. It
+// returns "" if the run is the task's own, which may have been renamed.
 func CopyOf(store taskdir.Store, dir string, h *journal.History) string {
 	of, _, _ := strings.Cut(h.Run, "/")
 	if filepath.Dir(dir) != store.Tasks() || of == filepath.Base(dir) || !taskdir.ValidID(of) {
@@ -70,15 +69,15 @@ func CopyOf(store taskdir.Store, dir string, h *journal.History) string {
 	return of
 }
 
-// keeps reports whether a task of this status holds on to its branch.
+// keeps reports whether a task with this status keeps its branch.
 func keeps(s trellis.Status) bool { return s != trellis.Completed && s != trellis.Rejected }
 
-// begun reports whether a task of this status may have work on its branch.
+// begun reports whether a task with this status may have work on its branch.
 func begun(s trellis.Status) bool {
 	return s != trellis.Planning && s != trellis.Ready && s != trellis.Waiting && s != trellis.Rejected
 }
 
-// dependencies checks that they are tasks, archived ones included, and that none waits for itself.
+// dependencies checks that all dependencies are tasks, archived ones included, and that the task does not depend on itself.
 func (c *check) dependencies(tasks map[string]known) error {
 	wants := c.task.Pipeline.DependsOn
 	unknown := slices.DeleteFunc(slices.Clone(wants), func(id string) bool { return id == c.As || tasks[id].task != nil })
@@ -93,7 +92,7 @@ func (c *check) dependencies(tasks map[string]known) error {
 	return nil
 }
 
-// unknown notes the dependencies that are in the archive neither. A broken task is there, and says so itself.
+// unknown adds a problem for each dependency that is not in the archive either. A broken task exists, and is reported itself.
 func (c *check) unknown(ids []string, tasks map[string]known) error {
 	for _, id := range ids {
 		if archived, err := c.Store.Archived(id); err != nil {
@@ -110,12 +109,12 @@ func (c *check) unknown(ids []string, tasks map[string]known) error {
 	return nil
 }
 
-// wanted is where the task names a dependency.
+// wanted returns the keys at which task.json names a dependency.
 func (c *check) wanted(id string) string {
 	return c.keys("pipeline.depends_on", slices.Index(c.task.Pipeline.DependsOn, id))
 }
 
-// mean is a hint for a dependency that names a task in another way than by its directory.
+// mean returns a hint for a dependency that names a task by anything but its directory.
 func (c *check) mean(wrong string, tasks map[string]known) string {
 	for _, id := range slices.Sorted(maps.Keys(tasks)) {
 		if id != c.As && tasks[id].task.name == wrong {
@@ -125,7 +124,7 @@ func (c *check) mean(wrong string, tasks map[string]known) string {
 	return "trellis list"
 }
 
-// cycle is a way from the task along dependencies back to it, or nil.
+// cycle returns a path from the task along dependencies back to the task, or nil.
 func (c *check) cycle(tasks map[string]known, at string, wants []string, seen map[string]bool) []string {
 	for _, id := range wants {
 		if id == c.As {

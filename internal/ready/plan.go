@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// plan looks at plan.json, if there is one: whoever wrote it, an agent is going to work by it.
+// plan checks plan.json, if there is one: whoever wrote it, an agent is going to work by it.
 func (c *check) plan() error {
 	data, err := durable.ReadBelow(c.Dir, taskdir.Plan, plan.MaxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -47,8 +47,8 @@ func (c *check) plan() error {
 	return nil
 }
 
-// taskSpec looks at taskspec.json, if there is one. It is a hint: of a task in progress, which goes on without one that
-// can't be read, its faults are warnings.
+// taskSpec checks taskspec.json, if there is one. The file is a hint: its faults are warnings for a task in progress, which
+// goes on without a file that can't be read.
 func (c *check) taskSpec() {
 	data, err := durable.ReadBelow(c.Dir, taskdir.TaskSpec, plan.MaxBytes)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -64,7 +64,7 @@ func (c *check) taskSpec() {
 	}
 }
 
-// facts are what a plan can be held against here. What other tasks are to bring first can't be looked for yet.
+// facts returns what a plan is checked against here. What other tasks are to bring first can't be checked yet.
 func (c *check) facts(root *os.Root) plan.Facts {
 	f := plan.Facts{MaxSteps: c.MaxSteps, GlobFault: func(glob string) string { return config.GlobFault(c.Store.Root, glob) }}
 	if len(c.task.Pipeline.DependsOn) > 0 {

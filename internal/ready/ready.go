@@ -1,5 +1,5 @@
-// Package ready says whether a task directory can be run: the one check that planning, starting, watching
-// and `trellis validate` share. docs/reference/formats.md, "Ready means", is its contract.
+// Package ready decides whether a task directory can be run: the one check that planning, starting, watching and `trellis
+// validate` share. Its contract is "Ready means" in docs/reference/formats.md.
 package ready
 
 import (
@@ -27,31 +27,30 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Input is a task directory and what it is to be judged as.
+// Input is a task directory and what to check it for.
 type Input struct {
 	Store taskdir.Store
-	Dir   string    // absolute; a draft too
-	Repo  *git.Repo // nil: what the base commit holds is not looked at
-	// Begins is where the work of a task that is still to begin would: at its base, on its branch. Nil: whether it can is
-	// not looked at. Adopt says that a person gives it the branch that is there.
+	Dir   string    // absolute; may be a draft
+	Repo  *git.Repo // nil: the content of the base commit is not checked
+	// Begins is the repository in which a task that has not begun would begin: at its base, on its branch. Nil: whether it
+	// can is not checked. Adopt says that a person lets it use the existing branch.
 	Begins *git.Repo
 	Adopt  bool
-	As     string         // directory name that it is going to have; "" is its own
-	Status trellis.Status // status that it is going to have; "" is the one in its task.json
-	// MaxSteps is the most steps of a plan.json, 0: any number. LookPath looks for a program that its commands
-	// need; nil: commands are not looked at.
+	As     string         // directory name that it will have; "" for its own
+	Status trellis.Status // status that it will have; "" for the one in its task.json
+	// MaxSteps is the most steps of a plan.json, 0: any number. LookPath looks for a program that its commands need; nil:
+	// commands are not checked.
 	MaxSteps int
 	LookPath func(program string) error
-	// KnowsPackage is the error of a package that the project does not have; nil: packages are not looked at.
+	// KnowsPackage returns an error for a package that the project does not have; nil: packages are not checked.
 	KnowsPackage func(name string) error
-	// Neighbours keeps what is known of the other tasks from one check to the next; nil: each is read anew.
+	// Neighbours keeps what is known about the other tasks from one check to the next; nil: each is read again.
 	Neighbours *Neighbours
 }
 
-// Check returns what is wrong, errors and warnings in the order of the files. A directory without
-// errors can be run. In planning a file that is missing is a warning; of a task that is over (review,
-// completed, rejected, cancelled) only task.json is looked at. The error is about looking: a directory
-// that is not there matches taskdir.ErrNotFound.
+// Check returns what is wrong, errors and warnings in the order of the files. A directory without errors can be run. In planning,
+// a missing file is a warning; of a task that is over (review, completed, rejected, cancelled), only task.json is checked. The
+// returned error says that the check itself failed: for a directory that does not exist, it matches taskdir.ErrNotFound.
 func Check(ctx context.Context, in Input) ([]trellis.Problem, error) {
 	if _, err := os.Stat(in.Dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w: %s", taskdir.ErrNotFound, in.Store.Rel(in.Dir))
@@ -91,8 +90,8 @@ func Check(ctx context.Context, in Input) ([]trellis.Problem, error) {
 	return c.problems, err
 }
 
-// Overlooked are the warnings of what somebody wrote and nobody reads, or does not mean: in task.json and documents, and files with
-// names that are nearly those of others. Who begins the work says them, since it may be other work than was meant.
+// Overlooked returns the warnings about what somebody wrote and Trellis ignores, or did not mean: in task.json and documents, and
+// about files whose names are nearly those of others. They are shown when the work begins, since it may be other work than was meant.
 func Overlooked(problems []trellis.Problem) (list []trellis.Problem) {
 	for _, p := range problems {
 		name := filepath.Base(p.File)
@@ -107,15 +106,15 @@ func Overlooked(problems []trellis.Problem) (list []trellis.Problem) {
 type check struct {
 	Input
 	task     *taskdir.Task
-	from     string // the commit that its work would begin at, "" when that is not looked at
-	baseless bool   // there is none, and problems says so
+	from     string // commit at which its work would begin, "" if that is not checked
+	baseless bool   // there is no such commit, and problems has that
 	problems []trellis.Problem
 	written  bool // prd.md says something
-	judged   bool // prd.md or plan.json names criteria, or there is a problem with them
+	judged   bool // prd.md or plan.json has criteria, or there is a problem with them
 	steps    []plan.Step
 }
 
-// file is a file of the directory as problems name it.
+// file returns the path of a file of the directory, as problems name it.
 func (c *check) file(name string) string { return c.Store.Rel(filepath.Join(c.Dir, name)) }
 
 func (c *check) add(name, hint, format string, args ...any) *trellis.Problem {
@@ -130,19 +129,19 @@ func (c *check) at(keys, hint, format string, args ...any) *trellis.Problem {
 	return p
 }
 
-// missing notes a file that is not there or says nothing, which planning is still to write.
+// missing adds a problem for a file that does not exist or is empty: a warning in planning, which has yet to write the file.
 func (c *check) missing(name, hint, format string, args ...any) *trellis.Problem {
 	p := c.add(name, hint, format, args...)
 	p.Warning = c.Status == trellis.Planning
 	return p
 }
 
-// unread notes a file that can't be read.
+// unread adds a problem for a file that can't be read.
 func (c *check) unread(name string, err error) {
 	c.problems = append(c.problems, *trellis.Unread(c.file(name), err))
 }
 
-// documents looks at the other files that a run reads: one that it can't read would end it in the midst.
+// documents checks the other files that a run reads: one that can't be read would end the run midway.
 func (c *check) documents() {
 	for _, name := range []string{taskdir.Requirement, taskdir.Info, taskdir.Design, taskdir.Research,
 		taskdir.Approvals, taskdir.Proofs, taskdir.Rejected, taskdir.Report, taskdir.PlanLog} {
@@ -168,11 +167,11 @@ func (c *check) documents() {
 	}
 }
 
-// approvals looks at what people said to the plan and its steps: a no that can't be read would be none.
+// approvals checks what people decided about the plan and its steps: a rejection that can't be read would not count.
 func (c *check) approvals() {
 	said, problems, err := proof.Read(c.Dir)
 	if err != nil {
-		return // documents says why
+		return // documents reports why
 	}
 	for _, p := range problems {
 		p.File = c.file(taskdir.Approvals)
@@ -187,7 +186,7 @@ func (c *check) approvals() {
 	}
 }
 
-// isText says where a document is none that an agent would be shown.
+// isText reports whether a document is text that an agent can be shown, and adds a problem if it isn't.
 func (c *check) isText(name string, data []byte) bool {
 	if text.Valid(data) {
 		return true
@@ -220,7 +219,7 @@ func (c *check) prd() {
 	}
 }
 
-// sizeOf is how long criteria are at least, as a run keeps them.
+// sizeOf returns the size in bytes that criteria have at least, as a run stores them.
 func sizeOf(items []criteria.Item) (n int) {
 	for _, it := range items {
 		n += len(`{"id":"A1","text":""},`) + len(it.Text) + len(it.Verify)
@@ -228,7 +227,7 @@ func sizeOf(items []criteria.Item) (n int) {
 	return n
 }
 
-// unjudged warns of a task whose documents name no acceptance criterion.
+// unjudged warns of a task whose documents have no acceptance criterion.
 func (c *check) unjudged() {
 	if c.written && !c.judged {
 		c.add(taskdir.PRD, "write a heading Acceptance Criteria and a list below it", "names no acceptance criteria: the work is judged by one, that prd.md is met").Warning = true
@@ -238,7 +237,7 @@ func (c *check) unjudged() {
 // blank reports whether a text has nothing but white space, a byte order mark included.
 func blank(data []byte) bool { return strings.Trim(string(data), " \t\r\n\ufeff\u00a0") == "" }
 
-// contexts looks at every context file, and at whether the two that a run can't do without say anything.
+// contexts checks every context file, and that the two that a run needs have rows.
 func (c *check) contexts(ctx context.Context) error {
 	names, err := taskdir.ContextFiles(c.Dir)
 	if err != nil {
@@ -274,7 +273,7 @@ func (c *check) context(checker contextfiles.Checker, name string) {
 	rows, wrong := contextfiles.Parse(c.file(name), data)
 	_, found := checker.Check(c.file(name), rows)
 	for _, p := range append(wrong, found...) {
-		if !slices.Contains(c.problems, p) { // as of a page that each phase reads
+		if !slices.Contains(c.problems, p) { // such as one with a page that each phase reads
 			c.problems = append(c.problems, p)
 		}
 	}
@@ -283,10 +282,10 @@ func (c *check) context(checker contextfiles.Checker, name string) {
 	}
 }
 
-// fill is the command that fills a context file: with all that tasks of the kind read, or with what a person knows of where the project
-// has none of that.
+// fill returns the command that fills a context file: with all that tasks of the kind read or, if the project has none of
+// that, with what a person knows.
 func (c *check) fill(name string) string {
-	kind := cmp.Or(c.task.DevType, "fullstack") // which names the guidelines of both sides
+	kind := cmp.Or(c.task.DevType, "fullstack") // fullstack has the guidelines of both sides
 	if base, err := specs.Base(c.Store.Root, kind, c.task.Package, nil); err == nil && len(base) == 0 {
 		return fmt.Sprintf("trellis task add-context %s %s PATH REASON", trellis.ShellWord(c.As), strings.TrimSuffix(name, ".jsonl"))
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// settings looks at what task.json says as config.yaml may too, by the same rules. A run that has begun goes by what was said
-// then.
+// settings checks the values in task.json that config.yaml may have too, by the same rules. A run that has begun keeps the
+// values it began with.
 func (c *check) settings() {
 	if c.Status == trellis.InProgress {
 		return
@@ -28,7 +28,7 @@ func (c *check) settings() {
 	c.globs("pipeline.touches", c.task.Pipeline.Touches)
 }
 
-// globs looks for those that nothing can match.
+// globs reports the globs that nothing can match.
 func (c *check) globs(list string, globs []string) {
 	for i, glob := range globs {
 		if fault := config.GlobFault(c.Store.Root, glob); fault != "" {
@@ -37,12 +37,12 @@ func (c *check) globs(list string, globs []string) {
 	}
 }
 
-// item is at for what is said of one of a list.
+// item is at for an item of a list.
 func (c *check) item(list string, i int, hint, format string, args ...any) {
 	c.at(c.keys(list, i), hint, format, args...)
 }
 
-// keys are those of one of a list, or of the text in its place.
+// keys returns the keys of an item of a list, or of the text that stands in its place.
 func (c *check) keys(list string, i int) string {
 	key := fmt.Sprintf("%s.%d", list, i)
 	if c.task.Line(key) == 0 {

@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// Overlap reports whether a glob of a, which it returns, may match a path that one of b matches too: globs as they
-// stand in touches, with *, **, ?, [a-z] and {a,b}. A path without any of these is a file, or a folder with all that is
-// in it. What it can't be sure of it takes for an overlap.
+// Overlap reports whether a glob of a, which it returns, may match a path that a glob of b matches too. The globs are those
+// of touches, with *, **, ?, [a-z] and {a,b}; a path without any of these is a file, or a folder with everything in it. If
+// Overlap is not sure, it reports an overlap.
 func Overlap(a, b []string) (glob string, found bool) {
 	for _, x := range a {
 		for _, y := range b {
@@ -36,13 +36,13 @@ func overlap(a, b string) bool {
 	return false
 }
 
-// most is how many alternatives of a glob are looked at, and how long they may be: people write fewer and shorter ones.
+// Limits for the alternatives of a glob, and for its length: people write fewer and shorter ones.
 const (
 	mostAlternatives = 64
 	mostBytes        = 1024
 )
 
-// alternatives are the globs without braces that a glob stands for. It is not sure of what is odd, or too much.
+// alternatives returns the globs without braces that a glob stands for. sure is false if the glob is odd, or too large.
 func alternatives(glob string) (list []string, sure bool) {
 	if len(glob) > mostBytes || !utf8.ValidString(glob) {
 		return nil, false
@@ -65,7 +65,7 @@ func alternatives(glob string) (list []string, sure bool) {
 	return list, true
 }
 
-// braces takes the first {a,b} of a glob apart, nested ones whole; no options: there is none.
+// braces splits a glob around its first {a,b}, with nested ones in options. Without any {a,b}, options is nil.
 func braces(glob string) (before string, options []string, after string, sure bool) {
 	depth, begin, from := 0, 0, 0
 	for i := 0; i < len(glob); i++ {
@@ -91,7 +91,7 @@ func braces(glob string) (before string, options []string, after string, sure bo
 	return glob, nil, "", depth == 0
 }
 
-// class is how long the [a-z] is that text begins with. A first ] belongs to it.
+// class returns the length of the [a-z] that text begins with. A first ] belongs to it.
 func class(text string) int {
 	skip := 1
 	for skip < len(text)-1 && strings.IndexByte("!^]", text[skip]) >= 0 {
@@ -103,7 +103,7 @@ func class(text string) int {
 	return len(text)
 }
 
-// segments are the parts of a glob without braces. One that ends in a plain name may be a folder.
+// segments returns the parts of a glob without braces. A glob that ends in a plain name may be a folder.
 func segments(glob string) []string {
 	parts := slices.DeleteFunc(strings.Split(glob, "/"), func(s string) bool { return s == "" || s == "." })
 	if n := len(parts); n == 0 || !strings.ContainsAny(parts[n-1], "*?[") {
@@ -112,8 +112,8 @@ func segments(glob string) []string {
 	return parts
 }
 
-// kind is how two patterns are compared item by item: many stands for any number of items, same says whether two
-// others can be the same.
+// kind says how two patterns are compared item by item: many reports whether an item stands for any number of items, same
+// whether two other items can be equal.
 type kind[T any] struct {
 	many func(T) bool
 	same func(a, b T) bool
@@ -130,7 +130,7 @@ var (
 	}
 )
 
-// runes are the letters of a segment; a class may be any of them.
+// runes returns the runes of a segment, with ? for a class.
 func runes(segment string) (list []rune) {
 	for segment != "" {
 		r, n := utf8.DecodeRuneInString(segment)
@@ -144,7 +144,7 @@ func runes(segment string) (list []rune) {
 
 // meet reports whether some sequence of items fits both patterns.
 func meet[T any](a, b []T, k kind[T]) bool {
-	fits := make([]bool, len(b)+1) // of the rest of a, and the rest of b from there
+	fits := make([]bool, len(b)+1) // fits[j]: the rest of a from i fits the rest of b from j
 	for i := len(a); i >= 0; i-- {
 		after := slices.Clone(fits)
 		for j := len(b); j >= 0; j-- {
