@@ -12,9 +12,9 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Change has change do something to a task that no other machine is at work on, with what others did to it before, and tells
-// them of it, if they know the task: it is given to them by [Team.Submit]. What this machine is at work on itself is changed as it is: the run tells. *runner.ElsewhereError: another machine is at
-// work on it.
+// Change makes a change to a task that no other machine works on, after it brought what others did to it, and publishes the
+// result if the task is on the remote: [Team.Submit] puts it there. A task that this machine works on is changed as it is,
+// and published by its run. Change returns a *runner.ElsewhereError if another machine works on the task.
 func (t *Team) Change(ctx context.Context, dir string, change func() error) error {
 	if _, held := runner.Held(dir); held {
 		return change()
@@ -38,8 +38,8 @@ func (t *Team) Change(ctx context.Context, dir string, change func() error) erro
 	return errors.Join(err, lock.Unlock())
 }
 
-// change has change do something to a task as others left it, and returns that state. A give of it is [taskref.ErrLost] when another machine changed
-// the task at the same moment: then the change is made again to what that made of it.
+// change makes a change to a task as others left it, and returns that state. give returns [taskref.ErrLost] for that state if
+// another machine changed the task at the same moment: then the caller changes what the other machine made of it.
 func (t *Team) change(ctx context.Context, dir string, change func(taskref.State) error) (taskref.State, error) {
 	s, err := t.find(ctx, filepath.Base(dir))
 	if err != nil {
@@ -54,7 +54,7 @@ func (t *Team) change(ctx context.Context, dir string, change func(taskref.State
 	return s, change(s)
 }
 
-// Submit tells the others of a task as this machine has it. It reports whether they did not know that. Errors are those of Change.
+// Submit publishes a task as this machine has it, and reports whether others did not know that yet. Errors are those of Change.
 func (t *Team) Submit(ctx context.Context, dir string) (news bool, err error) {
 	if by, held := runner.Held(dir); held {
 		return false, &durable.HeldError{Path: filepath.Join(dir, taskdir.RunLock), Holder: by}
@@ -73,8 +73,8 @@ func (t *Team) Submit(ctx context.Context, dir string) (news bool, err error) {
 	return news, errors.Join(err, lock.Unlock())
 }
 
-// Withdraw takes a task off the remote, with its work. Here it stays as it is, and in the clones that have it; none of them gives it again by
-// itself. Errors are those of Change.
+// Withdraw removes a task from the remote, with its work. The task stays as it is here, and in the clones that have it; none
+// of them publishes it again by itself. Errors are those of Change.
 func (t *Team) Withdraw(ctx context.Context, dir string) error {
 	lock, err := t.lockSoon(ctx, dir)
 	if err != nil {
@@ -93,7 +93,7 @@ func (t *Team) Withdraw(ctx context.Context, dir string) error {
 	return errors.Join(err, lock.Unlock())
 }
 
-// give tells the others how a task stands that no machine is at work on.
+// give publishes the state of a task on which no machine works.
 func (t *Team) give(ctx context.Context, dir string, was taskref.State, why string, done ...taskref.Order) (taskref.State, error) {
 	task, err := t.Remote.Store.Load(dir)
 	if err != nil {
@@ -106,7 +106,7 @@ func (t *Team) give(ctx context.Context, dir string, was taskref.State, why stri
 	return s, t.sightings.take([]taskref.State{s})
 }
 
-// differs reports whether a task directory says something else than its state.
+// differs reports whether a task directory differs from its state.
 func (t *Team) differs(ctx context.Context, dir string, s taskref.State) (bool, error) {
 	if s.Commit == "" {
 		return true, nil

@@ -26,19 +26,19 @@ const (
 )
 
 // Follow keeps this checkout and the team up to date with each other until ctx ends: what other machines do appears in the
-// task directories here, what is ready here is offered to them, and orders for what this machine has are carried out. look is told the directories
-// that may have become free to run.
+// task directories here, what is ready here is offered to them, and orders for what this machine has are carried out. look is
+// called with directories that may have become free to run.
 func (t *Team) Follow(ctx context.Context, look func(dir string)) {
 	t.follower(look, false).run(ctx)
 }
 
-// Mirror is Follow of who only looks: nothing that is done here is given to others.
+// Mirror is Follow in one direction: nothing that is done here is published.
 func (t *Team) Mirror(ctx context.Context, look func(dir string)) {
 	t.follower(look, true).run(ctx)
 }
 
-// Pull brings what other machines did, once, also to tasks whose directories were taken away here: who asks for it wants it. It returns the
-// directories that changed. An *UnbroughtError says which could not be brought; the others were.
+// Pull brings what other machines did, once, also for tasks whose directories were removed here, since the caller asks for
+// it. It returns the directories that changed. An *UnbroughtError says which tasks could not be brought; the others were.
 func (t *Team) Pull(ctx context.Context) (changed []string, err error) {
 	f := t.follower(func(dir string) { changed = append(changed, dir) }, true)
 	f.all = true
@@ -66,7 +66,7 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
-// tellOf says what went wrong in a round, once as long as it is the same.
+// tellOf reports what went wrong in a round, once as long as it is the same.
 func (f *follower) tellOf(err error) {
 	unbrought := (*UnbroughtError)(nil)
 	if answers := err == nil || errors.As(err, &unbrought); answers && f.failing {
@@ -93,7 +93,7 @@ func (f *follower) tellOf(err error) {
 	f.told = now
 }
 
-// UnbroughtError says which tasks could not be brought up to what other machines made of them, or given to them. All others were.
+// UnbroughtError has the tasks that could not be brought to what other machines made of them, or not be published. All others were.
 type UnbroughtError struct{ Of map[string]error } // by task
 
 func (e *UnbroughtError) Error() string {
@@ -104,27 +104,27 @@ func (e *UnbroughtError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap returns why.
+// Unwrap returns the errors of all tasks.
 func (e *UnbroughtError) Unwrap() []error { return slices.Collect(maps.Values(e.Of)) }
 
 func unbroughtText(task string, why error) string {
 	return fmt.Sprintf("%s is not the same here and on other machines: %v", task, why)
 }
 
-// follower is what Follow remembers from one round to the next.
+// follower is what Follow keeps from one round to the next.
 type follower struct {
 	*Team
 	look     func(dir string)
-	only     bool                 // looks, and gives nothing
-	all      bool                 // brings tasks that a person took away here as well
+	only     bool                 // brings, and publishes nothing
+	all      bool                 // also brings tasks that a person removed here
 	failing  bool                 // the remote does not answer
-	rested   map[string]time.Time // when directories were changed last, as far as others know them so
-	lapsedOf map[string]string    // commits of the claims that were told to have lapsed, by task
-	half     map[string]string    // commits of states of which not all could be brought, by task
-	told     map[string]string    // what went wrong with tasks and was told, by task
+	rested   map[string]time.Time // by directory: its last change, as far as others have that
+	lapsedOf map[string]string    // by task: commit of the claim that was reported as lapsed
+	half     map[string]string    // by task: commit of a state that could be brought only in part
+	told     map[string]string    // by task: the error that was reported
 }
 
-// round brings and gives once. What goes wrong with a task keeps no other one: then it is an *UnbroughtError.
+// round brings and publishes once. An error with one task stops no other: round then returns an *UnbroughtError.
 func (f *follower) round(ctx context.Context) error {
 	before, err := f.Remote.KnownAll(ctx)
 	if err != nil {
@@ -135,7 +135,7 @@ func (f *follower) round(ctx context.Context) error {
 		return err
 	}
 	changed := slices.DeleteFunc(slices.Clone(states), func(s taskref.State) bool { return s.Commit == before[s.Task] })
-	_ = f.Remote.FetchWork(ctx, changed) // else each asks for its own
+	_ = f.Remote.FetchWork(ctx, changed) // on an error, each task fetches its own
 	failed := failures{}
 	known := map[string]bool{}
 	for _, s := range states {
@@ -156,7 +156,7 @@ func (f *follower) round(ctx context.Context) error {
 	return err
 }
 
-// failures are what went wrong with tasks.
+// failures are errors by task.
 type failures map[string]error
 
 func (f failures) note(task string, err error) {
@@ -165,8 +165,8 @@ func (f failures) note(task string, err error) {
 	}
 }
 
-// follow brings a task up to what others made of it, or gives them what people here did. before is what this clone knew of it when the remote was
-// asked.
+// follow brings a task to what others made of it, or publishes what people here did. before is the commit that this clone
+// knew of it when the remote was asked.
 func (f *follower) follow(ctx context.Context, s taskref.State, before string) error {
 	dir := filepath.Join(f.Remote.Store.Tasks(), s.Task)
 	if away, err := f.Remote.Store.Archived(s.Task); away != "" || err != nil || f.leaseOf(s.Task) != nil {
@@ -177,7 +177,7 @@ func (f *follower) follow(ctx context.Context, s taskref.State, before string) e
 	}
 	lock, err := f.lock(dir)
 	if err != nil {
-		return unlessHeld(err) // another process of this clone takes or changes it
+		return unlessHeld(err) // another process of this clone takes or changes the task
 	}
 	err = f.settle(ctx, dir, s, before)
 	return errors.Join(err, lock.Unlock())
@@ -189,13 +189,13 @@ func (f *follower) settle(ctx context.Context, dir string, s taskref.State, befo
 		return err
 	}
 	if _, gone := os.Stat(dir); errors.Is(gone, fs.ErrNotExist) && known != "" && (known == s.Commit || !f.all) {
-		return nil // a person took it away here: a directory that was here once is never missing else
+		return nil // a person removed it here: nothing else removes a directory that was here before
 	}
 	if known != s.Commit || f.half[s.Task] == s.Commit {
 		if known == before {
 			err = f.bringAll(ctx, dir, s)
 		}
-		if known != before || err != nil { // this clone did something to it after the remote was asked, or the remote has a newer one
+		if known != before || err != nil { // changed here after the remote was asked, or the remote has a newer state
 			was, failed := s.Commit, err
 			if s, err = f.find(ctx, s.Task); err != nil || s.Commit == "" {
 				return err
@@ -225,7 +225,7 @@ func (f *follower) settle(ctx context.Context, dir string, s taskref.State, befo
 	return f.giveChanged(ctx, dir, s)
 }
 
-// bringAll brings a task, and what came of it.
+// bringAll brings a task, and the result of its work.
 func (f *follower) bringAll(ctx context.Context, dir string, s taskref.State) error {
 	if err := f.bring(ctx, dir, s); err != nil {
 		return err
@@ -238,8 +238,8 @@ func (f *follower) bringAll(ctx context.Context, dir string, s taskref.State) er
 	return nil
 }
 
-// bringResult brings the branch of a task. A worktree that this machine made for it earlier is brought up to it once no machine
-// is at work on the task, unless it is what the work is from: then it is newer, if it is another.
+// bringResult brings the branch of a task. A worktree that this machine made for the task earlier is updated once no machine
+// works on the task, unless the work is from this machine: then the worktree, if it differs, is newer.
 func (f *follower) bringResult(ctx context.Context, dir string, s taskref.State) error {
 	task, err := f.Remote.Store.Load(dir)
 	if err != nil {
@@ -254,10 +254,10 @@ func (f *follower) bringResult(ctx context.Context, dir string, s taskref.State)
 	return f.bringWork(ctx, dir, s)
 }
 
-// settleTime is how long nobody wrote in a directory before what people did there is given to others.
+// settleTime is how long a directory must be left unchanged before what people did there is published.
 const settleTime = 2 * time.Second
 
-// giveChanged gives what was done here to a task since the others were told.
+// giveChanged publishes what was done to a task here since it was last published.
 func (f *follower) giveChanged(ctx context.Context, dir string, s taskref.State) error {
 	at := changedAt(dir)
 	if f.rested[dir].Equal(at) && s.Claim.Machine == "" || f.Now().Sub(at) < settleTime {
@@ -276,20 +276,20 @@ func (f *follower) giveChanged(ctx context.Context, dir string, s taskref.State)
 	return nil
 }
 
-// resting reports whether nothing is going to run for a task that this machine has by what the others know: its end did not get to them.
+// resting reports whether nothing is going to run for a task that others think this machine has: the end of its run did not reach them.
 func (f *follower) resting(dir string) bool {
 	task, err := f.Remote.Store.Load(dir)
 	return err == nil && task.Status != trellis.InProgress
 }
 
-// changedAt is when something directly in a directory was changed last, or in the run of the task.
+// changedAt returns when something directly in a directory, or the journal of the task, was last changed.
 func changedAt(dir string) (last time.Time) {
 	for _, name := range []string{"", taskdir.Journal} {
 		if info, err := os.Stat(filepath.Join(dir, name)); err == nil && info.ModTime().After(last) {
 			last = info.ModTime()
 		}
 	}
-	entries, _ := os.ReadDir(dir) // what can't be listed rests
+	entries, _ := os.ReadDir(dir) // a directory that can't be listed counts as unchanged
 	for _, e := range entries {
 		if info, err := e.Info(); err == nil && e.Type().IsRegular() && info.ModTime().After(last) {
 			last = info.ModTime()
@@ -298,7 +298,7 @@ func changedAt(dir string) (last time.Time) {
 	return last
 }
 
-// offer gives the others what is ready here and unknown to them.
+// offer publishes the tasks that are ready here and unknown to the others.
 func (f *follower) offer(ctx context.Context, known map[string]bool, failed failures) error {
 	entries, err := f.Remote.Store.List()
 	if err != nil {
@@ -314,7 +314,7 @@ func (f *follower) offer(ctx context.Context, known map[string]bool, failed fail
 	return nil
 }
 
-// unlessHeld is an error, unless it says that another process holds a lock.
+// unlessHeld returns err, or nil if it says that another process holds a lock.
 func unlessHeld(err error) error {
 	if errors.Is(err, durable.ErrHeld) {
 		return nil
@@ -322,11 +322,11 @@ func unlessHeld(err error) error {
 	return err
 }
 
-// offerOne gives the others a task that they never had from here: one that was taken off the remote stays off it.
+// offerOne publishes a task that was never published from here: a task that was withdrawn from the remote stays withdrawn.
 func (f *follower) offerOne(ctx context.Context, dir string) error {
 	lock, err := f.lock(dir)
 	if err != nil {
-		return unlessHeld(err) // it is just taken, or changed
+		return unlessHeld(err) // another process takes or changes it
 	}
 	known, err := f.Remote.Known(ctx, filepath.Base(dir))
 	if _, held := runner.Held(dir); err == nil && !held && known == "" {
@@ -337,27 +337,27 @@ func (f *follower) offerOne(ctx context.Context, dir string) error {
 	return errors.Join(err, lock.Unlock())
 }
 
-// obey carries out what people asked of tasks that this machine has, or that none has.
+// obey carries out what people asked of tasks that this machine has, or that no machine has.
 func (f *follower) obey(ctx context.Context, states []taskref.State, orders []taskref.Order, failed failures) {
 	for _, o := range orders {
 		dir := filepath.Join(f.Remote.Store.Tasks(), o.Task)
 		if _, err := os.Stat(dir); err != nil || stateOf(states, o.Task).Commit == "" || f.Elsewhere(dir) != nil {
-			continue // also where a person took it away, or archived it: others have it
+			continue // also if a person removed or archived it here: others have it
 		}
 		if l := f.leaseOf(o.Task); l != nil {
-			_ = l.obey(ctx, orders) // it is tried again with its next beat, and once the task is lost nobody is asked any more
+			_ = l.obey(ctx, orders) // its next beat tries again, unless the task is lost
 			continue
 		}
 		failed.note(o.Task, f.obeyFree(ctx, dir, o))
 	}
 }
 
-// obeyFree carries out an order to a task that nobody is at work on. Another machine may do so at the same moment: the one that is later
-// takes what the other made of it.
+// obeyFree carries out an order for a task on which no machine works. Another machine may do so at the same moment: the later
+// one takes what the other made of the task.
 func (f *follower) obeyFree(ctx context.Context, dir string, o taskref.Order) error {
 	lock, err := f.lock(dir)
 	if err != nil {
-		return unlessHeld(err) // the next round finds it
+		return unlessHeld(err) // the next round tries again
 	}
 	if _, held := runner.Held(dir); !held {
 		err = f.obeyNow(ctx, dir, o)
@@ -371,7 +371,7 @@ func (f *follower) obeyNow(ctx context.Context, dir string, o taskref.Order) err
 		return err
 	}
 	s, stands := stateOf(states, o.Task), slices.ContainsFunc(orders, func(other taskref.Order) bool { return other.Task == o.Task && other.ID == o.ID })
-	if !stands || s.Commit == "" || f.holder(s) != nil { // what was heard before the lock may be old: another machine carried it out, and may be at work
+	if !stands || s.Commit == "" || f.holder(s) != nil { // what was fetched before the lock may be old: another machine may have obeyed and be at work
 		return nil
 	}
 	if err := f.bring(ctx, dir, s); err != nil {
@@ -385,7 +385,7 @@ func (f *follower) obeyNow(ctx context.Context, dir string, o taskref.Order) err
 	return err
 }
 
-// apply carries out an order. One that can't be is told of here, and is over.
+// apply carries out an order. If it can't be carried out, that is reported here, and the order is done with.
 func (t *Team) apply(dir string, o taskref.Order) {
 	if err := t.Apply(dir, o); err != nil {
 		t.tell(o.Task, fmt.Sprintf("%s of %s by %s was not carried out: %v", o.What, o.Task, o.By, err))

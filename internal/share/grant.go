@@ -10,15 +10,16 @@ import (
 	"github.com/trellis-tasks/trellis/internal/taskref"
 )
 
-// grant is a task that this machine was given.
+// grant is the record of a task that this machine was given.
 type grant struct {
-	n    int       // how often it is, and was not ended
-	turn time.Time // the newest
+	n    int       // how many grants have not been ended
+	turn time.Time // turn of the newest grant
 }
 
-// Grant says that what all machines of the team go by gave a task to this one: whoever has it by what was heard is dead or gone, and
-// its silence is not waited for until end is called. One that lives all the same loses the task with the next push of this machine. turn is when it
-// was given, by the clock of who did: a machine that was frozen since takes nothing that was given to another one later.
+// Grant records that whatever assigns tasks for the whole team gave a task to this machine: whoever has the task by what was
+// heard is dead or gone, and its silence is not waited for until end is called. If it is alive nevertheless, it loses the
+// task with the next push of this machine. turn is when the task was given, by the clock of whatever assigned it: a machine
+// that was frozen since then takes nothing that was given to another one later.
 func (t *Team) Grant(task string, turn time.Time) (end func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -46,7 +47,7 @@ func (t *Team) granted(task string) bool {
 	return t.grants[task].n > 0
 }
 
-// turnAfter is the turn that a state says which follows another one.
+// turnAfter returns the turn for the state that follows s.
 func (t *Team) turnAfter(s taskref.State) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,7 +57,7 @@ func (t *Team) turnAfter(s taskref.State) time.Time {
 	return s.Turn
 }
 
-// outrun says which machine was given a task later than this one, nil when none was, or nobody gives tasks.
+// outrun returns which machine was given a task later than this one; nil if none was, or tasks are not assigned.
 func (t *Team) outrun(s taskref.State) *runner.ElsewhereError {
 	t.mu.Lock()
 	g := t.grants[s.Task]
@@ -67,8 +68,8 @@ func (t *Team) outrun(s taskref.State) *runner.ElsewhereError {
 	return &runner.ElsewhereError{Task: s.Task, Host: s.From, Since: s.At}
 }
 
-// Receive brings a task that no other machine is at work on to where the others left it, takes it from who had it before this machine was
-// granted it, and carries out what people asked of it since. Errors are those of Change.
+// Receive brings a task that no other machine works on to where the others left it, takes it from the machine that had it
+// before this one was granted it, and carries out what people have asked of it since. Errors are those of Change.
 func (t *Team) Receive(ctx context.Context, dir string) error {
 	lock, err := t.lock(dir)
 	if err != nil {

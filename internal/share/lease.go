@@ -19,42 +19,42 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// lease is a task that this machine has, for as long as others hear of it.
+// lease is a task that this machine has, for as long as others hear of this machine.
 type lease struct {
 	t     *Team
 	dir   string
 	claim taskref.Claim
-	turn  time.Time // in which it was given to this machine, by whoever gives tasks
+	turn  time.Time // when the task was given to this machine, by whatever assigns tasks
 	lock  *durable.Lock
 
 	mu    sync.Mutex
-	state taskref.State   // that the remote had last
-	heard time.Time       // when that was
-	saved time.Time       // when all of the task was given last
-	done  []taskref.Order // orders that were carried out, and stand on the remote yet
-	asked map[string]bool // ids of all that were
-	lost  error           // why it is this machine's no more
+	state taskref.State   // last state on the remote
+	heard time.Time       // when the remote last took a push
+	saved time.Time       // when all of the task was last published
+	done  []taskref.Order // orders that were carried out, and are still on the remote
+	asked map[string]bool // ids of all orders that were carried out
+	lost  error           // why the task is no longer this machine's
 	drop  context.CancelCauseFunc
 }
 
 const (
-	beatsInSilence = 4                      // how often others hear of a machine before they would take its tasks
-	wholeEvery     = 5 * time.Minute        // how often all of the task is given while a step takes long
-	firstPause     = time.Second            // before something is given again that did not arrive
-	localPause     = 200 * time.Millisecond // before something is saved again that could not be, which git's locks pass in
+	beatsInSilence = 4                      // heartbeats of a machine in the time after which others take its tasks
+	wholeEvery     = 5 * time.Minute        // how often all of the task is published while a step takes long
+	firstPause     = time.Second            // before something that did not arrive is published again
+	localPause     = 200 * time.Millisecond // before something that could not be saved is saved again; git's locks are released by then
 	farewell       = 20 * time.Second       // how long the end of a run waits for a remote that does not answer
 )
 
 func (l *lease) task() string { return filepath.Base(l.dir) }
 
-// Brought reports whether the task was another machine's before, and its worktree was not made fit here since: also by a process that
-// was killed before it did.
+// Brought reports whether the task was another machine's before and its worktree has not been made fit here since, not even
+// by a process that was killed meanwhile.
 func (l *lease) Brought() bool {
 	_, err := os.Stat(l.t.broughtMark(l.dir))
 	return err == nil
 }
 
-// Fits notes that the worktree was made fit.
+// Fits records that the worktree was made fit.
 func (l *lease) Fits() error {
 	if err := os.Remove(l.t.broughtMark(l.dir)); err != nil {
 		return fmt.Errorf("noting that the worktree of %s is fit: %w", l.task(), err)
@@ -62,7 +62,7 @@ func (l *lease) Fits() error {
 	return nil
 }
 
-// Hold keeps the task while it is worked on, and gives it back at the end.
+// Hold keeps the task while it is worked on. The function that it returns gives the task back.
 func (l *lease) Hold(ctx context.Context) (context.Context, func(runner.Result) error) {
 	held, drop := context.WithCancelCause(ctx)
 	l.mu.Lock()
@@ -81,7 +81,7 @@ func (l *lease) Hold(ctx context.Context) (context.Context, func(runner.Result) 
 	}
 }
 
-// beat has others hear of this machine until ctx ends.
+// beat sends heartbeats to the others until ctx ends.
 func (l *lease) beat(ctx context.Context) {
 	tick := time.NewTicker(l.t.Silence / beatsInSilence)
 	defer tick.Stop()
@@ -90,14 +90,14 @@ func (l *lease) beat(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if l.sign(ctx) == nil { // else again with the next beat; lost is noted
+			if l.sign(ctx) == nil { // on an error, the next beat tries again; lost is set if the task is gone
 				l.attend(ctx)
 			}
 		}
 	}
 }
 
-// sign gives others a sign of life. Where nothing was given for long, it is the task as it is now.
+// sign publishes a sign of life. If nothing was published for long, that is the task in its current state.
 func (l *lease) sign(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,8 +113,8 @@ func (l *lease) beatOnce(ctx context.Context) error {
 	return l.pushed(ctx, func() (taskref.State, error) { return l.t.Remote.Beat(ctx, l.state, l.claim) })
 }
 
-// Save gives the task to the others as it is, and again while that fails and it is this machine's. What can't be given whatever the remote
-// says, a repository within the worktree say, is a failure worktree_failed.
+// Save publishes the current state of the task, again while that fails and the task is this machine's. What can't be
+// published whatever the remote says, a repository within the worktree for instance, is a failure worktree_failed.
 func (l *lease) Save(ctx context.Context, why string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -122,7 +122,7 @@ func (l *lease) Save(ctx context.Context, why string) error {
 }
 
 func (l *lease) keepTrying(ctx context.Context, as taskref.SaveAs) error {
-	unsaved := 0 // times in a row that it was not for the remote
+	unsaved := 0 // failures in a row that were not those of the remote
 	for pause := firstPause; ; pause *= 2 {
 		rest := min(pause, l.t.Silence/beatsInSilence)
 		err := l.push(ctx, as)
@@ -142,7 +142,7 @@ func (l *lease) keepTrying(ctx context.Context, as taskref.SaveAs) error {
 	}
 }
 
-// push gives the task to the others once. The error matches [flow.ErrSuspended].
+// push publishes the task once. Its error matches [flow.ErrSuspended].
 func (l *lease) push(ctx context.Context, as taskref.SaveAs) error {
 	as.Done = slices.Clone(l.done)
 	err := l.pushed(ctx, func() (taskref.State, error) { return l.t.Remote.Save(ctx, l.dir, l.state.Commit, as) })
@@ -152,13 +152,13 @@ func (l *lease) push(ctx context.Context, as taskref.SaveAs) error {
 	return err
 }
 
-// pushed pushes, and takes in what came of it.
+// pushed calls push, and processes the result.
 func (l *lease) pushed(ctx context.Context, push func() (taskref.State, error)) error {
 	if l.lost != nil {
 		return l.lost
 	}
 	s, err := push()
-	if errors.Is(err, taskref.ErrLost) && l.own(ctx) { // an earlier push had come through, of which nothing was heard
+	if errors.Is(err, taskref.ErrLost) && l.own(ctx) { // an earlier push had arrived, but the answer was lost
 		s, err = push()
 	}
 	now := l.t.Now()
@@ -176,7 +176,7 @@ func (l *lease) pushed(ctx context.Context, push func() (taskref.State, error)) 
 	return sleeps(err)
 }
 
-// own reports whether what the remote has is this lease's all the same, and goes on from that.
+// own reports whether the state on the remote is this lease's nevertheless, and goes on from that state.
 func (l *lease) own(ctx context.Context) bool {
 	s, err := l.t.find(context.WithoutCancel(ctx), l.task())
 	if err != nil || s.Claim.Machine != l.claim.Machine || !s.Claim.Since.Equal(l.claim.Since) {
@@ -186,7 +186,7 @@ func (l *lease) own(ctx context.Context) bool {
 	return true
 }
 
-// lose notes that the task is no longer this machine's, and ends what works on it.
+// lose records that the task is no longer this machine's, and ends what works on it.
 func (l *lease) lose(why error) error {
 	l.lost = fmt.Errorf("%w: %w", flow.ErrSuspended, why)
 	if l.drop != nil {
@@ -195,7 +195,7 @@ func (l *lease) lose(why error) error {
 	return l.lost
 }
 
-// successor says which machine has the task now.
+// successor returns which machine has the task now.
 func (l *lease) successor(ctx context.Context) error {
 	gone := &runner.ElsewhereError{Task: l.task(), Host: "another machine"}
 	s, err := l.t.find(context.WithoutCancel(ctx), l.task())
@@ -205,7 +205,7 @@ func (l *lease) successor(ctx context.Context) error {
 	return gone
 }
 
-// end gives the task back, as it stands now.
+// end gives the task back in its current state.
 func (l *lease) end(ctx context.Context, r runner.Result) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -216,7 +216,7 @@ func (l *lease) end(ctx context.Context, r runner.Result) error {
 	if elsewhere, ok := errors.AsType[*runner.ElsewhereError](err); ok {
 		return elsewhere
 	}
-	if err != nil && l.lost == nil { // what can't be given is left out
+	if err != nil && l.lost == nil { // leave out the work, which can't be published
 		err = l.push(ctx, taskref.SaveAs{Status: r.Status, Until: r.Until, Turn: l.turn, Why: "now " + string(r.Status)})
 	}
 	if l.lost == nil {
@@ -228,17 +228,17 @@ func (l *lease) end(ctx context.Context, r runner.Result) error {
 	return nil
 }
 
-// errEnded says that the task was given back.
+// errEnded is the error after the task was given back.
 var errEnded = fmt.Errorf("%w: the task was given back", flow.ErrSuspended)
 
-// attend carries out what people asked for at other machines. What can't be found out now is with the next beat.
+// attend carries out what people asked for at other machines. What can't be fetched now is fetched with the next beat.
 func (l *lease) attend(ctx context.Context) {
 	if _, orders, err := l.t.fetch(ctx); err == nil {
-		_ = l.obey(ctx, orders) // it is tried again, and once the task is lost nobody is asked any more
+		_ = l.obey(ctx, orders) // tried again with the next beat, unless the task is lost
 	}
 }
 
-// obey carries out those orders that are for this task, each once, and says so to the others.
+// obey carries out the orders for this task, each once, and publishes that.
 func (l *lease) obey(ctx context.Context, orders []taskref.Order) error {
 	var did []string
 	for _, o := range orders {
@@ -252,8 +252,8 @@ func (l *lease) obey(ctx context.Context, orders []taskref.Order) error {
 	return l.Save(ctx, "did what people asked for: "+strings.Join(did, ", "))
 }
 
-// carryOut does what an order asks, unless it was done. Nothing is given meanwhile: the state that takes the order off the remote has what
-// came of it.
+// carryOut carries out an order, unless that was done before. Nothing is published meanwhile: the state that removes the
+// order from the remote has what came of it.
 func (l *lease) carryOut(o taskref.Order) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

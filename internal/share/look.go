@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Looked is how the team stands, as far as a remote tells.
+// Looked is the state of the team, as far as a remote shows it.
 type Looked struct {
 	Tasks  int
 	Held   []string      // who is at work on what, in words
 	Builds []string      // versions of Trellis that others use and this machine does not, sorted
-	Ahead  time.Duration // how far the clock of some machine is ahead of this one at least
+	Ahead  time.Duration // how far the clock of some machine is ahead of this one's, at least
 }
 
-// Look asks the remote how the team stands, and whether this machine may push to it. Nothing changes there.
+// Look asks the remote for the state of the team, and whether this machine may push to it. It changes nothing there.
 func (t *Team) Look(ctx context.Context) (l Looked, err error) {
 	states, _, err := t.fetch(ctx)
 	if err != nil {

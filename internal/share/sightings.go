@@ -18,21 +18,21 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// sighting is a task as it was when the remote was asked last.
+// sighting is a task as it was when the remote was last asked.
 type sighting struct {
 	Task    string         `json:"task"`
 	Commit  string         `json:"commit"`
-	Seen    time.Time      `json:"seen"`              // when this clone saw that commit first, by its own clock
-	Machine string         `json:"machine,omitempty"` // that has the task, "" for none
-	Host    string         `json:"host,omitempty"`    // its name
-	Since   time.Time      `json:"since,omitzero"`    // by that machine's clock
-	Worker  string         `json:"worker,omitempty"`  // machine that was at work on it last
+	Seen    time.Time      `json:"seen"`              // when this clone first saw that commit, by its own clock
+	Machine string         `json:"machine,omitempty"` // machine that has the task, "" for none
+	Host    string         `json:"host,omitempty"`    // name of that machine
+	Since   time.Time      `json:"since,omitzero"`    // when that machine took it, by its own clock
+	Worker  string         `json:"worker,omitempty"`  // machine that worked on the task last
 	Status  trellis.Status `json:"status,omitempty"`
 
 	asked time.Time // when the remote was asked last
 }
 
-// sightings are those of all tasks, which all processes of a clone know by a file.
+// sightings are those of all tasks. The processes of a clone share them in a file.
 type sightings struct {
 	path    string
 	remote  string
@@ -42,7 +42,7 @@ type sightings struct {
 	now     func() time.Time
 
 	mu       sync.Mutex
-	read     time.Time // change time of the file when it was read
+	read     time.Time // modification time of the file when it was read
 	asked    time.Time // when the remote was asked last
 	tasks    map[string]sighting
 	spending taskref.Spending // of all machines, as far as was heard
@@ -58,12 +58,12 @@ type sightingsText struct {
 	Spending taskref.Spending `json:"spending,omitempty"`
 }
 
-// SightingsFile is where a clone keeps what it heard of the tasks of the team.
+// SightingsFile returns the path of the file in which a clone keeps what it heard about the tasks of the team.
 func SightingsFile(root string) string {
 	return filepath.Join(root, ".trellis", ".runtime", "shared", "tasks.json")
 }
 
-// Remembered is the remote whose tasks a clone shared last, "" when it shared none, and whether only its settings said so.
+// Remembered returns the remote whose tasks a clone shared last, "" if it shared none, and whether only its settings named that.
 func Remembered(root string) (remote string, set bool) {
 	text, err := readSightings(SightingsFile(root))
 	if err != nil {
@@ -72,19 +72,19 @@ func Remembered(root string) (remote string, set bool) {
 	return text.Remote, text.Set
 }
 
-// Known is what a clone heard of the tasks of the team, without asking anybody.
+// Known is what a clone heard about the tasks of the team. Its methods ask nobody.
 type Known struct {
 	root    string
 	machine string
 	heard   sightings
 }
 
-// NewKnown is what the clone at root heard, whose id is machine.
+// NewKnown returns what was heard by the clone at root, whose ID is machine.
 func NewKnown(root, machine string, now func() time.Time) *Known {
 	return &Known{root: root, machine: machine, heard: sightings{path: SightingsFile(root), now: now}}
 }
 
-// Elsewhere says which other machine has the task of a directory, nil when none has.
+// Elsewhere returns which other machine has the task of a directory, nil if none has.
 func (k *Known) Elsewhere(dir string) *runner.ElsewhereError {
 	s, ok := k.heard.of(filepath.Base(dir))
 	if !ok || filepath.Dir(dir) != filepath.Join(k.root, ".trellis", "tasks") || !s.elsewhere(k.machine, k.heard.silence) {
@@ -104,8 +104,8 @@ func (s sighting) elsewhere(machine string, silence time.Duration) bool {
 	return s.Machine != "" && s.Machine != machine && !s.lapsed(silence)
 }
 
-// lapsed reports whether nothing was heard of the machine that has the task for too long. It goes by this machine's clock alone: what
-// counts is how long the state of the task had not moved when the remote was asked. Who does not ask hears nothing of those that live.
+// lapsed reports whether nothing was heard for too long of the machine that has the task. It uses this machine's clock alone: what
+// counts is how long the state had not changed when the remote was last asked. A clone that does not ask hears nothing of live machines.
 func (s sighting) lapsed(silence time.Duration) bool { return s.asked.Sub(s.Seen) > silence }
 
 func (s sighting) held() *runner.ElsewhereError {
@@ -121,7 +121,7 @@ func (s *sightings) of(task string) (sighting, bool) {
 	return one, ok
 }
 
-// load reads the file again when another process wrote it. What can't be read is heard of anew.
+// load reads the file again if another process wrote it. What can't be read is fetched again.
 func (s *sightings) load() {
 	info, err := os.Stat(s.path)
 	if err != nil || s.tasks != nil && info.ModTime().Equal(s.read) {
@@ -131,7 +131,7 @@ func (s *sightings) load() {
 	if err != nil || s.remote != "" && text.Remote != s.remote {
 		return
 	}
-	s.set = s.set && text.Set // what a person named stays named
+	s.set = s.set && text.Set // a remote that a person named stays named
 	if s.remote == "" {
 		s.silence = text.Silence
 	}
@@ -142,7 +142,7 @@ func (s *sightings) load() {
 	s.learn(text.Spending)
 }
 
-// learn takes in what agents used.
+// learn adds what agents used.
 func (s *sightings) learn(heard taskref.Spending) {
 	if s.spending == nil {
 		s.spending = taskref.Spending{}
@@ -150,12 +150,12 @@ func (s *sightings) learn(heard taskref.Spending) {
 	s.spending.Learn(s.lately(heard))
 }
 
-// lately is of a table what was used from yesterday on, and not on days that have begun nowhere yet.
+// lately returns the part of a table from yesterday on, without days that have not begun anywhere yet.
 func (s *sightings) lately(table taskref.Spending) taskref.Spending {
 	return table.Between(day(s.now().AddDate(0, 0, -1)), day(s.now().AddDate(0, 0, 1)))
 }
 
-// spent is what agents of all machines used since yesterday, as far as was heard.
+// spent returns what agents of all machines used since yesterday, as far as was heard.
 func (s *sightings) spent() taskref.Spending {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -163,7 +163,7 @@ func (s *sightings) spent() taskref.Spending {
 	return s.lately(s.spending)
 }
 
-// all takes in how all tasks stand now: others are not on the remote any more.
+// all records the current states of all tasks: any other task is no longer on the remote.
 func (s *sightings) all(states []taskref.State) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +174,7 @@ func (s *sightings) all(states []taskref.State) error {
 	return s.write()
 }
 
-// take takes in how some tasks stand now.
+// take records the current states of some tasks, and drops those that are gone.
 func (s *sightings) take(states []taskref.State, gone ...string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +186,7 @@ func (s *sightings) take(states []taskref.State, gone ...string) error {
 	return s.write()
 }
 
-// note has these be how tasks stand. Those that were seen as they are keep the time of that.
+// note records states. A task whose state is unchanged keeps the time at which that was first seen.
 func (s *sightings) note(states []taskref.State) {
 	if s.tasks == nil {
 		s.tasks = map[string]sighting{}
@@ -217,7 +217,7 @@ func (s *sightings) write() error {
 	return nil
 }
 
-// Forget has a clone share its tasks no more.
+// Forget makes a clone stop sharing its tasks.
 func Forget(root string) error {
 	if err := os.Remove(SightingsFile(root)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("forgetting the tasks of the team: %w", err)

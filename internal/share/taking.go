@@ -17,7 +17,7 @@ type taking struct {
 	fit runner.Fit
 }
 
-// do takes it, again when others were quicker with something. The lease is known when it returns.
+// do takes the task, again if other machines were quicker. When it returns, the lease is registered.
 func (g taking) do(ctx context.Context) (l *lease, err error) {
 	t := g.t
 	t.taking.Lock()
@@ -35,10 +35,10 @@ func (g taking) do(ctx context.Context) (l *lease, err error) {
 	return l, err
 }
 
-// once is do without another try.
+// once is do without a second try.
 func (g taking) once(ctx context.Context) (*lease, error) {
 	t, dir := g.t, g.dir
-	gate, err := taskref.GateOf(ctx, t.Remote) // before the states are asked for: they have all claims until then
+	gate, err := taskref.GateOf(ctx, t.Remote) // before the states are fetched, which then have all claims so far
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (g taking) once(ctx context.Context) (*lease, error) {
 	return l, t.sightings.take([]taskref.State{l.state})
 }
 
-// running are the directories of other tasks that a machine works on, by these states.
+// running returns the directories of other tasks that a machine works on, according to states.
 func (g taking) running(states []taskref.State) (dirs []string) {
 	t := g.t
 	for _, s := range states {
@@ -93,7 +93,7 @@ func (g taking) running(states []taskref.State) (dirs []string) {
 	return dirs
 }
 
-// withdrawn is a *runner.RefusedError when others knew a task that the remote does not have any more: to take it would give it to them again.
+// withdrawn returns an error if others knew a task that the remote no longer has: taking it would publish it to them again.
 func (g taking) withdrawn(ctx context.Context, s taskref.State) error {
 	if s.Commit != "" {
 		return nil
@@ -106,7 +106,7 @@ func (g taking) withdrawn(ctx context.Context, s taskref.State) error {
 	return &unfitError{&runner.RefusedError{Why: task + " was taken off " + g.t.Remote.Name + ", and no machine runs it", Hint: "trellis submit " + trellis.ShellWord(task)}}
 }
 
-// twin is a *runner.ElsewhereError when a copy of this clone has the task: it goes by the same id, and gave a state that this one does not know.
+// twin returns a *runner.ElsewhereError if a copy of this clone has the task: it uses the same ID, and published a state unknown here.
 func (g taking) twin(ctx context.Context, s taskref.State) error {
 	t := g.t
 	one, heard := t.sightings.of(s.Task)

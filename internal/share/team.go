@@ -1,5 +1,6 @@
-// Package share lets several machines share the tasks of a repository with nothing but a git remote. Each task is one machine's
-// at a time: a ref of the remote says whose, and moves by compare and swap alone. Who does not move it for a while has lost it.
+// Package share lets several machines share the tasks of a repository with nothing but a git remote. Each task belongs to one
+// machine at a time: a ref of the remote says to which, and moves only by compare and swap. A machine that does not move it
+// for a while has lost the task.
 package share
 
 import (
@@ -22,21 +23,21 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Options are what a team is made of.
+// Options are what a Team is made of.
 type Options struct {
 	Remote  taskref.Remote
-	Set     bool             // the settings name the remote, and no person who started a watcher here: it is not remembered
-	Machine string           // id of this clone
-	Host    string           // its name for people
+	Set     bool             // the remote is named by the settings, and not by a person who started a watcher here: it is not remembered
+	Machine string           // ID of this clone
+	Host    string           // name of this machine, for people
 	Silence time.Duration    // how long nothing is heard of a machine before its tasks are taken from it
-	Now     func() time.Time // in the time zone in which days begin
-	// Adopt is told that what is in a task directory came from a machine of the team.
+	Now     func() time.Time // current time, in the time zone in which days begin
+	// Adopt is called after the content of a task directory came from a machine of the team.
 	Adopt func(dir string) error
-	// Apply does in a task directory what a person asked for elsewhere.
+	// Apply carries out in a task directory what a person asked for elsewhere.
 	Apply func(dir string, o taskref.Order) error
-	// Used is what the agents of this clone used today, for the others to know; nil: they are not told.
+	// Used returns what the agents of this clone used today, to be published to the others; nil: it is not published.
 	Used func() (trellis.Usage, error)
-	// Tell is told what happens to a task; nil: nobody is.
+	// Tell is called with what happens to a task; nil: not called.
 	Tell func(task, message string)
 }
 
@@ -44,14 +45,14 @@ type Options struct {
 type Team struct {
 	Options
 	sightings *sightings
-	taking    sync.Mutex // one task at a time is taken: each has to know of those before
+	taking    sync.Mutex // held to take a task: each taking has to know of those before
 
 	mu     sync.Mutex
-	leases map[string]*lease // of tasks that this process has, by task
-	grants map[string]grant  // of tasks that this machine was given, whoever had them
+	leases map[string]*lease // leases of this process, by task
+	grants map[string]grant  // grants to this machine, by task, whoever had the task before
 }
 
-// New is the team that shares what the remote has.
+// New returns the team that shares the tasks on the remote.
 func New(o Options) *Team {
 	store := o.Remote.Store
 	t := &Team{Options: o, leases: map[string]*lease{}, grants: map[string]grant{},
@@ -60,7 +61,7 @@ func New(o Options) *Team {
 	return t
 }
 
-// Elsewhere says which other machine has a task, nil when none has: by what was heard last.
+// Elsewhere returns which other machine has a task, by what was heard last; nil if none has.
 func (t *Team) Elsewhere(dir string) *runner.ElsewhereError {
 	s, ok := t.sightings.of(filepath.Base(dir))
 	if !ok {
@@ -76,8 +77,8 @@ func (t *Team) elsewhere(s sighting) *runner.ElsewhereError {
 	return s.held()
 }
 
-// holder says which other machine has a task by a state that was just found, nil when none has. It goes by no sighting of another state, which
-// another process may have noted meanwhile.
+// holder returns which other machine has a task by a state that was just fetched; nil if none has. It ignores sightings of
+// other states, which another process may have recorded meanwhile.
 func (t *Team) holder(s taskref.State) *runner.ElsewhereError {
 	if s.Claim.Machine == "" || s.Claim.Machine == t.Machine || t.granted(s.Task) {
 		return nil
@@ -94,7 +95,7 @@ func (t *Team) Last(dir string) bool {
 	return !ok || s.Worker == "" || s.Worker == t.Machine
 }
 
-// unansweredError says that the remote could not be asked.
+// unansweredError is returned if the remote could not be asked.
 type unansweredError struct {
 	remote string
 	err    error
@@ -106,7 +107,7 @@ func (e *unansweredError) Error() string {
 
 func (e *unansweredError) Unwrap() error { return e.err }
 
-// fetch asks the remote how the tasks stand.
+// fetch asks the remote for the states of the tasks, and for orders.
 func (t *Team) fetch(ctx context.Context) ([]taskref.State, []taskref.Order, error) {
 	states, orders, err := t.Remote.Fetch(ctx)
 	if err != nil {
@@ -115,13 +116,13 @@ func (t *Team) fetch(ctx context.Context) ([]taskref.State, []taskref.Order, err
 	return states, orders, t.sightings.all(states)
 }
 
-// find is a task as the remote has it, the zero State when it has none.
+// find returns the state of a task on the remote, the zero State if the remote does not have the task.
 func (t *Team) find(ctx context.Context, task string) (taskref.State, error) {
 	states, _, err := t.fetch(ctx)
 	return stateOf(states, task), err
 }
 
-// stateOf is that of a task, the zero State when it is not among them.
+// stateOf returns the state of a task, the zero State if it is not among states.
 func stateOf(states []taskref.State, task string) (s taskref.State) {
 	if i := slices.IndexFunc(states, func(s taskref.State) bool { return s.Task == task }); i >= 0 {
 		s = states[i]
@@ -129,7 +130,7 @@ func stateOf(states []taskref.State, task string) (s taskref.State) {
 	return s
 }
 
-// tries is how often something is tried that another machine was quicker with.
+// tries is how often something is tried that another machine did first.
 const tries = 5
 
 // Take makes a task this machine's, with what other machines did to it.
@@ -152,12 +153,12 @@ func (t *Team) Take(ctx context.Context, dir string, fit runner.Fit) (runner.Lea
 	return l, nil
 }
 
-// unfitError says why this machine does not take a task as it is now.
+// unfitError says why this machine does not take a task in its current state.
 type unfitError struct{ why error }
 
 func (e *unfitError) Error() string { return e.why.Error() }
 
-// sleeps has a run sleep for an error that may pass. That another machine has the task is said as it is.
+// sleeps makes an error that may pass suspend the run. An error that says that another machine has the task is returned as it is.
 func sleeps(err error) error {
 	if unfit, ok := errors.AsType[*unfitError](err); ok {
 		return unfit.why
@@ -168,7 +169,7 @@ func sleeps(err error) error {
 	return fmt.Errorf("%w: %w", flow.ErrSuspended, err)
 }
 
-// lockSoon is lock for who a person waits for: what another process of this clone does with a task takes moments.
+// lockSoon is lock with a wait of up to 20 s, as a person waits: other processes of this clone need a task for moments only.
 func (t *Team) lockSoon(ctx context.Context, dir string) (*durable.Lock, error) {
 	soon, cancel := patience.New(20 * time.Second).Context(ctx)
 	defer cancel()
@@ -177,7 +178,7 @@ func (t *Team) lockSoon(ctx context.Context, dir string) (*durable.Lock, error) 
 		if !errors.Is(err, durable.ErrHeld) {
 			return lock, err
 		}
-		if patience.Sleep(soon, 20*time.Millisecond) != nil { // another process's lock has no event
+		if patience.Sleep(soon, 20*time.Millisecond) != nil { // there is no event for another process's lock
 			return nil, cmp.Or(context.Cause(ctx), err)
 		}
 	}
@@ -196,7 +197,7 @@ func (t *Team) folder() string {
 	return filepath.Join(t.Remote.Store.Root, ".trellis", ".runtime", "shared")
 }
 
-// bring makes the directory of a task that of the state, unless it was made from that, or is what the state was made from.
+// bring makes the directory of a task that of the state, unless it was made from that state, or the state was made from it.
 func (t *Team) bring(ctx context.Context, dir string, s taskref.State) error {
 	known, err := t.Remote.Known(ctx, filepath.Base(dir))
 	if err != nil || s.Commit == "" || s.Commit == known {
@@ -212,7 +213,7 @@ func (t *Team) bring(ctx context.Context, dir string, s taskref.State) error {
 	return t.Adopt(dir)
 }
 
-// bringWork makes the worktree of a task that of the state, if the task has one.
+// bringWork makes the worktree of a task that of the state, if the task has a worktree.
 func (t *Team) bringWork(ctx context.Context, dir string, s taskref.State) error {
 	task, err := t.Remote.Store.Load(dir)
 	if err != nil || s.Head == "" || task.WorktreePath == "" {
@@ -224,7 +225,7 @@ func (t *Team) bringWork(ctx context.Context, dir string, s taskref.State) error
 	return t.Remote.BringWork(ctx, s, task.WorktreePath)
 }
 
-// broughtMark is the file that says that the worktree of a task was brought, until it was made fit to work in.
+// broughtMark returns the path of the file that marks the worktree of a task as brought, until it is made fit to work in.
 func (t *Team) broughtMark(dir string) string {
 	return filepath.Join(t.folder(), filepath.Base(dir)+".brought")
 }
