@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Backup is work that was taken away.
+// Backup is work that was removed.
 type Backup struct {
 	Ref     string    `json:"ref"`
 	Task    string    `json:"task"`
@@ -22,8 +22,8 @@ type Backup struct {
 	Commit  string    `json:"commit"`
 	Subject string    `json:"subject"`
 	At      time.Time `json:"at"`      // UTC; not before it was made
-	Commits int       `json:"commits"` // that nothing else has
-	Restore string    `json:"restore"` // the command that brings it back as a branch
+	Commits int       `json:"commits"` // how many commits nothing else has
+	Restore string    `json:"restore"` // command that restores it as a branch
 }
 
 // Backups are the backups of a repository.
@@ -32,7 +32,7 @@ type Backups struct {
 	Repo  *git.Repo
 }
 
-// List gives those of all tasks, or of one, sorted by name.
+// List returns the backups of all tasks, or of one, sorted by name.
 func (r Backups) List(ctx context.Context, task string) ([]Backup, error) {
 	saved, err := snapshot.NewBackups(r.Repo).List(ctx, task)
 	if err != nil {
@@ -51,13 +51,13 @@ func (r Backups) List(ctx context.Context, task string) ([]Backup, error) {
 	return list, nil
 }
 
-// removed is what the backup of a task directory has in the place of an attempt.
+// removed takes the place of the attempt in the backup of a task directory.
 const removed = "removed"
 
 // SaveTask makes a backup of a task directory, without the record of its runs.
 func (r Backups) SaveTask(ctx context.Context, dir string) (b Backup, err error) {
 	b = Backup{Task: strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix), Attempt: removed}
-	if git.CheckBranchName(b.Task) != nil { // a ref can't be called so either
+	if git.CheckBranchName(b.Task) != nil { // a ref can't have such a name either
 		b.Task = cmp.Or(trellis.Slug(b.Task), "task")
 	}
 	b.Ref = snapshot.BackupRefs + b.Task + "/" + removed
@@ -66,7 +66,7 @@ func (r Backups) SaveTask(ctx context.Context, dir string) (b Backup, err error)
 	return b, err
 }
 
-// restore is the command that brings a backup back from a ref or a commit that has it, in any folder of the repository.
+// restore returns the command that restores a backup from a ref or a commit that has it, in any folder of the repository.
 func (b Backup) restore(repo *git.Repo, from string) string {
 	if b.Attempt == removed || strings.HasPrefix(b.Attempt, snapshot.DirectoryBackup) {
 		return fmt.Sprintf("%s restore --overlay --source %s -- :/.trellis/tasks", repo.Typed(), from)
@@ -74,12 +74,12 @@ func (b Backup) restore(repo *git.Repo, from string) string {
 	return fmt.Sprintf("git branch restored/%s-%s %s", b.Task, strings.ReplaceAll(b.Attempt, "/", "-"), from)
 }
 
-// Prune deletes a backup for good, unless it is another one by now. Until git collects its commit, what it returns tells how to
-// bring that back.
+// Prune deletes a backup for good, unless another one has taken its place. Until git collects its commit, the Backup that
+// Prune returns says how to restore it.
 func (r Backups) Prune(ctx context.Context, b Backup) (Backup, error) {
 	if err := snapshot.NewBackups(r.Repo).DropBackup(ctx, snapshot.Saved{Ref: b.Ref, Commit: b.Commit}); err != nil {
 		return b, fmt.Errorf("deleting backup %s: %w", b.Ref, err)
 	}
-	b.Restore = b.restore(r.Repo, b.Commit) // the name is gone
+	b.Restore = b.restore(r.Repo, b.Commit) // the ref is gone
 	return b, nil
 }

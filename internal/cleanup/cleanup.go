@@ -1,5 +1,5 @@
-// Package cleanup finds what tasks left in a repository, and takes away what nobody needs: worktrees, branches, backups and
-// the files of old runs.
+// Package cleanup finds what tasks left in a repository, and removes what nobody needs: worktrees, branches, backups and the
+// files of old runs.
 package cleanup
 
 import (
@@ -11,27 +11,27 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Cleaner finds what tasks left in a repository: worktrees and branches. It knows which of that their base has, completes
-// tasks whose work was merged, and takes away what nobody needs. Nothing is lost by it: what is not in the history of a
-// base is a commit below [snapshot.Backups] first.
+// Cleaner finds what tasks left in a repository: worktrees and branches. It finds out which of that work is in its base,
+// completes tasks whose work was merged, and removes what nobody needs. Nothing is lost: what is not in the history of a base
+// is stored as a commit below [snapshot.Backups] first.
 //
-// Every method may be called again after it was cut off anywhere.
+// Every method may be called again after it was cut off at any point.
 type Cleaner struct {
 	Store  taskdir.Store
 	Repo   *git.Repo
-	Folder string   // of all worktrees
-	Copied []string // what a run copies into them from the main checkout, see worktree.copy
+	Folder string   // folder of all worktrees
+	Copied []string // what a run copies from the main checkout into worktrees, see worktree.copy
 	Now    func() time.Time
 }
 
-// Completer completes the tasks whose work was merged.
+// Completer returns what completes the tasks whose work was merged.
 func (c *Cleaner) Completer() Completer { return Completer{c.Store, c.Now} }
 
-// Backups are what was saved before it was taken away.
+// Backups returns the backups of what was removed.
 func (c *Cleaner) Backups() Backups { return Backups{c.Store, c.Repo} }
 
-// Look tells what tasks left: those that have something to take away, and those in review. Orphans are worktrees in the
-// folder of worktrees that are no task's, by what the tasks say.
+// Look returns what tasks left: the tasks with something to remove, and those in review. Orphans are worktrees in the folder
+// of worktrees that belong to no task, by what the tasks say.
 func (c *Cleaner) Look(ctx context.Context) (list []Leftover, orphans []Orphan, err error) {
 	s, err := c.survey(ctx)
 	if err != nil {
@@ -64,7 +64,7 @@ func (c *Cleaner) Look(ctx context.Context) (list []Leftover, orphans []Orphan, 
 	return list, orphans, nil
 }
 
-// LookAt tells what one task left.
+// LookAt returns what one task left.
 func (c *Cleaner) LookAt(ctx context.Context, dir string) (Leftover, error) {
 	return c.lookAt(ctx, dir, "")
 }
@@ -82,7 +82,7 @@ func (c *Cleaner) lookAt(ctx context.Context, dir, ours string) (Leftover, error
 	return s.leftover(ctx, t)
 }
 
-// survey looks at the repository as it is now.
+// survey reads the current state of the repository.
 func (c *Cleaner) survey(ctx context.Context) (s *survey, err error) {
 	s = &survey{repo: c.Repo, folder: c.Folder, inspector: inspector{c.Repo, c.Copied}, prover: prover{c.Repo}, owner: map[string]*taskdir.Task{}, bases: map[string][]base{}, to: map[string]string{}, all: map[string]taskdir.Entry{}, tasksDir: c.Store.Tasks()}
 	for _, list := range []func() ([]taskdir.Entry, error){c.Store.List, c.Store.ListArchived} {

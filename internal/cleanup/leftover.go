@@ -14,33 +14,33 @@ type Leftover struct {
 	Dir    string         `json:"dir"`
 	ID     string         `json:"id"`
 	Status trellis.Status `json:"status"`
-	Branch string         `json:"branch"`      // "" when there is none any more
-	Tip    string         `json:"-"`           // where it ends
-	Remote string         `json:"remote"`      // the remote that has the branch too, as far as is known here: cleaning up asks nobody
-	There  string         `json:"-"`           // where it ends there
+	Branch string         `json:"branch"`      // "" if it does not exist any more
+	Tip    string         `json:"-"`           // commit at which the branch ends
+	Remote string         `json:"remote"`      // remote that has the branch too, as far as is known here: cleaning up asks no remote
+	There  string         `json:"-"`           // commit at which the branch ends on Remote
 	Base   string         `json:"base_branch"` // the branch that the work is meant for
 	Trees  []Tree         `json:"worktrees"`   // the task's own, and its fresh checkout if a run was cut off in it
-	Proof  git.Proof      `json:"merged"`      // ancestor, patches, squash; "": it is not
-	In     string         `json:"into"`        // which base has the work: Base, or a remote-tracking branch of it
-	Why    string         `json:"why"`         // there is no proof
-	Named  string         `json:"-"`           // a commit of a base that names the task all the same, "" for none
-	Keeps  string         `json:"keeps"`       // why nothing can be taken away; "" when it can
+	Proof  git.Proof      `json:"merged"`      // ancestor, patches, squash; "": the work was not merged
+	In     string         `json:"into"`        // base that has the work: Base, or a remote-tracking branch of it
+	Why    string         `json:"why"`         // why there is no proof
+	Named  string         `json:"-"`           // commit of a base that names the task, without being a proof; "" for none
+	Keeps  string         `json:"keeps"`       // why nothing may be removed; "" if it may
 	Hint   string         `json:"hint"`        // what to do about it
 	Task   *taskdir.Task  `json:"-"`
 
 	bases   []base
-	swapped string // its worktree, where something else is in the place of it
+	swapped string // path of its worktree, if something else is in its place
 }
 
-// base is a branch in which work may be.
+// base is a branch that may have the work.
 type base struct{ name, commit string }
 
-// Nothing reports whether there is nothing to take away.
+// Nothing reports whether there is nothing to remove.
 func (l Leftover) Nothing() bool {
 	return l.Branch == "" && len(l.Trees) == 0 && l.Task.WorktreePath == ""
 }
 
-// Size is what it takes on the disk.
+// Size returns how many bytes it takes on the disk.
 func (l Leftover) Size() (bytes int64) {
 	for _, t := range l.Trees {
 		bytes += t.Size
@@ -48,7 +48,7 @@ func (l Leftover) Size() (bytes int64) {
 	return bytes
 }
 
-// Saves reports whether something is to be saved before it is taken away.
+// Saves reports whether something has to be saved before it is removed.
 func (l Leftover) Saves() bool {
 	if slices.ContainsFunc(l.Trees, func(t Tree) bool { return t.Dirty || t.Loose }) {
 		return true
@@ -56,7 +56,7 @@ func (l Leftover) Saves() bool {
 	return l.Proof != git.InHistory && l.Tip != "" && l.Tip != l.Task.Pipeline.BaseCommit
 }
 
-// RemoteDelete is the command that deletes the branch of the remote, unless it moved since.
+// RemoteDelete returns the command that deletes the branch on the remote, unless it has moved since.
 func (l Leftover) RemoteDelete() string {
 	name := l.Task.BranchName()
 	return fmt.Sprintf("git push --force-with-lease=%s %s %s", trellis.ShellWord(name+":"+l.There), trellis.ShellWord(l.Remote), trellis.ShellWord(":"+name))

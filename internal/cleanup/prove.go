@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// taskTrailer stands in the commits that Trellis makes.
+// taskTrailer is a trailer of the commits that Trellis makes.
 const taskTrailer = "Trellis-Task: "
 
 // prover looks for the work of tasks in their bases.
@@ -43,13 +43,13 @@ func (p prover) prove(ctx context.Context, l *Leftover) error {
 	return p.proveIn(ctx, l, work)
 }
 
-// renamed says that the base branch itself is not there, and what to do about it.
+// renamed returns the message that the base branch itself does not exist, and what to do about that.
 func renamed(l *Leftover) string {
 	return fmt.Sprintf("its base branch %s is not there: `trellis task set-base-branch %s BRANCH` names the one that it was renamed to", l.Base, trellis.ShellWord(l.ID))
 }
 
-// work are the commits that are to be in a base: what a branch ends in and, should that not hold it, the one that was
-// delivered.
+// work returns the commits that have to be in a base: the tip of the branch and, if it does not contain that, the commit that
+// was delivered.
 func (p prover) work(ctx context.Context, tip, delivered string) ([]string, error) {
 	if tip == "" || tip == delivered || delivered == "" {
 		return []string{cmp.Or(tip, delivered)}, nil
@@ -85,8 +85,8 @@ func (p prover) proveIn(ctx context.Context, l *Leftover, work []string) error {
 	return err
 }
 
-// edited looks for a commit of a base that names the task, as one does that a forge makes of a whole pull request. What was
-// changed on that way is proven by nothing: a person has to say it.
+// edited looks for a commit of a base that names the task, such as one that a forge makes of a whole pull request. Nothing
+// proves what was changed on that way: a person has to say that it is the work.
 func (p prover) edited(ctx context.Context, l *Leftover) error {
 	from, err := p.repo.Refs().Find(ctx, l.Task.Pipeline.BaseCommit)
 	if err != nil || from == "" || l.Status != trellis.Review {
@@ -106,7 +106,7 @@ func (p prover) edited(ctx context.Context, l *Leftover) error {
 	return nil
 }
 
-// proofOf is how the first of the commits is in a base, when the others are there, too.
+// proofOf returns how the first of the commits is in a base, if the others are in it, too.
 func (p prover) proofOf(ctx context.Context, b base, from string, work []string) (first git.Proof, err error) {
 	for i, sha := range work {
 		proof, err := p.repo.History().Prove(ctx, b.commit, from, sha)
@@ -120,8 +120,7 @@ func (p prover) proofOf(ctx context.Context, b base, from string, work []string)
 	return first, nil
 }
 
-// own reports whether work holds a commit of the task: one that was delivered, or that carries its name, or that no base
-// has.
+// own reports whether work has a commit of the task: one that was delivered, or that carries its name, or that no base has.
 func (p prover) own(ctx context.Context, l *Leftover, work, delivered string) (bool, error) {
 	from, err := p.repo.Refs().Find(ctx, l.Task.Pipeline.BaseCommit)
 	if err != nil || work == "" || work == from {

@@ -16,21 +16,21 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Removal is what was taken away.
+// Removal is what was removed.
 type Removal struct {
-	Leftover           // as it was
-	Saved     []string // the backups that hold what its base has not
-	Completed []string // tasks that this showed to be merged
+	Leftover           // as it was before
+	Saved     []string // backups with what the base does not have
+	Completed []string // tasks that turned out to be merged
 }
 
-// KeptError says why nothing was taken away.
+// KeptError is returned if nothing was removed, and says why.
 type KeptError struct{ ID, Why, Hint string }
 
 func (e *KeptError) Error() string { return e.ID + " is left as it is: " + e.Why }
 
-// Remove takes away worktree and branch of a task, and completes it if it turns out to be merged. With merged, only work
-// that is proven to be in its base; else what is not there is saved first. A *KeptError says why it must not be; a
-// *durable.HeldError that somebody is at work on it.
+// Remove removes worktree and branch of a task, and completes the task if it turns out to be merged. With merged, it removes
+// only work that is proven to be in its base; otherwise it first saves what is not there. It returns a *KeptError if nothing
+// may be removed, and a *durable.HeldError if somebody works on the task.
 func (c *Cleaner) Remove(ctx context.Context, dir string, merged bool) (r Removal, err error) {
 	if _, err := c.Store.RunDir(dir); err != nil {
 		return r, err
@@ -61,7 +61,7 @@ func (c *Cleaner) Remove(ctx context.Context, dir string, merged bool) (r Remova
 	return r, nil
 }
 
-// lookHeld looks at a task whose lock we hold ourselves, and makes worktrees whole of which a part was removed before.
+// lookHeld inspects a task whose lock this process holds, after it has repaired worktrees of which a part was removed before.
 func (c *Cleaner) lookHeld(ctx context.Context, dir string) (l Leftover, err error) {
 	all, err := c.Repo.Worktrees().List(ctx)
 	if err != nil {
@@ -81,7 +81,7 @@ func (c *Cleaner) lookHeld(ctx context.Context, dir string) (l Leftover, err err
 	return c.lookAt(ctx, dir, dir)
 }
 
-// save makes sure that what is taken away is in a base or in a backup.
+// save makes sure that what is to be removed is in a base or in a backup.
 func (c *Cleaner) save(ctx context.Context, r *Removal) error {
 	ref := fmt.Sprintf("%s%s/%d", snapshot.BackupRefs, r.ID, max(1, r.Task.Pipeline.Attempt))
 	var saved []string // commits
@@ -98,7 +98,7 @@ func (c *Cleaner) save(ctx context.Context, r *Removal) error {
 			saved, r.Saved = append(saved, sha), append(r.Saved, name)
 		}
 	}
-	for _, name := range []string{ref, ref + finalName} { // of a worktree that was removed before
+	for _, name := range []string{ref, ref + finalName} { // those of worktrees that were removed before
 		if sha, err := c.Repo.Refs().Find(ctx, name); err != nil {
 			return err
 		} else if sha != "" {
@@ -108,10 +108,10 @@ func (c *Cleaner) save(ctx context.Context, r *Removal) error {
 	return c.saveBranch(ctx, r, ref+"-branch", saved)
 }
 
-const finalName = "-final" // a ref has no ~
+const finalName = "-final" // a ref can't contain ~
 
-// saveTree makes a backup of a worktree that holds more than its commit, or a commit that would be lost, and returns
-// it; "" when there is nothing to be saved.
+// saveTree makes a backup of a worktree that has more than its commit, or a commit that would be lost, and returns the commit
+// of the backup; "" if there is nothing to save.
 func (c *Cleaner) saveTree(ctx context.Context, l Leftover, tree Tree, ref string) (string, error) {
 	if tree.Gone || tree.at.HalfMade() {
 		return "", nil
@@ -123,7 +123,7 @@ func (c *Cleaner) saveTree(ctx context.Context, l Leftover, tree Tree, ref strin
 	if err != nil {
 		return "", err
 	}
-	safe := head == "" || head == l.Tip // which is looked after
+	safe := head == "" || head == l.Tip // saveBranch saves the tip
 	if !safe {
 		if safe, err = inBase(ctx, c.Repo, l, head); err != nil {
 			return "", err
@@ -143,8 +143,8 @@ func (c *Cleaner) saveTree(ctx context.Context, l Leftover, tree Tree, ref strin
 	return sha, err
 }
 
-// savedBefore is the backup that has all that is left of a worktree already: its removal was cut off, and a new backup
-// would be half of it.
+// savedBefore returns the backup that already has all that is left of a worktree: its removal was cut off, and a new backup
+// would have a part only.
 func (c *Cleaner) savedBefore(ctx context.Context, dir, ref string) (string, error) {
 	sha, err := c.Repo.Refs().Find(ctx, ref)
 	if err != nil || sha == "" {
@@ -156,7 +156,7 @@ func (c *Cleaner) savedBefore(ctx context.Context, dir, ref string) (string, err
 	return sha, nil
 }
 
-// saveBranch keeps the commits of a branch, unless a base has them, or a backup.
+// saveBranch keeps the commits of a branch, unless a base or a backup has them.
 func (c *Cleaner) saveBranch(ctx context.Context, r *Removal, ref string, saved []string) error {
 	if r.Branch == "" {
 		return nil
@@ -188,7 +188,7 @@ func (c *Cleaner) saveBranch(ctx context.Context, r *Removal, ref string, saved 
 	return err
 }
 
-// take removes the worktrees, then what is remembered of pushes of merged work, then the branch, then what the task says of them.
+// take removes the worktrees, then the records of pushes of merged work, then the branch, then what the task says about them.
 func (c *Cleaner) take(ctx context.Context, l Leftover) error {
 	for _, tree := range l.Trees {
 		if err := c.Repo.Worktrees().Remove(ctx, tree.Path); err != nil {

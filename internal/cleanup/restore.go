@@ -12,15 +12,15 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Taken is what Remove took away of a task, as far as it can come back.
+// Taken is what Remove removed of a task, as far as it can be restored.
 type Taken struct {
 	Branch   string `json:"branch,omitempty"` // "": there was none
 	Tip      string `json:"tip,omitempty"`
 	Worktree string `json:"worktree,omitempty"` // "": there was none
-	Saved    string `json:"saved,omitempty"`    // the commit that has what the worktree held beyond Tip; "": nothing
+	Saved    string `json:"saved,omitempty"`    // commit with what the worktree had beyond Tip; "": nothing
 }
 
-// Taken is what of a removal can come back.
+// Taken returns what of a removal can be restored.
 func (r Removal) Taken(ctx context.Context, repo *git.Repo) (t Taken, err error) {
 	t.Branch, t.Tip = r.Branch, r.Tip
 	for _, tree := range r.Trees {
@@ -30,14 +30,14 @@ func (r Removal) Taken(ctx context.Context, repo *git.Repo) (t Taken, err error)
 	}
 	for _, ref := range r.Saved {
 		attempt := ref[strings.LastIndexByte(ref, '/')+1:]
-		if t.Worktree != "" && strings.Trim(attempt, "0123456789") == "" { // others are of the branch, or of the fresh checkout
+		if t.Worktree != "" && strings.Trim(attempt, "0123456789") == "" { // others are for the branch, or for the fresh checkout
 			t.Saved, err = repo.Refs().Find(ctx, ref)
 		}
 	}
 	return t, err
 }
 
-// Restore puts back what was taken away of the task in dir. Nothing is replaced: a branch or a folder of that name is an error.
+// Restore restores what was removed of the task in dir. It replaces nothing: an existing branch or folder of that name is an error.
 func (c *Cleaner) Restore(ctx context.Context, dir string, t Taken) (err error) {
 	if _, err := c.Store.RunDir(dir); err != nil {
 		return err

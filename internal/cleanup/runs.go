@@ -18,16 +18,16 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Run is what agents and commands were told and did in a run of a task that is over: its folder below run/, without
-// what the task's proofs name.
+// Run is the record of what agents and commands were told and did in a run of a task that is over: the folder of the run
+// below run/, without what the task's proofs name.
 type Run struct {
-	Dir    string    `json:"dir"` // of the task
+	Dir    string    `json:"dir"` // directory of the task
 	ID     string    `json:"id"`
 	Number string    `json:"run"`
-	Ended  time.Time `json:"ended"` // when something was written there last
+	Ended  time.Time `json:"ended"` // when something was last written there
 	Size   int64     `json:"size"`
 
-	files []string // from the task's directory
+	files []string // paths from the task's directory
 }
 
 // Runs are the runs of tasks.
@@ -36,7 +36,7 @@ type Runs struct {
 	Now   func() time.Time
 }
 
-// List gives the runs of completed and archived tasks, the newest first. The runs of other tasks are still needed: for a retry.
+// List returns the runs of completed and archived tasks, the newest first. The runs of other tasks are still needed: for a retry.
 func (c Runs) List() (list []Run, err error) {
 	live, err := c.Store.List()
 	if err != nil {
@@ -60,13 +60,13 @@ func (c Runs) List() (list []Run, err error) {
 	return list, nil
 }
 
-// over reports whether nothing goes on with a task any more.
+// over reports whether a task is over for good.
 func over(s trellis.Status, dir string, store taskdir.Store) bool {
 	return s == trellis.Completed || s.Ended() && filepath.Dir(dir) != store.Tasks()
 }
 
-// Beyond are the runs that ended longer ago than keep, and the oldest of those that take more than most bytes in all. Zero is
-// no limit.
+// Beyond returns the runs that ended longer ago than keep, and the oldest of those that take more than most bytes in all.
+// Zero means no limit.
 func (c Runs) Beyond(runs []Run, keep time.Duration, most int64) (list []Run) {
 	var sum int64
 	for _, r := range runs {
@@ -77,11 +77,11 @@ func (c Runs) Beyond(runs []Run, keep time.Duration, most int64) (list []Run) {
 	return list
 }
 
-// runsOf are the runs of the task in dir. No link is followed.
+// runsOf returns the runs of the task in dir. It follows no link.
 func runsOf(dir string) (list []Run, err error) {
 	proven, err := proven(dir)
 	if err != nil {
-		return nil, nil // who can't say what is proven deletes nothing
+		return nil, nil // without knowing what is proven, nothing may be deleted
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -107,7 +107,7 @@ func runsOf(dir string) (list []Run, err error) {
 	return list, nil
 }
 
-// proven are the files that the proofs of a task name, from its directory.
+// proven returns the files that the proofs of a task name, as paths from its directory.
 func proven(dir string) (map[string]bool, error) {
 	proofs, problems, err := proof.ReadProofs(dir)
 	if err == nil && len(problems) > 0 {
@@ -140,8 +140,8 @@ func (r *Run) collect(root fs.FS, proven map[string]bool) error {
 	})
 }
 
-// Remove deletes the files of a run for good, while nobody is at work on the task. Journals, approvals, proofs with the
-// output that they name, and the report stay.
+// Remove deletes the files of a run for good, unless somebody works on the task. Journals, approvals, proofs with the output
+// that they name, and the report are kept.
 func (c Runs) Remove(r Run) (err error) {
 	lock, err := runlock.Take(r.Dir, c.Now())
 	if err != nil {

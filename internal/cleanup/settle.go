@@ -16,8 +16,8 @@ type Completer struct {
 	Now   func() time.Time
 }
 
-// Settle completes the tasks in review among list whose work is in its base, and the parents whose last child one of
-// them was, and returns their names. One that somebody is at work on is left for another time.
+// Settle completes the tasks in review in list whose work is in its base, and the parents whose last child was among them,
+// and returns their names. A task that somebody works on is left for another time.
 func (c Completer) Settle(ctx context.Context, list []Leftover) (completed []string, err error) {
 	for i, l := range list {
 		if ctx.Err() != nil {
@@ -38,8 +38,8 @@ func (c Completer) Settle(ctx context.Context, list []Leftover) (completed []str
 	return completed, nil
 }
 
-// Complete is Settle for one task, and for one whose pull request was merged: url is its address then, else "". It looks for
-// parents also when the task is completed already: a call before may have been cut off there.
+// Complete does for one task what Settle does, also if its pull request was merged: url is then the address of that, else "".
+// It checks the parents even if the task is completed already, since an earlier call may have been cut off before them.
 func (c Completer) Complete(l Leftover, url string) (completed []string, err error) {
 	switch {
 	case l.Status == trellis.Completed:
@@ -62,10 +62,10 @@ func (c Completer) Complete(l Leftover, url string) (completed []string, err err
 	return append(completed, parents...), nil
 }
 
-// complete makes a task in review one that was merged.
+// complete sets a task in review to completed.
 func (c Completer) complete(l Leftover, url string) (done bool, err error) {
 	_, err = c.Store.Update(l.Dir, func(t *taskdir.Task, e *taskdir.Edit) error {
-		if t.Status != trellis.Review || t.Pipeline.Revision != l.Task.Pipeline.Revision { // else it went on since it was looked at
+		if t.Status != trellis.Review || t.Pipeline.Revision != l.Task.Pipeline.Revision { // otherwise it went on meanwhile
 			return nil
 		}
 		done = true

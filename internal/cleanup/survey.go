@@ -16,33 +16,33 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// survey is what a repository has at one moment.
+// survey is the state of a repository at one moment.
 type survey struct {
 	repo      *git.Repo
-	folder    string // of all worktrees
+	folder    string // folder of all worktrees
 	inspector inspector
 	prover    prover
 
-	tasksDir string                   // of tasks that are not archived
-	all      map[string]taskdir.Entry // by name, those that can't be read too
+	tasksDir string                   // folder of the tasks that are not archived
+	all      map[string]taskdir.Entry // by name, including those that can't be read
 	tasks    []*taskdir.Task          // archived ones after the others
 	owner    map[string]*taskdir.Task
 	trees    []git.Worktree
-	main     string // the branch of the main checkout
+	main     string // branch of the main checkout
 	bases    map[string][]base
-	to       map[string]string // the remotes that base branches follow
-	ours     string            // the task whose lock we hold ourselves
+	to       map[string]string // remote that a base branch follows
+	ours     string            // directory of the task whose lock this process holds
 }
 
-// begun reports whether a run may have made something for the task: a branch of its name need not be its.
+// begun reports whether a run may have made something for the task: without a run, a branch of its name need not be its own.
 func begun(t *taskdir.Task) bool {
 	return t.BranchName() != "" && (t.Pipeline.BaseCommit != "" || t.Commit != "" || t.WorktreePath != "")
 }
 
-// before reports whether a branch that two tasks name is the first one's: that of the one which is still at work, then of
-// the one which is not archived, then of the newer one.
+// before reports whether a branch that two tasks name belongs to the first: to the one that is still at work, then to the one
+// that is not archived, then to the newer one.
 func before(store taskdir.Store, a, b *taskdir.Task) bool {
-	rank := func(t *taskdir.Task) string { // true comes behind false
+	rank := func(t *taskdir.Task) string { // true sorts after false
 		return fmt.Sprint(!t.Status.Ended(), filepath.Dir(t.Dir) == store.Tasks(), store.Made(t).Format(time.DateOnly), t.ID)
 	}
 	return rank(a) > rank(b)
@@ -95,8 +95,8 @@ func (s *survey) leftover(ctx context.Context, t *taskdir.Task) (l Leftover, err
 	return l, nil
 }
 
-// swapped says that something else is in the place of a worktree: nothing of it is looked into, saved or removed. One that
-// is gone, half made, or half removed is none of that.
+// swapped returns an error if something else is in the place of a worktree: nothing of that is read, saved or removed. A
+// worktree that is gone, half made, or half removed does not count.
 func swapped(repo *git.Repo, w git.Worktree) error {
 	if st, err := os.Lstat(w.Path); w.Gone || w.HalfMade() || err == nil && st.IsDir() && !durable.Exists(filepath.Join(w.Path, ".git")) {
 		return nil
@@ -104,7 +104,7 @@ func swapped(repo *git.Repo, w git.Worktree) error {
 	return repo.Worktrees().Check(w)
 }
 
-// pushed is the remote that has a branch, by the remote-tracking branch of it, and where it ends there.
+// pushed returns the remote that has a branch, by its remote-tracking branch, and the commit at which the branch ends there.
 func (s *survey) pushed(ctx context.Context, base, branch string) (remote, tip string, err error) {
 	remote, asked := s.to[base]
 	if !asked {
@@ -123,7 +123,7 @@ func (s *survey) pushed(ctx context.Context, base, branch string) (remote, tip s
 	return remote, tip, err
 }
 
-// loose finds the worktrees whose HEAD is left to nothing else: neither the task's branch ends there, nor a base has it.
+// loose marks the worktrees whose HEAD nothing else keeps: the task's branch does not end there, and no base has it.
 func (s *survey) loose(ctx context.Context, l *Leftover) error {
 	for i, tree := range l.Trees {
 		if tree.Gone || tree.at.HalfMade() || !durable.Exists(filepath.Join(tree.Path, ".git")) {
@@ -145,8 +145,8 @@ func (s *survey) loose(ctx context.Context, l *Leftover) error {
 	return nil
 }
 
-// owns reports whether a worktree is the task's: where runs make it, or where the task says, on its branch, or made for it and on
-// its branch still.
+// owns reports whether a worktree belongs to the task: it is where runs make it; or where the task says, on the task's
+// branch; or it was made for the task and is still on its branch.
 func owns(folder string, t *taskdir.Task, w git.Worktree) bool {
 	branch := t.BranchName()
 	if at := filepath.Join(folder, filepath.FromSlash(branch)); w.At(at) || w.At(at+finalSuffix) && w.Branch == "" {
@@ -158,10 +158,10 @@ func owns(folder string, t *taskdir.Task, w git.Worktree) bool {
 	return t.WorktreePath != "" && (w.Branch == branch && w.At(t.WorktreePath) || w.Branch == "" && w.At(t.WorktreePath+finalSuffix))
 }
 
-// finalSuffix is that of the checkout in which a run verifies what was committed.
+// finalSuffix is the suffix of the checkout in which a run verifies what was committed.
 const finalSuffix = "~final"
 
-// basesOf are the branches in which work for a base branch may be.
+// basesOf returns the branches that may have work for a base branch.
 func (s *survey) basesOf(ctx context.Context, branch string) ([]base, error) {
 	if list, known := s.bases[branch]; known || branch == "" {
 		return list, nil
@@ -185,7 +185,7 @@ func (s *survey) basesOf(ctx context.Context, branch string) ([]base, error) {
 	return list, err
 }
 
-// keeps says why nothing of a task may be taken away now.
+// keeps sets the reason why nothing of a task may be removed now.
 func (s *survey) keeps(l *Leftover) {
 	t := l.Task
 	switch h, held := Holder(t.Dir); {
@@ -224,7 +224,7 @@ func nested(paths []string) string {
 	return fmt.Sprintf("its worktree holds repositories with work that is saved nowhere else (%s)", strings.Join(paths, ", "))
 }
 
-// Holder is the process that holds a task.
+// Holder returns the process that holds a task.
 func Holder(dir string) (durable.Holder, bool) {
 	path := filepath.Join(dir, taskdir.RunLock)
 	if !durable.Exists(path) || !durable.Held(path) {

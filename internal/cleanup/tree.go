@@ -19,32 +19,32 @@ import (
 // Tree is a worktree. Its JSON is a contract with scripts.
 type Tree struct {
 	Path    string   `json:"path"`
-	Branch  string   `json:"branch"`  // "" when none is checked out
+	Branch  string   `json:"branch"`  // "" if none is checked out
 	Size    int64    `json:"size"`    // bytes on the disk
-	Gone    bool     `json:"gone"`    // its folder is not there
-	Dirty   bool     `json:"dirty"`   // it holds something that is not committed; files that are only missing are nothing
-	Locked  string   `json:"locked"`  // somebody locked it, and said this, or "no reason given"
+	Gone    bool     `json:"gone"`    // its folder does not exist
+	Dirty   bool     `json:"dirty"`   // it has something that is not committed; files that are only missing don't count
+	Locked  string   `json:"locked"`  // reason given by whoever locked it, or "no reason given"; "": not locked
 	Nested  []string `json:"nested"`  // repositories within it with commits that no remote has
-	Ignored []string `json:"ignored"` // what git ignores in it, no backup has, and may be missed; folders of submodules that are not checked out, too
-	Made    []string `json:"made"`    // the same, but called as what a build or an installer makes anew
+	Ignored []string `json:"ignored"` // git ignores them, no backup has them, somebody may miss them; also folders of submodules without a checkout
+	Made    []string `json:"made"`    // the same, but with names of what a build or an installer makes again
 	Loose   bool     `json:"loose"`   // it has commits that no branch and no base has
 
 	at      git.Worktree
 	missing bool // tracked files are missing in it, which git counts as changes
 }
 
-// Orphan is a worktree that is no task's. Its JSON is a contract with scripts.
+// Orphan is a worktree that belongs to no task. Its JSON is a contract with scripts.
 type Orphan struct {
 	Tree
 	Why  string `json:"why"`
-	Next string `json:"next"` // a command
+	Next string `json:"next"` // command to type
 }
 
-// orphan says how a worktree comes to be no task's: the one that it was made for may be there, and not say so.
+// orphan says why a worktree belongs to no task: the task that it was made for may exist, and not name it.
 func (s *survey) orphan(tree Tree) Orphan {
 	path := trellis.ShellWord(tree.Path)
 	o := Orphan{tree, "belongs to no task", "git worktree remove " + path}
-	if (tree.Dirty || tree.missing) && durable.Exists(filepath.Join(tree.Path, ".git")) { // which git does not remove like that
+	if (tree.Dirty || tree.missing) && durable.Exists(filepath.Join(tree.Path, ".git")) { // git worktree remove refuses these
 		o.Next = "git -C " + path + " stash --include-untracked && " + o.Next
 	}
 	e, there := s.all[tree.at.Owner()]
@@ -64,14 +64,14 @@ func (s *survey) orphan(tree Tree) Orphan {
 	return o
 }
 
-// inspector looks into worktrees.
+// inspector inspects worktrees.
 type inspector struct {
 	repo   *git.Repo
-	copied []string // what a run copies into them from the main checkout, see worktree.copy
+	copied []string // what a run copies from the main checkout into worktrees, see worktree.copy
 }
 
-// inspect looks at a worktree and changes nothing. One that was half removed counts as dirty, and one that goes while it is looked
-// at, as the fresh checkouts of runs do, as gone.
+// inspect inspects a worktree and changes nothing. A worktree that was half removed counts as dirty, and one that disappears
+// meanwhile, as the fresh checkouts of runs do, as gone.
 func (in inspector) inspect(ctx context.Context, w git.Worktree, all []git.Worktree) (Tree, error) {
 	t, err := in.lookInto(ctx, w, all)
 	if err == nil || durable.Exists(filepath.Join(w.Path, ".git")) {
@@ -118,18 +118,18 @@ func (in inspector) lookInto(ctx context.Context, w git.Worktree, all []git.Work
 	return t, err
 }
 
-// dirty reports whether a worktree holds something that is not committed, and whether files are missing in it.
+// dirty reports whether a worktree has something that is not committed, and whether files are missing in it.
 func (in inspector) dirty(ctx context.Context, dir string) (holds, misses bool, err error) {
 	const missing = ".D"
 	list, err := in.repo.Index().Status(ctx, dir, in.laid(dir)...)
-	if errors.As(err, new(*git.EmbeddedRepoError)) { // git may not look into it; what saves the work says so
+	if errors.As(err, new(*git.EmbeddedRepoError)) { // git can't read it; saving the work reports that
 		return true, false, nil
 	}
 	gone := func(e git.Entry) bool { return e.Code == missing }
 	return slices.ContainsFunc(list, func(e git.Entry) bool { return !gone(e) }), slices.ContainsFunc(list, gone), err
 }
 
-// laid is what runs put into a worktree: of what is copied, that which still is as it is in the main checkout.
+// laid returns what runs put into a worktree: of what is copied, the files that are still as they are in the main checkout.
 func (in inspector) laid(dir string) []string {
 	list := []string{".trellis/.runtime", ".trellis/.current-task"}
 	for _, name := range in.copied {
@@ -141,7 +141,7 @@ func (in inspector) laid(dir string) []string {
 	return list
 }
 
-// alike reports whether b holds nothing that a has not.
+// alike reports whether b has nothing that a does not have.
 func alike(a, b string) bool {
 	err := filepath.WalkDir(b, func(file string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -163,7 +163,7 @@ func alike(a, b string) bool {
 
 var errDiffers = errors.New("differs")
 
-// content is that of a file, or where a link leads.
+// content returns the content of a file, or the target of a link.
 func content(file string) ([]byte, error) {
 	if to, err := os.Readlink(file); err == nil {
 		return []byte("-> " + to), nil
@@ -171,8 +171,8 @@ func content(file string) ([]byte, error) {
 	return durable.Read(file, durable.MaxJournal)
 }
 
-// ignored are paths that git ignores, but for what runs put there: those that may be missed, and those that are called as
-// what is made anew. A name proves nothing: people put things there, too.
+// ignored returns the paths that git ignores, except for what runs put there: those that somebody may miss, and those with
+// names of what is made again. A name proves nothing: people put files there, too.
 func (in inspector) ignored(ctx context.Context, dir string) (missed, made []string, err error) {
 	missed, made = []string{}, []string{} // lists, for scripts
 	laid := in.laid(dir)
@@ -196,7 +196,7 @@ func (in inspector) ignored(ctx context.Context, dir string) (missed, made []str
 	return missed, made, err
 }
 
-// measure is what a folder takes on the disk, links not followed, and the folders in it that are repositories.
+// measure returns how many bytes a folder takes on the disk, links not followed, and the folders in it that are repositories.
 func measure(ctx context.Context, root string) (size int64, repositories []string, err error) {
 	type inode struct{ dev, ino uint64 }
 	seen := map[inode]bool{}
@@ -234,7 +234,7 @@ func measure(ctx context.Context, root string) (size int64, repositories []strin
 	return size, repositories, err
 }
 
-// skipped passes over what can't be read or is gone meanwhile: it only counts for nothing.
+// skipped ignores what can't be read or has disappeared meanwhile: it does not count.
 func skipped(d fs.DirEntry, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
 		return err

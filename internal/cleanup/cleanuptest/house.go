@@ -1,4 +1,4 @@
-// Package cleanuptest has a repository in which tasks left things.
+// Package cleanuptest provides a repository in which tasks left things.
 package cleanuptest
 
 import (
@@ -25,7 +25,7 @@ type House struct {
 	Cleaner *cleanup.Cleaner
 }
 
-// New makes one with a first commit on main.
+// New returns a House with a first commit on main.
 func New(t *testing.T, initArgs ...string) *House {
 	t.Helper()
 	b := gittest.Empty(t, initArgs...)
@@ -45,10 +45,10 @@ func (h *House) There(name string) bool {
 	return err == nil
 }
 
-// TaskDir is the directory of a task.
+// TaskDir returns the directory of a task.
 func (h *House) TaskDir(id string) string { return h.Path(".trellis/tasks/" + id) }
 
-// Task writes a task.json: status, branch and whatever else.
+// Task writes a task.json with status, branch and more.
 func (h *House) Task(id, status string, more map[string]any) {
 	h.Helper()
 	t := map[string]any{"status": status, "base_branch": "main", "branch": "feature/" + id[6:], "name": id[6:]}
@@ -84,7 +84,7 @@ func (h *House) Load(id string) *taskdir.Task {
 	return t
 }
 
-// Keeps makes sure that nothing of a task is taken away.
+// Keeps checks that nothing of a task is removed.
 func (h *House) Keeps(id string, merged bool, why string) {
 	h.Helper()
 	before := h.Git("for-each-ref") + h.Git("worktree", "list")
