@@ -1,5 +1,5 @@
-// Package pulse is the sign of life of a watcher: watch.lock says that one is there, and watch.json beside
-// it what it does, at least every half minute. Both lie in .trellis/.runtime.
+// Package pulse is the heartbeat of a watcher: watch.lock says that there is a watcher, and watch.json beside it what the
+// watcher does, at least every half minute. Both files are in .trellis/.runtime.
 package pulse
 
 import (
@@ -16,25 +16,25 @@ import (
 )
 
 const (
-	// Every is the longest time between two beats.
+	// Every is the longest time between two heartbeats.
 	Every = 30 * time.Second
-	// silence is how long a watcher may say nothing before it is taken to hang.
+	// silence is how long a watcher may be silent before it counts as hanging.
 	silence = 2 * time.Minute
 )
 
-// Beat is what a watcher says of itself. Its JSON is watch.json.
+// Beat is a heartbeat, what a watcher reports about itself. Its JSON is watch.json.
 type Beat struct {
-	Version  string    `json:"version"` // of trellis
+	Version  string    `json:"version"` // version of trellis
 	Host     string    `json:"host"`
 	PID      int       `json:"pid"`
-	Start    string    `json:"start"` // of the process, as the system tells it
+	Start    string    `json:"start"` // when the process started, as the system reports it
 	Since    time.Time `json:"since"`
-	At       time.Time `json:"at"`   // of this beat
+	At       time.Time `json:"at"`   // time of this heartbeat
 	Once     bool      `json:"once"` // it ends when nothing is left to run
 	Parallel int       `json:"parallel"`
 	Running  []Work    `json:"running"`
 	Waiting  []Wait    `json:"waiting"`
-	Error    *Trouble  `json:"error"` // the last; null: there was none
+	Error    *Trouble  `json:"error"` // last error; null: there was none
 }
 
 // Work is a task that runs.
@@ -42,17 +42,17 @@ type Work struct {
 	Task  string    `json:"task"` // directory name
 	Phase string    `json:"phase"`
 	Round int       `json:"round"`
-	Since time.Time `json:"since"` // in this phase
+	Since time.Time `json:"since"` // since when it has been in this phase
 }
 
 // Trust is what a task waits for that came from somebody whom nobody here trusts yet.
 const Trust = "trust"
 
-// Wait is a task that would run.
+// Wait is a task that would run, and what it waits for.
 type Wait struct {
 	Task  string     `json:"task"`
 	For   string     `json:"for"`   // in words
-	Until *time.Time `json:"until"` // null: nobody knows
+	Until *time.Time `json:"until"` // null: unknown
 }
 
 // Trouble is something that went wrong.
@@ -61,26 +61,26 @@ type Trouble struct {
 	Text string    `json:"text"`
 }
 
-// Lock is the path of the lock that the watcher of the repository at root holds.
+// Lock returns the path of the lock that the watcher of the repository at root holds.
 func Lock(root string) string { return filepath.Join(root, ".trellis", ".runtime", "watch.lock") }
 
-// File is the path of its beats.
+// File returns the path of the heartbeat of that watcher.
 func File(root string) string { return filepath.Join(root, ".trellis", ".runtime", "watch.json") }
 
-// Write replaces the beat before. A reader sees one or the other. Where that fails, as on a full disk, the one before
-// tells at least that the watcher lives.
+// Write replaces the last heartbeat. A reader sees one or the other. If that fails, as on a full disk, Write sets the time of
+// the last one, which shows at least that the watcher is alive.
 func (b Beat) Write(d *durable.Disk, root string) error {
 	data, err := json.MarshalIndent(b, "", "  ")
 	if err != nil {
 		return fmt.Errorf("encoding watch.json: %w", err)
 	}
 	if err := d.WriteFile(File(root), append(data, '\n'), 0o644); err != nil {
-		return errors.Join(err, touch(root, b.At)) // takes no room
+		return errors.Join(err, touch(root, b.At)) // needs no space
 	}
 	return touch(root, b.At)
 }
 
-// touch has the file tell a later time than the beat in it does, which a full disk keeps from being written.
+// touch sets the time of the file, also if a full disk keeps the heartbeat in the file from being replaced.
 func touch(root string, at time.Time) error {
 	if err := os.Chtimes(File(root), at, at); err != nil {
 		return fmt.Errorf("setting the time of watch.json: %w", err)
@@ -88,7 +88,7 @@ func touch(root string, at time.Time) error {
 	return nil
 }
 
-// Remove takes the last beat away, as a watcher does that ends well.
+// Remove removes the last heartbeat, as a watcher does that ends normally.
 func Remove(root string) error {
 	if err := os.Remove(File(root)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("removing watch.json: %w", err)
@@ -96,24 +96,25 @@ func Remove(root string) error {
 	return nil
 }
 
-// Left is the last beat of the watcher before, for the one that has its lock now and gave no beat yet; false: that ended well.
+// Left returns the last heartbeat of the previous watcher, for the one that has its lock now and wrote none yet; false: that
+// ended normally.
 func Left(root string) (b Beat, ok bool) {
 	data, err := durable.Read(File(root), durable.MaxDocument)
-	own := proc.Self() // in a container the one before may have had the same number
+	own := proc.Self() // in a container, the previous one may have had the same PID
 	ok = err == nil && json.Unmarshal(data, &b) == nil && b.PID != 0 && (b.PID != own.PID || b.Start != own.Start)
 	return b, ok
 }
 
-// State is what can be seen of a watcher from outside. The zero value is none.
+// State is what can be seen of a watcher from outside. The zero value is no watcher.
 type State struct {
 	Alive  bool      // the lock is held
-	Hangs  bool      // and there was no beat for long
-	Last   time.Time // sign of life
+	Hangs  bool      // the lock is held, and there was no heartbeat for long
+	Last   time.Time // last sign of life
 	Holder durable.Holder
-	Beat   Beat // of the one that is there; without one zero, as far as it can be read
+	Beat   Beat // heartbeat of the watcher that holds the lock; zero if there is none that can be read
 }
 
-// String is how the watcher is, in few words.
+// String describes the watcher in a few words.
 func (s State) String() string {
 	switch {
 	case !s.Alive:
@@ -126,7 +127,7 @@ func (s State) String() string {
 	return fmt.Sprintf("watcher: %d of %d busy", len(s.Beat.Running), s.Beat.Parallel)
 }
 
-// Look looks for the watcher of the repository at root.
+// Look returns the state of the watcher of the repository at root.
 func Look(root string, now time.Time) State {
 	lock := Lock(root)
 	if _, err := os.Stat(lock); err != nil || !durable.Held(lock) {
@@ -135,7 +136,7 @@ func Look(root string, now time.Time) State {
 	s := State{Alive: true}
 	s.Holder, _ = durable.ReadHolder(lock) // it is held, by whomever
 	data, err := durable.Read(File(root), durable.MaxDocument)
-	if err != nil || json.Unmarshal(data, &s.Beat) != nil || s.Beat.PID != s.Holder.PID { // of one before
+	if err != nil || json.Unmarshal(data, &s.Beat) != nil || s.Beat.PID != s.Holder.PID { // of an earlier watcher
 		s.Beat = Beat{}
 	}
 	s.Last = s.Holder.Since

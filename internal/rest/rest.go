@@ -1,6 +1,6 @@
-// Package rest asks servers that speak JSON over HTTP, as trackers and forges do.
+// Package rest sends requests to servers that speak JSON over HTTP, as trackers and forges do.
 //
-// What they say is data: it is bounded in length and time. Who asks is told to the server alone that it is meant for: a
+// Answers are data: they are bounded in length and time. Credentials are sent only to the server that they are meant for: a
 // redirect to another host is not followed, and no error shows a token.
 package rest
 
@@ -22,32 +22,32 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Server is one that is asked. Its methods may be called by several goroutines at once.
+// Server is a server to send requests to. Its methods may be called concurrently.
 type Server struct {
-	Name string            // as errors call it: GitLab
-	Base string            // the address that all paths are below, without a slash at its end
-	Sign func(http.Header) // says who asks; nil: nobody does
-	Wall time.Duration     // of one call; 0: half a minute
-	// Refused gets each answer that says no, with its body, and may say better what it means; nil: its status does.
+	Name string            // its name in errors: GitLab
+	Base string            // address that all paths are below, without a slash at its end
+	Sign func(http.Header) // adds the credentials; nil: none
+	Wall time.Duration     // time limit of one call; 0: half a minute
+	// Refused is called with each error answer and its body, and may say better what it means; nil: its status says it.
 	Refused func(*Error, []byte)
 }
 
 const (
 	wall      = 30 * time.Second
 	maxAnswer = 32 << 20
-	maxSaid   = 300 // of what a server says of an error, in bytes
+	maxSaid   = 300 // bytes of a server's error message
 	tries     = 3
-	patience  = 10 * time.Second // the longest pause that a server may ask for, and get
-	shortest  = time.Second      // the pause before one that asks for none is asked again
+	patience  = 10 * time.Second // longest pause that is made because a server asks for it
+	shortest  = time.Second      // pause before the next try if the server asks for none
 )
 
-// Error is an answer that says no.
+// Error is an answer with a status that is not a success.
 type Error struct {
 	Server string
 	Asked  string // method and path
 	Status int
-	Said   string        // what the server says, in one line
-	Wait   time.Duration // when it asks for a pause: how long
+	Said   string        // message of the server, in one line
+	Wait   time.Duration // pause that the server asks for; 0: none
 	Header http.Header
 }
 
@@ -62,13 +62,13 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Busy reports whether the server was asked too often: GitHub says so with the status of what is forbidden, too.
+// Busy reports whether the server was asked too often. GitHub also says that with the status 403 of what is forbidden.
 func (e *Error) Busy() bool {
 	return e.Status == http.StatusTooManyRequests || e.Status == http.StatusForbidden && (e.Wait > 0 || e.Header.Get("X-RateLimit-Remaining") == "0")
 }
 
-// Passing reports whether the same may be taken another time: the server was asked too often, is out of order, somebody was faster, or what was
-// pushed a moment ago is not known everywhere.
+// Passing reports whether the same request may succeed later: the server was asked too often, is out of order, somebody was
+// faster, or what was pushed a moment ago is not known everywhere.
 func (e *Error) Passing() bool {
 	switch e.Status {
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusLocked, http.StatusBadRequest, http.StatusUnprocessableEntity:
@@ -77,7 +77,7 @@ func (e *Error) Passing() bool {
 	return e.Busy() || e.Status >= 500
 }
 
-// StatusOf is the status of the answer in an error, 0 when there is none.
+// StatusOf returns the status of the answer in an error, 0 if there is none.
 func StatusOf(err error) int {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Status
@@ -85,10 +85,10 @@ func StatusOf(err error) int {
 	return 0
 }
 
-// ErrAway says that a server gave no answer.
+// ErrAway is returned if a server gave no answer.
 var ErrAway = errors.New("no answer")
 
-// client follows redirects of questions within their host, and no other.
+// client follows redirects of GET requests within their host, and no others.
 var client = sync.OnceValue(func() *http.Client {
 	return &http.Client{CheckRedirect: func(r *http.Request, via []*http.Request) error {
 		first := via[0]
@@ -99,8 +99,8 @@ var client = sync.OnceValue(func() *http.Client {
 	}}
 })
 
-// Do sends a request with in as its body, unless that is nil, and reads the answer into out, unless that is nil or a
-// *[]byte, which gets it as it is. A pause that the server asks for is made when it is short.
+// Do sends a request with in as its body, unless that is nil, and decodes the answer into out, unless that is nil; a *[]byte
+// gets the answer as it is. If the server is busy and asks for a short pause, or for none, Do waits and tries again.
 func (s *Server) Do(ctx context.Context, method, path string, in, out any) (http.Header, error) {
 	var body []byte
 	if in != nil {
@@ -176,7 +176,7 @@ func (s *Server) once(ctx context.Context, method, path string, body []byte, out
 	return res.Header, nil
 }
 
-// away is the error of a server that could not be reached, without the address, which net/http repeats.
+// away returns the error for a server that could not be reached, without the address, which net/http repeats.
 func (s *Server) away(ctx context.Context, u *url.URL, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -187,7 +187,7 @@ func (s *Server) away(ctx context.Context, u *url.URL, err error) error {
 	return fmt.Errorf("%w of %s at %s: %w", ErrAway, s.Name, u.Host, err)
 }
 
-// host is where an answer sends to.
+// host returns where an answer redirects to.
 func host(res *http.Response) string {
 	u, err := res.Location()
 	if err != nil {
@@ -196,8 +196,8 @@ func host(res *http.Response) string {
 	return trellis.VisibleLine(u.Scheme + "://" + u.Host)
 }
 
-// pause is how long an answer asks to wait, 0 when it does not: by the header that all servers know, or by the one in which GitHub
-// says when what was used up is there again, by the server's own clock.
+// pause returns how long an answer asks to wait, 0 if it does not: by the header that all servers know, or by the one in
+// which GitHub says when the limit is reset, by the server's own clock.
 func pause(res *http.Response) time.Duration {
 	if n, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && n > 0 {
 		return time.Duration(n) * time.Second
@@ -213,7 +213,7 @@ func pause(res *http.Response) time.Duration {
 	return max(0, time.Unix(reset, 0).Sub(now))
 }
 
-// said is what a server says of an error: of JSON the texts in it that are for people, else nothing, since a page of HTML
+// said returns the error message of a server: of JSON the texts in it that are for people, else nothing, since a page of HTML
 // tells nobody anything.
 func said(data []byte) string {
 	var answer map[string]any

@@ -11,11 +11,11 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// Token is where the token of a server comes from: the first variable of the environment that has one, else a command.
+// Token says where the token of a server comes from: the first environment variable that has one, else a command.
 type Token struct {
 	Vars    []string // names of variables
 	Command []string // a program and its arguments, whose first line of output is the token; empty: none
-	Setting string   // that names the command, for errors
+	Setting string   // setting that names the command, for errors
 	Env     []string // KEY=VALUE
 	Dir     string   // where the command runs
 	Wall    time.Duration
@@ -26,10 +26,10 @@ const (
 	maxToken  = 16 << 10
 )
 
-// ErrNoToken says that nobody gave a token.
+// ErrNoToken is returned if nobody gave a token.
 var ErrNoToken = errors.New("there is no token")
 
-// Get is the token, and where it comes from. What the command prints is told to nobody, whatever comes of it.
+// Get returns the token, and where it comes from. What the command prints is never shown, whatever happens.
 func (t Token) Get(ctx context.Context) (token, from string, err error) {
 	for _, name := range t.Vars {
 		if v, _ := proc.Getenv(t.Env, name); strings.TrimSpace(v) != "" {
@@ -69,7 +69,7 @@ func (t Token) ask(ctx context.Context) (string, error) {
 	return usable(first, t.Setting)
 }
 
-// usable refuses what can't stand in a header. It is not repeated.
+// usable returns an error for a token that can't be sent in a header. The error does not show the token.
 func usable(token, from string) (string, error) {
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
 		return "", fmt.Errorf("%s holds something else than a token: it has a letter that none has", from)
