@@ -385,7 +385,7 @@ func (w *watch) end(r ran) {
 	case errors.As(r.err, &elsewhere):
 		w.results.drop(r.Dir)
 		w.notices.inform(r.Dir, elsewhere.Error())
-		w.schedule.settled(r.Dir) // its directory is brought
+		w.schedule.settled(r.Dir) // its directory is brought up to date meanwhile
 	case errors.As(r.err, &crowded): // another machine was quicker
 		w.results.put(r.Dir, runner.Result{Dir: r.Dir, Status: trellis.Waiting, Waits: bases.Waits{{For: crowded.Why}}})
 		w.notices.inform(r.Dir, crowded.Error())
