@@ -30,7 +30,7 @@ type Approvals struct {
 }
 
 // openStep reports whether a run that is under way asked people about a step, and returns the step until they have decided.
-// While a step was asked about, the approval of the plan is not checked.
+// If asked is true, the caller does not check the approval of the plan.
 func (ap Approvals) openStep(dir string, h *journal.History) (asked bool, step string, err error) {
 	if !underWay(h) {
 		return false, "", nil
@@ -153,7 +153,7 @@ func (ap Approvals) messagesForWaits(dir string, j *journal.Run) (list []journal
 	return list
 }
 
-// answerToSignal returns what people decided about what a run waits for with signal.
+// answerToSignal returns people's answer to the question that a run waits for under the name signal.
 func (ap Approvals) answerToSignal(dir string, h *journal.History, signal string) (workflow.Answer, error) {
 	if signal == pipeline.Approval {
 		return ap.planAnswer(dir, h)

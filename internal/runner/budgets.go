@@ -105,8 +105,8 @@ func (b Budgets) raised(h *journal.History) (list []journal.Message) {
 	return list
 }
 
-// resumes returns when a paused task goes on. It returns the zero time, at once, if the task waits for another day and some
-// budget is left after all.
+// resumes returns when a paused task is to be resumed. It returns the zero time, which means now, if the task waits for
+// another day and some budget is left after all.
 func (b Budgets) resumes(t *taskdir.Task) time.Time {
 	if code := t.Pipeline.Failure.Code; code == trellis.BudgetTokens || code == trellis.BudgetCost {
 		if r, err := b.BudgetLeft(); err == nil && r.Exhausted == nil {
@@ -116,7 +116,7 @@ func (b Budgets) resumes(t *taskdir.Task) time.Time {
 	return t.Pipeline.ResumeAt
 }
 
-// Early reports whether a paused task goes on before the time until which it was paused.
+// Early reports whether a paused task is resumed before the time until which it was paused.
 func (l Assessment) Early() bool { return l.Task.Status == trellis.Paused && l.At.IsZero() }
 
 // SleepingCall returns the call after which a run sleeps, and the failure that it sleeps for; nil if the journal has none.

@@ -125,7 +125,7 @@ func (s Deliveries) Preview(ctx context.Context, dir string) (delivery.Delivered
 	return out, err
 }
 
-// gathered takes what people pushed to the branch of a task whose delivery failed into it, and reports if the task is run again.
+// gathered updates the branch of a task whose delivery failed with what people pushed to it, and reports if the task is run again.
 func (s Deliveries) gathered(ctx context.Context, dir string, in pipeline.DeliverIn) error {
 	lock, err := runlock.Take(dir, s.Clock())
 	if err != nil {
@@ -184,7 +184,7 @@ func (s Deliveries) deliverable(dir string) (*taskdir.Task, pipeline.DeliverIn, 
 	switch {
 	case ok && t.Status == trellis.Review && p.Outcome == trellis.Delivered:
 	case ok && t.Status == trellis.Review && !h.Ended: // caughtUp was cut off
-	case ok && t.Status == trellis.InProgress && !h.Ended && begunByDeliver(h): // the run that it began was cut off
+	case ok && t.Status == trellis.InProgress && !h.Ended && begunByDeliver(h): // the run that caughtUp began was cut off
 	case ok && t.Status == trellis.Failed && p.Undelivered:
 	case t.Status == trellis.Failed:
 		return nil, in, &RefusedError{fmt.Sprintf("%s failed before there was anything to deliver", t.ID), "trellis retry " + trellis.ShellWord(t.ID)}
@@ -205,7 +205,7 @@ func begunByDeliver(h *journal.History) bool {
 // caughtUp reports whether work in review can be delivered now: it is on the current tip of its base and people changed
 // nothing that nobody verified, or it is to be delivered as it is anyway. Otherwise caughtUp begins a run that updates the
 // work, has it checked and delivers it, or resumes such a run that was cut off. in is what is to be delivered, read under the
-// lock of the task, which may have gone on, or been cancelled, before.
+// lock: before that, the task may have continued or been cancelled.
 func (s Deliveries) caughtUp(ctx context.Context, dir string) (done bool, in pipeline.DeliverIn, err error) {
 	j, err := s.open(ctx, dir, nil, nil)
 	if err != nil {
@@ -301,7 +301,7 @@ func (s TaskRunner) deliverer(ctx context.Context, in pipeline.DeliverIn) (*deli
 	return &delivery.Deliverer{Repo: s.Repo, Forges: forges, Issues: issues, Redact: mask, Dir: dir, Disk: s.Disk}, nil
 }
 
-// trackers returns what issues are read with, and a GitLab is queried with.
+// trackers returns the access with which issues are read and a GitLab is queried.
 func (s *Site) trackers() *tracker.Access {
 	return &tracker.Access{Settings: s.Config.Trackers, Env: s.Environ, Dir: s.Repo.Main}
 }

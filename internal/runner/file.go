@@ -51,7 +51,7 @@ type FileRun struct {
 	Bundle  *plan.Bundle
 	Report  workflow.FileReport
 	Usage   trellis.Usage // of the agents in all runs with this ID
-	Failure *flow.Failure // why the run could not go on; failed steps are in Report instead
+	Failure *flow.Failure // why the run could not continue; failed steps are in Report instead
 	Waits   []workflow.Request
 	Until   time.Time // the run sleeps until then
 	Seconds float64   // time that this process spent on the run
@@ -257,7 +257,7 @@ func (s FileRunner) file(ctx context.Context, dir string, begun func(FileRun, []
 	return s.fileEnd(ctx, res, j.History(), err)
 }
 
-// fileEnd converts the outcome of journal.Execute to where the run stands.
+// fileEnd adds the outcome of journal.Execute, usage and proofs to res.
 func (s FileRunner) fileEnd(ctx context.Context, res FileRun, h *journal.History, err error) (FileRun, error) {
 	var parked *journal.Parked
 	switch {

@@ -25,7 +25,7 @@ const headSize = 64
 
 // spending is one line of the ledger.
 type spending struct {
-	Folded int64         `json:"folded,omitempty"` // not 0: the line is the sum of others; how many bytes those had since midnight
+	Folded int64         `json:"folded,omitempty"` // bytes since midnight that the line is the sum of; 0: it is not a sum
 	Task   string        `json:"task"`
 	Call   string        `json:"call"`
 	Used   trellis.Usage `json:"used"`

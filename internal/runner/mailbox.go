@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// mailbox returns what reads the messages of people to a run from the files of its task, which commands write and people may edit.
+// mailbox returns a function that reads people's messages to a run from the files of its task, which commands and people edit.
 func (s TaskRunner) mailbox(dir string) func(*journal.Run) []journal.Message {
 	var missing time.Time // since when task.json is missing
 	return func(j *journal.Run) []journal.Message {

@@ -30,7 +30,7 @@ type PullRequests struct{ *Site }
 // PullRequests works on s.
 func (s *Site) PullRequests() PullRequests { return PullRequests{s} }
 
-// Remote returns what asks the remote.
+// Remote returns the delivery.Remote that asks about pull requests.
 func (s PullRequests) Remote() *delivery.Remote {
 	clean := &cleanup.Cleaner{Store: s.Store, Repo: s.Repo, Folder: s.Config.Worktree.Dir, Copied: s.Config.Worktree.Copy, Now: s.Clock}
 	return &delivery.Remote{Cleaner: clean, Forges: &delivery.Forges{Env: s.Environ, GitLab: s.trackers()}, Disk: s.Disk}
@@ -103,7 +103,7 @@ func (s PullRequests) quiet(seen delivery.OpenPR) bool {
 	return errors.Join(err, perr, herr) == nil && t.Pipeline.Failure.Code == "" && pull != nil && pull.Note == "" && h.Ended
 }
 
-// reactTo begins the run for one pull request, and returns as note what the run is for, or why none is begun. asked: a person
+// reactTo begins the run for one pull request, and returns in note what the run is for, or why none is begun. asked: a person
 // wants the run, whatever the settings say, also for findings that had a run before, and with as many rounds again.
 func (s PullRequests) reactTo(ctx context.Context, pr delivery.OpenPR, asked bool) (begun bool, note string, err error) {
 	j, err := s.open(ctx, pr.Dir, nil, nil)

@@ -167,8 +167,8 @@ func saved(l lease, list []flow.Activity) []flow.Activity {
 	return list
 }
 
-// bring loads the progress so far into the effects of a run before it goes on. A worktree that was brought from another
-// machine is first made fit to work in.
+// bring loads the progress so far into the effects of a run before the run continues. A worktree that was brought from
+// another machine is first made fit to work in.
 func (s TaskRunner) bring(ctx context.Context, l lease, e *pipeline.Effects, run string, revision int64, p pipeline.Progress) error {
 	e.LoadProgress(revision, p)
 	if l.Brought() {

@@ -156,7 +156,7 @@ type Event struct {
 	State   *pipeline.TaskState // new state of the run
 	Step    *workflow.Event     // what a step of a file did
 	Told    *events.Event       // a check, a wait or the end of a run, as all interfaces report it
-	Ended   *Result             // set with a Told that the run has ended: where the task stands now
+	Ended   *Result             // set with a Told that the run has ended: the state of the task
 	Watch   *Watching           // what a watcher does not run, whenever that changes
 	Message string              // text to show in addition
 	Level   slog.Level          // severity of Message

@@ -293,7 +293,7 @@ func (st Starter) wake(ctx context.Context, dir string) error {
 }
 
 // Follow waits until no process runs the task any more and returns where the task stands. If ctx is cancelled, Follow only
-// stops following; the task goes on.
+// stops following; the task continues.
 func (st Starter) Follow(ctx context.Context, dir string) (Result, error) {
 	changed := make(chan struct{}, 1)
 	defer watchEvents(dir, func() { // without file events, the ticker below has to do

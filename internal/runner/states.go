@@ -99,7 +99,7 @@ func (s states) asleep(dir string, parked *journal.Parked) error {
 	})
 }
 
-// interrupted notes in task.json why the run does not go on.
+// interrupted notes in task.json why the run does not continue.
 func (s states) interrupted(dir string) error {
 	err := s.update(dir, func(t *taskdir.Task, e *taskdir.Edit) {
 		if t.Status == trellis.InProgress {

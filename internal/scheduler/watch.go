@@ -44,8 +44,8 @@ type WatchOptions struct {
 	Look <-chan string
 }
 
-// Watch runs ready tasks, and those that were cut off, until ctx ends (or, with Once, nothing is left). It returns where each
-// task that ran stood finally, without a status if its task.json can't be read, and the errors that were never resolved. One
+// Watch runs ready tasks, and those that were cut off, until ctx ends (or, with Once, nothing is left). It returns the final
+// Result of each task that ran, without a status if its task.json can't be read, and the errors that were never resolved. One
 // process watches a repository: a second one gets a *durable.HeldError.
 func Watch(ctx context.Context, s *runner.Site, o WatchOptions) ([]runner.Result, error) {
 	lock, err := lockWatch(s)
@@ -244,7 +244,7 @@ func (w *watch) loop(ctx context.Context) ([]runner.Result, error) {
 }
 
 // keepLock makes sure that there is no second watcher. If there is one, or the lock can't be taken, this watcher stops, and
-// the other one goes on with what runs here.
+// the other one takes over what runs here.
 func (w *watch) keepLock(stop context.CancelCauseFunc) bool {
 	anew, err := w.lock.keep()
 	switch {
@@ -425,7 +425,7 @@ func (w *watch) end(r ran) {
 			w.admission.limited[r.Dir] = r.limited
 		}
 		w.stalls.ran(r)
-		w.schedule.now(r.Dir) // a paused task says when it goes on, a changed one runs again
+		w.schedule.now(r.Dir) // a paused task says when it is resumed, a changed one runs again
 	}
 }
 

@@ -47,8 +47,8 @@ const (
 
 func (l *lease) task() string { return filepath.Base(l.dir) }
 
-// Brought reports whether the task was another machine's before and its worktree has not been made fit here since, not even
-// by a process that was killed meanwhile.
+// Brought reports whether the task was another machine's before and its worktree has not been made fit here since, also after
+// a process was killed before it did that.
 func (l *lease) Brought() bool {
 	_, err := os.Stat(l.t.broughtMark(l.dir))
 	return err == nil
@@ -176,7 +176,7 @@ func (l *lease) pushed(ctx context.Context, push func() (taskref.State, error)) 
 	return sleeps(err)
 }
 
-// own reports whether the state on the remote is this lease's nevertheless, and goes on from that state.
+// own reports whether the state on the remote is this lease's nevertheless, and if so continues from that state.
 func (l *lease) own(ctx context.Context) bool {
 	s, err := l.t.find(context.WithoutCancel(ctx), l.task())
 	if err != nil || s.Claim.Machine != l.claim.Machine || !s.Claim.Since.Equal(l.claim.Since) {

@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
-// Base judges a commit that a worktree is made on, whose files the project's own commands run: each commit in its history
-// that the trusted branch does not have, except those that somebody here agreed to or made.
+// Base judges a commit that a worktree is made on, since the project's own commands run its files: it judges each commit in
+// its history that the trusted branch does not have, except those that somebody here agreed to or made.
 func (j *Judge) Base(ctx context.Context, commit string) (Verdict, error) {
 	v := Verdict{Subject: BasePrefix + commit}
 	if j.Everything {

@@ -191,8 +191,8 @@ func (h *history) checkedOut(ctx context.Context, items []Item) (converted map[s
 	return converted, nil
 }
 
-// stands reports whether what git says about a file on the disk holds for the text that was read of it. If git writes the
-// bytes that were committed, the answer is not needed, and false.
+// stands reports whether what git says about a file on the disk also holds for the text of the file that was read before. If
+// git writes the bytes that were committed, the answer is not needed, and false.
 func (h *history) stands(file string, converted bool) bool {
 	data, before := h.subject.Texts[file]
 	if !before {
