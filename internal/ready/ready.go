@@ -107,7 +107,7 @@ type check struct {
 	Input
 	task     *taskdir.Task
 	from     string // commit at which its work would begin, "" if that is not checked
-	baseless bool   // there is no such commit, and problems has that
+	baseless bool   // there is no such commit, which is in problems
 	problems []trellis.Problem
 	written  bool // prd.md says something
 	judged   bool // prd.md or plan.json has criteria, or there is a problem with them

@@ -177,7 +177,7 @@ func unfinished(dir string) (in planner.Input, ok bool) {
 	return in, err == nil && canGoOn(dir, h) && json.Unmarshal(h.Input, &in) == nil
 }
 
-// mendJournal sets the damaged journal of a task that can be planned again aside. The journal of a ready task is kept, since
+// mendJournal sets aside the damaged journal of a task that can be planned again. The journal of a ready task is kept, since
 // it may record work that was begun.
 func (s PlanRunner) mendJournal(ctx context.Context, dir string) error {
 	if _, err := journal.Read(filepath.Join(dir, taskdir.Run)); !errors.Is(err, journal.ErrDamaged) {
@@ -296,7 +296,7 @@ func (s PlanRunner) keepRequirement(dir, old, next string) error {
 		path := filepath.Join(dir, fmt.Sprintf("requirement-%d.md", n))
 		kept, err := durable.ReadSettled(path)
 		switch {
-		case err == nil && string(kept) == old: // copied by a planning that was cut off then
+		case err == nil && string(kept) == old: // copied by a planning that was cut off after that
 			return nil
 		case errors.Is(err, fs.ErrNotExist):
 			err = s.Disk.Replace(path, nil, []byte(old))

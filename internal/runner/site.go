@@ -62,7 +62,7 @@ type Site struct {
 	Mergeable func(t *taskdir.Task, commit string)
 	Spent     func(dir string, today trellis.Usage) // called after each agent call for a task with today's usage; nil: not called
 	Traces    *traces.Tracer                        // sends spans of what runs did; nil: none are sent
-	Sharing   Sharing                               // of tasks with other machines; nil: all tasks are this machine's
+	Sharing   Sharing                               // shares tasks with other machines; nil: all tasks are this machine's
 	Disk      *durable.Disk
 	Now       func() time.Time
 

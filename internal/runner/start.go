@@ -37,7 +37,7 @@ type Starter struct {
 // *git.IdentityError, and a *flow.Failure agent_missing or agent_auth, found before anything is claimed.
 func (st Starter) Start(ctx context.Context, dir string, o RunOptions) (Result, error) {
 	t, res, err := st.startable(ctx, dir, o.Adopt)
-	if refused, ok := errors.AsType[*RefusedError](err); ok && o.Adopt && refused.Hint == retryOf(dir) { // the hint would refuse its branch
+	if refused, ok := errors.AsType[*RefusedError](err); ok && o.Adopt && refused.Hint == retryOf(dir) { // plain retry would refuse its branch
 		if err = st.orders.Retry(ctx, dir, false, o); err == nil {
 			t, res, err = st.startable(ctx, dir, o.Adopt)
 		}

@@ -40,7 +40,7 @@ func newInspector() inspector {
 	return inspector{under: map[string]*inspection{}, found: make(chan inspected), over: make(chan struct{})}
 }
 
-// begin inspects a directory that is not being inspected, by look.
+// begin inspects a directory that is not being inspected: it calls look in a goroutine.
 func (i *inspector) begin(ctx context.Context, dir string, scan bool, look func(context.Context) inspected) {
 	i.under[dir] = &inspection{begun: time.Now(), scan: scan}
 	go func() {

@@ -127,8 +127,8 @@ func (u settling) until(dir string) time.Time {
 // end forgets a directory.
 func (u settling) end(dir string) { delete(u, dir) }
 
-// settledAt returns when nobody has written to a directory for settleTime. Modification times in the future are ignored. A
-// directory that was moved or removed after its inspection is to be inspected again.
+// settledAt returns the time at which a directory has been left unchanged for settleTime. Modification times in the future
+// are ignored. A directory that was moved or removed after its inspection is to be inspected again.
 func settledAt(dir string) time.Time {
 	var last time.Time
 	now := time.Now()

@@ -118,8 +118,8 @@ func (w *watch) listed(f inspected) {
 	w.scan.left = append(w.scan.left, f.dirs...)
 }
 
-// begin starts tasks that fit, except those that a rescan has found that is still under way. It waits a moment for
-// inspections that are due: one of them may find a more urgent task.
+// begin starts tasks that fit, except those found by a rescan that is still under way. It waits a moment for inspections that
+// are due: one of them may find a more urgent task.
 func (w *watch) begin(ctx context.Context) {
 	if len(w.queue) == 0 || !w.inspector.waited(false) {
 		w.startDeadline = time.Time{}

@@ -49,7 +49,7 @@ func (c *schedule) begin(dir string) {
 	c.seen[dir] = time.Now()
 }
 
-// ready returns the directories that are due, except those that but reports, with the longest waiting first.
+// ready returns the directories that are due, except those for which but returns true, with the longest waiting first.
 func (c *schedule) ready(but func(dir string) bool) (dirs []string) {
 	now := time.Now()
 	for dir, at := range c.due {
@@ -61,7 +61,7 @@ func (c *schedule) ready(but func(dir string) bool) (dirs []string) {
 	return dirs
 }
 
-// next returns how long it is, at most most, until a directory is due, except those that but reports.
+// next returns how long it is until a directory is due for which but returns false; it returns most if that is shorter.
 func (c *schedule) next(most time.Duration, but func(dir string) bool) time.Duration {
 	for dir, at := range c.due {
 		if !but(dir) {
@@ -71,7 +71,7 @@ func (c *schedule) next(most time.Duration, but func(dir string) bool) time.Dura
 	return most
 }
 
-// idle reports whether there is nothing that a watch --once waits for, except in directories that but reports.
+// idle reports whether there is nothing that a watch --once waits for, not counting directories for which but returns true.
 func (c *schedule) idle(but func(dir string) bool) bool {
 	for dir, at := range c.due {
 		if !but(dir) && (c.soon[dir] || time.Until(at) <= settle) {

@@ -327,7 +327,7 @@ func (w *watch) untilNext() time.Duration {
 	return max(next, 0)
 }
 
-// retryLocked has a directory that another process holds inspected again.
+// retryLocked schedules another inspection of a directory that another process holds.
 func (w *watch) retryLocked(dir string) {
 	delay := w.admission.locked(dir)
 	w.schedule.put(dir, time.Now().Add(delay), delay <= time.Second)

@@ -93,7 +93,7 @@ func (f *follower) tellOf(err error) {
 	f.told = now
 }
 
-// UnbroughtError has the tasks that could not be brought to what other machines made of them, or not be published. All others were.
+// UnbroughtError has the tasks that could not be updated to what other machines made of them, or not be published. All others were.
 type UnbroughtError struct{ Of map[string]error } // by task
 
 func (e *UnbroughtError) Error() string {

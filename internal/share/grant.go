@@ -16,10 +16,10 @@ type grant struct {
 	turn time.Time // turn of the newest grant
 }
 
-// Grant records that whatever assigns tasks for the whole team gave a task to this machine: whoever has the task by what was
-// heard is dead or gone, and its silence is not waited for until end is called. If it is alive nevertheless, it loses the
-// task with the next push of this machine. turn is when the task was given, by the clock of whatever assigned it: a machine
-// that was frozen since then takes nothing that was given to another one later.
+// Grant records that the server of a cluster, which assigns tasks for the whole team, gave a task to this machine: whoever
+// has the task by what was heard is dead or gone, and its silence is not waited for until end is called. If it is alive
+// nevertheless, it loses the task with the next push of this machine. turn is when the task was given, by the clock of that
+// server: a machine that was frozen since then takes nothing that was given to another one later.
 func (t *Team) Grant(task string, turn time.Time) (end func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -57,7 +57,7 @@ func (t *Team) turnAfter(s taskref.State) time.Time {
 	return s.Turn
 }
 
-// outrun returns which machine was given a task later than this one; nil if none was, or tasks are not assigned.
+// outrun returns which machine was given a task later than this one; nil if none was, or no server assigns tasks.
 func (t *Team) outrun(s taskref.State) *runner.ElsewhereError {
 	t.mu.Lock()
 	g := t.grants[s.Task]

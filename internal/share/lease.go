@@ -24,7 +24,7 @@ type lease struct {
 	t     *Team
 	dir   string
 	claim taskref.Claim
-	turn  time.Time // when the task was given to this machine, by whatever assigns tasks
+	turn  time.Time // when the server of a cluster gave the task to this machine; zero without one
 	lock  *durable.Lock
 
 	mu    sync.Mutex
@@ -97,7 +97,7 @@ func (l *lease) beat(ctx context.Context) {
 	}
 }
 
-// sign publishes a sign of life. If nothing was published for long, that is the task in its current state.
+// sign publishes a heartbeat or, if the task was not published for long, the task in its current state.
 func (l *lease) sign(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

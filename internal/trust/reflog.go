@@ -17,7 +17,7 @@ const (
 	elsewhere source = iota
 	// folded is a commit that a rebase made of several: its author is that of the first alone.
 	folded
-	// again is a commit that git re-created from any that may be anybody's: rebase, cherry-pick, revert; git commit --amend too.
+	// again is a commit that git re-created from others, which may be anybody's: rebase, cherry-pick, revert; git commit --amend too.
 	again
 	joined // a merge that git made by itself
 	here   // git commit
