@@ -23,7 +23,7 @@ type Backup struct {
 	Subject string    `json:"subject"`
 	At      time.Time `json:"at"`      // UTC; not before it was made
 	Commits int       `json:"commits"` // how many commits nothing else has
-	Restore string    `json:"restore"` // command that restores it as a branch
+	Restore string    `json:"restore"` // command that restores it: a branch, or the files of a task directory
 }
 
 // Backups are the backups of a repository.

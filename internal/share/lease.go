@@ -24,7 +24,7 @@ type lease struct {
 	t     *Team
 	dir   string
 	claim taskref.Claim
-	turn  time.Time // when the server of a cluster gave the task to this machine; zero without one
+	turn  time.Time // when the server of a cluster last gave the task to a machine
 	lock  *durable.Lock
 
 	mu    sync.Mutex
