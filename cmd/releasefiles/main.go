@@ -1,5 +1,5 @@
-// Command releasefiles writes what a release has beside its programs: the manual, completion, the notes, what Debian wants of a package, and
-// install.sh with the key of the releases. goreleaser calls it; the same commit makes the same files.
+// Command releasefiles writes the files of a release besides its programs: manual, completion scripts, notes, Debian
+// changelogs, and install.sh with the public key of the releases. goreleaser calls it; the same commit gives the same files.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli"
 )
 
-// edition is a release that files are written for.
+// edition is the release that files are written for.
 type edition struct {
 	version string // as in 0.2.0
 	date    time.Time
@@ -96,7 +96,7 @@ func (e edition) put(name string, data []byte) error {
 	return os.WriteFile(path, data, mode)
 }
 
-// release is what changed with this edition; before its changes have a folder of their own, what is not released.
+// release returns the changes of this edition, or the unreleased changes while its own have no folder yet.
 func (e edition) release(all []changelog.Release) changelog.Release {
 	for _, r := range all {
 		if r.Version == e.version {
@@ -111,7 +111,7 @@ func (e edition) release(all []changelog.Release) changelog.Release {
 	return changelog.Release{Version: e.version}
 }
 
-// installScript is install.sh with the key.
+// installScript returns scripts/install.sh with the public key inserted.
 func (e edition) installScript() ([]byte, error) {
 	script, err := os.ReadFile("scripts/install.sh")
 	if err != nil {
@@ -123,7 +123,7 @@ func (e edition) installScript() ([]byte, error) {
 	return bytes.ReplaceAll(script, []byte("@KEY@"), []byte(e.key)), nil
 }
 
-// debian is a changelog as Debian has it.
+// debian returns the notes of a release in the format of a Debian changelog.
 func (e edition) debian(r changelog.Release) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "trellis (%s) stable; urgency=medium\n\n", strings.Replace(e.version, "-", "~", 1))
@@ -136,7 +136,7 @@ func (e edition) debian(r changelog.Release) string {
 	return b.String()
 }
 
-// pack is gzip -9n.
+// pack compresses data as gzip -9n does.
 func pack(data []byte) ([]byte, error) {
 	var b bytes.Buffer
 	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)

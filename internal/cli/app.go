@@ -10,8 +10,8 @@ import (
 // console runs one call of trellis.
 type console struct{ command.Console }
 
-// Run does what the arguments (without the program's name) ask for, reports an error on Stderr and
-// returns the exit code.
+// Run runs the command that args (without the program's name) ask for, reports an error on Stderr
+// and returns the exit code.
 func (a *console) Run(ctx context.Context, args []string) int {
 	return program(&a.Console).Run(ctx, &a.Console, args)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 )
 
-// boardPort is where the board is unless somebody names another port.
+// boardPort is the default of --port.
 const boardPort = 7433
 
 func boardCommand(a *command.Console) *cli.Command {
@@ -66,7 +66,7 @@ func runBoard(a *command.Console, c *cli.Context) error {
 	}})
 }
 
-// sayBoard prints where the board is, and opens it where that is wanted.
+// sayBoard prints the address of the board, and opens it in a browser with --open.
 func sayBoard(a *command.Console, c *cli.Context, root, url string) {
 	if err := a.Print(c.Bool("json"), map[string]string{"url": url}, func() error {
 		_, err := fmt.Fprintln(a.Stdout, url)
@@ -102,6 +102,6 @@ func browse(a *command.Console, root, url string) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("opening the browser: %w", err)
 	}
-	go func() { _ = cmd.Wait() }() // what the browser says of itself is not ours
+	go func() { _ = cmd.Wait() }() // the exit status of the browser does not matter
 	return nil
 }

@@ -48,10 +48,10 @@ file of yours. Packages of Trellis have the scripts in them, for all users.`,
 	}
 }
 
-// completing completes what commands of trellis take.
+// completing completes the arguments and flag values of trellis commands.
 type completing struct{ a *command.Console }
 
-// Argument are what the next argument of a command may be.
+// Argument returns the candidates for the next argument of a command.
 func (c completing) Argument(line *commandline.Line, last string) []string {
 	if strings.Contains(line.Command.ArgsUsage, "KEY") {
 		return settingCandidates(c.a, line)
@@ -73,7 +73,7 @@ func (c completing) Argument(line *commandline.Line, last string) []string {
 	return nil
 }
 
-// settingCandidates are the settings, and behind one the words that it can have.
+// settingCandidates returns the keys of settings, or, for the value of "set", the values that the given key can have.
 func settingCandidates(a *command.Console, line *commandline.Line) []string {
 	user := slices.Contains(line.Args, "--user")
 	given, name := line.Positional(), line.Command.Name
@@ -88,7 +88,7 @@ func settingCandidates(a *command.Console, line *commandline.Line) []string {
 	return configure.Values(user, given[0])
 }
 
-// Value are the values that a flag may take, where they are known.
+// Value returns the values that a flag can have, or nil if they are not known.
 func (c completing) Value(flag string, line *commandline.Line, last string) (list []string) {
 	a := c.a
 	switch flag {
@@ -140,7 +140,7 @@ func agentNames(a *command.Console) []string {
 	if err != nil {
 		return list
 	}
-	cfg, _ := p.Config() // what is wrong with it is said when it is used
+	cfg, _ := p.Config() // errors in the settings are reported when they are used
 	list = slices.AppendSeq(slices.AppendSeq(list, maps.Keys(cfg.Agents.Commands)), maps.Keys(cfg.Agents.APIs))
 	slices.Sort(list)
 	return slices.Compact(list)

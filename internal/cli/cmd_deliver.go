@@ -47,21 +47,21 @@ its sign-in, or GitLab's token, the commands to type are shown. The address of t
 	}
 }
 
-// deliveryDocument is what became of a delivery, or would, as JSON.
+// deliveryDocument is the JSON of a delivery, or of its preview with --dry-run.
 type deliveryDocument struct {
 	Task     string              `json:"task"`
 	Status   trellis.Status      `json:"status"`
 	Branch   string              `json:"branch"`
 	Commit   string              `json:"commit"`
-	Into     string              `json:"into"` // of a preview: the branch that the pull request is for
+	Into     string              `json:"into"` // in a preview: the base branch of the pull request
 	Remote   string              `json:"remote"`
 	Pushed   bool                `json:"pushed"`
 	PRURL    string              `json:"pr_url"`
 	Modules  []pipeline.ModulePR `json:"modules"`
-	Push     string              `json:"push"` // of a preview: what would be pushed, in words
+	Push     string              `json:"push"` // in a preview: what would be pushed, in words
 	Title    string              `json:"title"`
 	Body     string              `json:"body"`
-	Commands []string            `json:"commands"` // for a person to type
+	Commands []string            `json:"commands"` // for a person to run
 	Notes    []string            `json:"notes"`
 }
 
@@ -100,7 +100,7 @@ func runDeliver(ctx context.Context, a *command.Console, p *app.Project, s *runn
 	return nil
 }
 
-// sayWhere names the branch and the address that it is going to be pushed to.
+// sayWhere prints the branch of the task and the address of the remote that it is pushed to.
 func sayWhere(ctx context.Context, a *command.Console, p *app.Project, dir string) error {
 	t, err := p.Store.Load(dir)
 	if err != nil {
@@ -130,7 +130,7 @@ func undelivered(dir string, err error) error {
 	if !errors.As(err, &f) {
 		return err
 	}
-	if f.Code == string(trellis.EmptyDiff) { // the base has it all
+	if f.Code == string(trellis.EmptyDiff) { // the base already has all changes of the task
 		return app.WithHints(err, "trellis cleanup --merged")
 	}
 	info, _ := trellis.Code(f.Code).Info()

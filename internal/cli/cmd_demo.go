@@ -22,7 +22,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// scratch is the repository of the demo: a small program with its tests, and the script that is played.
+// scratch is the repository of the demo: a small program with its tests, and the script that plays the agent.
 //
 //go:embed all:demo
 var scratch embed.FS
@@ -45,7 +45,7 @@ look at.`, []int{command.ExitDone, command.ExitFailed, command.ExitInterrupted},
 	}
 }
 
-// runDemo plays the files' script. Each thing that it says happened is checked; one that did not is an error.
+// runDemo runs the demo of files. It checks that each step it prints took place, and returns an error if one did not.
 func runDemo(ctx context.Context, a *command.Console, files fs.FS) (err error) {
 	d := &demo{app: a}
 	if d.dir, err = os.MkdirTemp(a.Getenv("TMPDIR"), "trellis-demo-"); err != nil {
@@ -77,19 +77,19 @@ With a real agent, in a repository of yours:
 	return nil
 }
 
-// demo is one showing.
+// demo is one run of the demo.
 type demo struct {
 	app   *command.Console
 	dir   string
-	state string // what Trellis keeps for a person elsewhere: theirs is left as it is
-	task  string // of the accepted requirement, relative to dir
+	state string // XDG_STATE_HOME of the commands, so that the state of the user is not touched
+	task  string // directory of the task that was accepted, relative to dir
 }
 
 func (d *demo) title(text string) {
 	fmt.Fprintf(d.app.Stdout, "\n── %s\n", text)
 }
 
-// lay makes the repository: the program, its tests, a commit, and .trellis.
+// lay creates the repository: the program, its tests, a commit, and .trellis.
 func (d *demo) lay(ctx context.Context, files fs.FS) error {
 	d.title("A repository with a small program and its tests")
 	if err := os.CopyFS(d.dir, files); err != nil {
@@ -151,7 +151,7 @@ func (d *demo) shown(ctx context.Context) error {
 	return err
 }
 
-// trellis runs a command of this very program in the repository and checks how it ends.
+// trellis runs a trellis command in this process, in the repository. It returns an error unless the command exits with want.
 func (d *demo) trellis(ctx context.Context, want int, args ...string) (string, error) {
 	line := "$ trellis"
 	for _, arg := range args {
@@ -169,7 +169,7 @@ func (d *demo) trellis(ctx context.Context, want int, args ...string) (string, e
 	return out.String(), nil
 }
 
-// shell shows and runs a line in the repository.
+// shell prints a shell command and runs it in the repository.
 func (d *demo) shell(ctx context.Context, line string) error {
 	fmt.Fprintf(d.app.Stdout, "$ %s\n", line)
 	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(line), Dir: d.dir, Env: d.app.Caller().CommandEnv(), Stdout: command.Unwatched(d.app.Stdout), Stderr: command.Unwatched(d.app.Stdout)})

@@ -43,13 +43,13 @@ it is in colours and in a pager: $GIT_PAGER, core.pager of your git settings, $P
 	}
 }
 
-// difference is what a task changed.
+// difference prints what a task changed.
 type difference struct {
 	console *command.Console
 	project *app.Project
 	dir     string
 	stat    bool
-	plain   bool // names have no colours
+	plain   bool // for --name-only: no colours
 }
 
 func (d difference) show(ctx context.Context) error {
@@ -70,7 +70,7 @@ func (d difference) notBegun() {
 	d.console.Say("%s has not begun: nothing was changed for it", filepath.Base(d.dir))
 }
 
-// visible has something written to w: for a terminal as it can show it, else to the byte, as git apply needs it.
+// visible calls write with w itself, as git apply needs it, or on a terminal with a writer that blanks control characters.
 func (d difference) visible(w io.Writer, write func(io.Writer) error) error {
 	if !command.IsTerminal(d.console.Stdout) {
 		return write(w)
@@ -103,8 +103,8 @@ func (d difference) names(ctx context.Context) error {
 // diffDocument is what a task changed. Its JSON is a contract.
 type diffDocument struct {
 	Dir   string     `json:"dir"`
-	Base  string     `json:"base"` // "": nothing was done for it
-	Head  string     `json:"head"` // the commit at which its branch is; the worktree may have more
+	Base  string     `json:"base"` // "" while nothing was done for the task
+	Head  string     `json:"head"` // the commit of the task's branch; the worktree may have further changes
 	Files []diffFile `json:"files"`
 	Patch string     `json:"patch,omitempty"`
 }
@@ -113,10 +113,10 @@ type diffFile struct {
 	Path    string `json:"path"`
 	Change  string `json:"change"`  // added, modified, deleted, type
 	Added   int    `json:"added"`   // lines; -1: the file is binary
-	Deleted int    `json:"deleted"` // so too
+	Deleted int    `json:"deleted"` // lines; -1: the file is binary
 }
 
-// changeWords are git's letters for what became of a file.
+// changeWords maps git's letters for the kind of a change to the words of the JSON.
 var changeWords = map[byte]string{'A': "added", 'M': "modified", 'D': "deleted", 'T': "type"}
 
 func (d difference) json(ctx context.Context, patch bool) error {

@@ -47,7 +47,7 @@ lines the first 20 are shown, and the command that shows the whole.`,
 	}
 }
 
-// followEvery is how often a log that is followed is looked at.
+// followEvery is the interval at which --follow reads the log.
 const followEvery = 200 * time.Millisecond
 
 type logged struct {
@@ -57,9 +57,9 @@ type logged struct {
 	follow  bool
 	json    bool
 	tail    int         // 0: all
-	due     func() bool // somebody is about to begin the next run
+	due     func() bool // reports whether the next run is about to begin
 	out     bytes.Buffer
-	text    terminal.LogPrinter // into out
+	text    terminal.LogPrinter // writes to out
 }
 
 func runLogs(c *cli.Context, a *command.Console) error {
@@ -112,7 +112,7 @@ func whichRun(name string, asJSON bool) (int, error) {
 	return n, nil
 }
 
-// nextRunIsDue reports whether somebody works on a task, or a watcher that runs will.
+// nextRunIsDue reports whether a process works on a task, or a live watcher is about to.
 func nextRunIsDue(p *app.Project, dir string) bool {
 	t, err := p.Reader().Task(dir)
 	if err != nil {
@@ -149,7 +149,7 @@ func (l *logged) show(ctx context.Context) error {
 	return nil
 }
 
-// print prints lines; of the first, those that were asked for.
+// print prints lines. With first, the first output of the call, it applies --tail, and counts the earlier runs in a line before.
 func (l *logged) print(lines []status.Line, first bool) error {
 	for _, line := range lines {
 		if l.json {
@@ -172,7 +172,7 @@ func (l *logged) print(lines []status.Line, first bool) error {
 	return err
 }
 
-// beforeLast is how many bytes of text stand before its last n lines.
+// beforeLast returns the number of bytes before the last n lines of text.
 func beforeLast(text []byte, n int) int {
 	at := len(text)
 	for range n {
@@ -183,7 +183,7 @@ func beforeLast(text []byte, n int) int {
 	return at
 }
 
-// phases are what a log may have of a task or a run: the roles of agents, and what Trellis does itself.
+// phases returns the phases that the log of a task or a run can have: the roles of agents, and what Trellis does itself.
 func phases() []string {
 	names := append(trellis.Strings(trellis.Roles), planner.CallsOff)
 	for _, list := range [][]flow.Activity{planner.Deps{}.Activities(), pipeline.New(pipeline.Deps{Config: new(config.Config)}).Activities(), (&workflow.FileActs{}).Activities(), (&workflow.Acts{}).Activities()} {

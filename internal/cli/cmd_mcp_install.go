@@ -34,14 +34,14 @@ With --undo they are as they were before, to the byte; when somebody changed the
 	}
 }
 
-// installed is what came of it. Its JSON is what --json prints.
+// installed is the result of the command, as --json prints it.
 type installed struct {
 	Program string `json:"program"`
 	File    string `json:"file"`   // the program's settings
-	Did     string `json:"did"`    // added, removed, nothing; would-add, would-remove: nobody agreed
-	Text    string `json:"text"`   // that was put in or taken out
-	Edited  bool   `json:"edited"` // the settings were changed by others since it was put in
-	// Elsewhere are servers of the same name that the program finds besides, from here.
+	Did     string `json:"did"`    // added, removed or nothing; would-add or would-remove if nobody agreed
+	Text    string `json:"text"`   // the text that is added or removed
+	Edited  bool   `json:"edited"` // others changed the settings since the server was added
+	// Elsewhere lists other servers of the same name that the program finds when it is started in this directory.
 	Elsewhere []mcpclients.Other `json:"elsewhere"`
 }
 
@@ -70,7 +70,7 @@ func runMCPInstall(a *command.Console, c *cli.Context) error {
 	return err
 }
 
-// installer is one call of the command.
+// installer is one call of mcp install.
 type installer struct {
 	console *command.Console
 	call    *cli.Context
@@ -84,7 +84,7 @@ func (i *installer) add() error {
 	if err != nil {
 		return err
 	}
-	if i.level != mcpserver.Work { // which it is unless somebody says
+	if i.level != mcpserver.Work { // the default
 		self = append(self, "--tools", string(i.level))
 	}
 	change, err := i.entry.PreviewAdd(self)
@@ -133,12 +133,12 @@ func (i *installer) remove() error {
 	return nil
 }
 
-// unfit is why settings can't be edited, and what to do.
+// unfit returns err, for settings that can't be edited, as a usage error with a hint.
 func (i *installer) unfit(err error) error {
 	return app.WithHints(app.AsKind(app.ErrUsage, err), "mend it, then trellis mcp install "+trellis.ShellWord(i.entry.Name))
 }
 
-// agree shows what would be done and has a person agree to it.
+// agree shows the change and asks a person to agree. If it has to ask and nobody is there, it returns an ErrWaiting error.
 func (i *installer) agree(would, verb string, change mcpclients.Change, question string) (bool, error) {
 	i.did.Did, i.did.Text, i.did.Edited = would, change.Text, change.Edited
 	if !i.call.Bool("json") {
@@ -154,14 +154,14 @@ func (i *installer) agree(would, verb string, change mcpclients.Change, question
 	return i.console.Confirm(question)
 }
 
-// say tells people, and not who asked for JSON.
+// say prints a message unless --json is given.
 func (i *installer) say(format string, args ...any) {
 	if !i.call.Bool("json") {
 		i.console.Say(format, args...)
 	}
 }
 
-// sayElsewhere tells of servers of the same name that the program finds besides: which of them it starts depends on where.
+// sayElsewhere prints the other servers of the same name that the program finds, and when it starts which of them.
 func (i *installer) sayElsewhere() {
 	for _, o := range i.did.Elsewhere {
 		which, next := "instead of the one for all projects", "take it out there by hand, where that is not wanted"
@@ -178,7 +178,7 @@ func (i *installer) sayElsewhere() {
 	}
 }
 
-// serverCommand starts the server: by the program's name where that leads to it, so that a newer version is started too.
+// serverCommand returns the command that starts the server: by name if PATH finds this program so, to start newer versions too.
 func serverCommand(a *command.Console) ([]string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -187,7 +187,7 @@ func serverCommand(a *command.Console) ([]string, error) {
 	if path, err := proc.LookPath("trellis", a.Env); err == nil {
 		named, err := os.Stat(path)
 		own, ownErr := os.Stat(self)
-		if err == nil && ownErr == nil && os.SameFile(named, own) { // else another one is found first
+		if err == nil && ownErr == nil && os.SameFile(named, own) { // otherwise PATH finds another trellis first
 			return []string{"trellis", "mcp"}, nil
 		}
 	}

@@ -44,8 +44,8 @@ func runMetrics(a *command.Console, c *cli.Context) error {
 	return replaceTextfile(a, a.Path(c.String("output")), text.Bytes())
 }
 
-// replaceTextfile replaces a file that node_exporter reads. It reads all whose names end with .prom, hidden ones too: so what is
-// being written is called something else.
+// replaceTextfile replaces a file that node_exporter reads. node_exporter reads every file whose
+// name ends with .prom, even a hidden one, so the temporary file has another suffix.
 func replaceTextfile(a *command.Console, path string, text []byte) error {
 	if st, err := os.Stat(path); err == nil && st.IsDir() {
 		return app.Usagef("--output names a folder: %s", path)

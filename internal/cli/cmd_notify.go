@@ -60,7 +60,7 @@ func printTested(a *command.Console, tested []app.Tested) error {
 	return a.Result(strings.TrimSuffix(b.String(), "\n"))
 }
 
-// notifierNames are the kinds and names of those that notify names.
+// notifierNames returns the kinds and names of the notifiers in the notify setting.
 func notifierNames(a *command.Console) []string {
 	p, err := a.OpenRepository()
 	if err != nil {

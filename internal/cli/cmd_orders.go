@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// orderCommand is a command that tells a task something and ends.
+// orderCommand returns a command that gives one task an order, do, and prints the result.
 func orderCommand(a *command.Console, name, usage, text string, exits []int, examples []string, flags []cli.Flag, do func(*cli.Context, *app.Project, string) (app.Ordered, error)) *cli.Command {
 	return &cli.Command{Name: name, Usage: usage, ArgsUsage: "TASKDIR", Flags: append(flags, command.JSONFlag()), Description: command.Manual(text, exits, examples...),
 		Action: a.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
@@ -68,7 +68,7 @@ you say to the work so far, also of a task in review, which stays there when not
 		})
 }
 
-// sendBack asks for another run with what a person says to the work.
+// sendBack asks for another run that begins with the feedback of a person.
 func sendBack(a *command.Console, c *cli.Context, p *app.Project, dir string) (done app.Ordered, err error) {
 	if c.Bool("fresh") {
 		return done, app.WithHints(app.Usagef("--fresh puts aside the work that --feedback is about: change what the task asks for instead"), "trellis edit "+trellis.ShellWord(filepath.Base(dir))+" prd")
@@ -119,7 +119,7 @@ func readKey(a *command.Console, file string) ([]byte, error) {
 	return data, nil
 }
 
-// readSigner is the key that a decision is to be signed with, nil for none.
+// readSigner reads the private key to sign a decision with. It returns nil if file is "".
 func readSigner(a *command.Console, file string) (ed25519.PrivateKey, error) {
 	if file == "" {
 		return nil, nil
@@ -135,12 +135,12 @@ func readSigner(a *command.Console, file string) (ed25519.PrivateKey, error) {
 	return key, nil
 }
 
-// noSigner says how a key is made that can sign.
+// noSigner returns err as a usage error, with a hint how to make a key that can sign.
 func noSigner(err error) error {
 	return app.WithHints(app.AsKind(app.ErrUsage, err), "openssl genpkey -algorithm ed25519 -out key.pem")
 }
 
-// runDecision records what a person says to a step, or to the plan of a task.
+// runDecision records the approval or rejection of a step, or of the plan of a task.
 func runDecision(a *command.Console, c *cli.Context, decide func(app.Orders, context.Context, string, app.Decision) (app.Ordered, error)) error {
 	p, dir, isRun, err := a.TaskOrRun(c)
 	if err != nil {

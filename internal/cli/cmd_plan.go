@@ -118,7 +118,7 @@ func runPlan(a *command.Console, c *cli.Context) error {
 	return reviewPlanned(c.Context, a, p, res.Dir)
 }
 
-// reviewPlanned asks a person about a plan that waits for one.
+// reviewPlanned asks a person about a plan that waits for approval.
 func reviewPlanned(ctx context.Context, a *command.Console, p *app.Project, dir string) error {
 	r := &review.Review{Console: a, Project: p, Dir: dir}
 	err := r.Run(ctx)
@@ -128,7 +128,7 @@ func reviewPlanned(ctx context.Context, a *command.Console, p *app.Project, dir 
 	return cmp.Or(err, a.Result(p.Store.Rel(dir)))
 }
 
-// sayType says which type planning chose.
+// sayType prints the type that planning chose.
 func sayType(a *command.Console, p *app.Project, dir string) {
 	if t, err := p.Store.Load(dir); err == nil && t.DevType != "" {
 		a.Say("type %s, by the files that the research found", t.DevType)
@@ -146,7 +146,7 @@ func planOrRetry(c *cli.Context, p *app.Project, s *runner.Site, o runner.PlanOp
 	return s.PlanRunner().Plan(c.Context, o)
 }
 
-// replannable finds a task to plan again. One that was made by hand needs a requirement.
+// replannable finds the task to plan again. A task without requirement.md, made by hand, needs a requirement in o.
 func replannable(p *app.Project, s *runner.Site, ref string, o runner.PlanOptions) (string, error) {
 	dir, err := p.Find(ref)
 	if err == nil {
@@ -167,8 +167,8 @@ func replannable(p *app.Project, s *runner.Site, ref string, o runner.PlanOption
 	return dir, nil
 }
 
-// planOptions reads the flags and the requirement. What costs nothing is checked first. draft is what a person wrote in their
-// editor, nil where they did not.
+// planOptions reads the flags and the requirement. Checks that cost nothing come first. draft is
+// the text that a person wrote in their editor, nil if they did not use it.
 func planOptions(a *command.Console, c *cli.Context, p *app.Project) (o runner.PlanOptions, draft *editor.Draft, err error) {
 	o = runner.PlanOptions{Agent: c.String("agent"), Quick: c.Bool("quick"), Base: c.String("base"), Verify: c.StringSlice("verify"), NoTaskSpec: c.Bool("no-taskspec")}
 	from, err := source(c)
@@ -202,7 +202,7 @@ func planOptions(a *command.Console, c *cli.Context, p *app.Project) (o runner.P
 	var of *tracker.Issue
 	if from == "" {
 		if _, err := p.ValidConfig(); err != nil {
-			return o, nil, err // before somebody writes what can't be planned
+			return o, nil, err // before a person writes a requirement that can't be planned
 		}
 		o.Requirement, draft, err = writeRequirement(a)
 	} else {
@@ -214,7 +214,7 @@ func planOptions(a *command.Console, c *cli.Context, p *app.Project) (o runner.P
 	return o, draft, err
 }
 
-// chosen fills in what nobody said of a new task and its text tells: name and package. Its type is up to the research.
+// chosen fills in what no flag sets for a new task: name, package, and what its issue says. The research chooses the type.
 func chosen(a *command.Console, c *cli.Context, p *app.Project, o *runner.PlanOptions, of *tracker.Issue) error {
 	if o.New.Name == "" {
 		if of != nil {
@@ -239,7 +239,7 @@ func chosen(a *command.Console, c *cli.Context, p *app.Project, o *runner.PlanOp
 	return nil
 }
 
-// plannedTask is the task that the flags describe. Without --name it has no name yet.
+// plannedTask returns the task that the flags describe. Without --name it has no name yet.
 func plannedTask(a *command.Console, c *cli.Context, p *app.Project) (n taskdir.New, err error) {
 	n = taskdir.New{DevType: c.String("type"), Priority: c.String("priority"),
 		BaseBranch: c.String("base"), Verify: c.StringSlice("verify"), Force: c.Bool("force-new")}
@@ -256,11 +256,11 @@ func plannedTask(a *command.Console, c *cli.Context, p *app.Project) (n taskdir.
 	if err := command.CheckPriority(n.Priority); err != nil {
 		return n, err
 	}
-	cfg, _ := p.Config() // what is wrong with it is said before anything is planned
+	cfg, _ := p.Config() // errors in the settings are reported before anything is planned
 	if n.Package, err = p.PackageOf(cfg, c.String("package")); err != nil {
 		return n, err
 	}
-	n.Creator, _ = app.Developer(p.Root) // nobody has to say who they are
+	n.Creator, _ = app.Developer(p.Root) // the name of the user is optional
 	n.Assignee = n.Creator
 	if n.BaseBranch == "" {
 		if now, err := p.Repo.Refs().CurrentBranch(c.Context, p.Root); err != nil {

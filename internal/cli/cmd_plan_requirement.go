@@ -21,24 +21,24 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// What a person may say about a planning, in bytes. All but the requirement is part of the planning's record.
+// Limits of what a person may say about a planning, in bytes. All except the requirement is part of the planning's record.
 const (
 	maxRequirement = taskdir.MaxRequirement
 	maxConstraint  = 2 << 10
-	maxBackground  = 8 << 10 // of one --context
+	maxBackground  = 8 << 10 // of one --context text
 	maxRecorded    = 24 << 10
 )
 
-// How many constraints, and how many context files, may be given. A TaskSpec has room for so many constraints.
+// How many constraints, and how many context files, may be given. A TaskSpec has room for maxConstraints constraints.
 const (
 	maxConstraints = 12
 	maxNamed       = 20
 )
 
-// sources are the flags that say what is wanted.
+// sources are the flags that give the requirement.
 var sources = []string{"requirement", "requirement-file", "from-issue"}
 
-// source is the flag that says what is wanted, "" when none does.
+// source returns the flag or argument ("-" or "TEXT") that holds the requirement, or "" if there is none.
 func source(c *cli.Context) (string, error) {
 	var given []string
 	for _, name := range sources {
@@ -59,7 +59,7 @@ func source(c *cli.Context) (string, error) {
 	return "", app.Usagef("%s and %s exclude each other: a requirement comes from one place", strings.Join(given[:last], ", "), given[last])
 }
 
-// readRequirement is what is wanted, to the byte, and the issue that it comes from, if it does.
+// readRequirement returns the requirement, byte for byte, and the issue that it comes from, if any.
 func readRequirement(a *command.Console, c *cli.Context, p *app.Project) (text string, from *tracker.Issue, err error) {
 	flag, err := source(c)
 	switch {
@@ -95,7 +95,7 @@ func checkRequirement(flag, text string) error {
 	return app.CheckText(flag, text)
 }
 
-// sayIssue names what an issue's requirement does not show.
+// sayIssue prints what the text made of an issue does not show: a state other than open, and how many comments are hidden.
 func sayIssue(a *command.Console, i *tracker.Issue) {
 	if i.State != "" && !strings.EqualFold(i.State, "open") {
 		command.Note(a, "issue %s is %s", i.Name, trellis.VisibleLine(strings.ToLower(i.State)))
@@ -105,7 +105,7 @@ func sayIssue(a *command.Console, i *tracker.Issue) {
 	}
 }
 
-// fromIssue fills in what nobody said of a new task and its issue tells: priority, type, and what has to be done before.
+// fromIssue fills in a new task from its issue: source, priority and type unless they are set, and the tasks that it depends on.
 func fromIssue(a *command.Console, c *cli.Context, p *app.Project, n *taskdir.New, i *tracker.Issue) error {
 	n.Source = taskdir.Source{Issue: i.Ref.String(), URL: i.URL, Comment: c.Bool("comment")}
 	if said := i.Priority(); said != "" && n.Priority == "" {
@@ -132,7 +132,7 @@ func fromIssue(a *command.Console, c *cli.Context, p *app.Project, n *taskdir.Ne
 	return nil
 }
 
-// readInput reads a file, or with - standard input, where a person types what it is called.
+// readInput reads a file, or standard input if name is "-". called is the word for its content in messages.
 func readInput(a *command.Console, name, called string) (string, error) {
 	if name == "-" {
 		if command.IsTerminal(a.Stdin) {
@@ -151,7 +151,7 @@ func readInput(a *command.Console, name, called string) (string, error) {
 	return string(data), nil
 }
 
-// readRemarks are what a person says beside the requirement.
+// readRemarks reads what a person says besides the requirement into o: feedback, constraints and context.
 func readRemarks(a *command.Console, c *cli.Context, p *app.Project, o *runner.PlanOptions) (err error) {
 	o.Feedback = c.String("feedback")
 	if err := app.CheckFeedback("--feedback", o.Feedback); err != nil {
@@ -178,7 +178,7 @@ func readRemarks(a *command.Console, c *cli.Context, p *app.Project, o *runner.P
 	return err
 }
 
-// splitContexts tells the paths of --context from the texts: a text has several words, and no file is called so.
+// splitContexts splits the values of --context into paths and texts: a text has several words, and no file has that name.
 func splitContexts(a *command.Console, list []string) (paths, texts []string) {
 	for _, s := range list {
 		_, err := os.Lstat(a.Path(s))
@@ -192,8 +192,8 @@ func splitContexts(a *command.Console, list []string) (paths, texts []string) {
 	return paths, texts
 }
 
-// checkTexts refuses what a flag says that may be given several times, when one of it is blank, longer than most bytes, or
-// no text.
+// checkTexts returns a usage error if one of the values of a repeatable flag is longer than most
+// bytes or not text. The error of a value that is too long ends with instead.
 func checkTexts(flag string, list []string, most int, instead string) error {
 	for _, text := range list {
 		if len(text) > most {
@@ -206,8 +206,8 @@ func checkTexts(flag string, list []string, most int, instead string) error {
 	return nil
 }
 
-// contextPaths are the files and folders that a person names, from the top of the repository, folders with a /
-// at their end. Each has to be what a context file may name.
+// contextPaths returns the files and folders that a person names, relative to the top of the
+// repository, folders with a / at their end. Each has to be allowed in a context file.
 func contextPaths(a *command.Console, p *app.Project, list []string) (paths []string, err error) {
 	if len(list) > maxNamed {
 		return nil, app.Usagef("--context is given %d times, at most %d are taken", len(list), maxNamed)
@@ -241,14 +241,14 @@ func contextPaths(a *command.Console, p *app.Project, list []string) (paths []st
 	return paths, nil
 }
 
-// fromTop is a path from the top of the repository. In a linked worktree it means the same file of the main
-// checkout, where all planning looks.
+// fromTop returns a path relative to the top of the repository. A path in a linked worktree stands
+// for the same file of the main checkout, which planning reads.
 func fromTop(a *command.Console, p *app.Project, name string) (string, error) {
 	if name == "" {
 		return "", app.Usagef("a --context is blank")
 	}
 	path := a.Path(name)
-	if real, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil { // a link at the end is looked at later
+	if real, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil { // a symlink at the end is checked later
 		path = filepath.Join(real, filepath.Base(path))
 	}
 	for _, root := range []string{linkedTop(p, path), p.Root} {
@@ -259,7 +259,7 @@ func fromTop(a *command.Console, p *app.Project, name string) (string, error) {
 	return "", app.Usagef("--context %s lies outside of the repository %s", name, p.Root)
 }
 
-// linkedTop is the top of the linked worktree that a path lies in, "" when it lies in none.
+// linkedTop returns the top of the linked worktree that path lies in, or "" if there is none.
 func linkedTop(p *app.Project, path string) string {
 	dir := filepath.Dir(path)
 	if repo, err := git.Open(dir); err != nil || repo.Main != p.Root {

@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/editor"
 )
 
-// requirementForm is what a person finds in their editor. Its own lines are left out of what they write; headings that they
-// write stay.
+// requirementForm is the initial text in the editor. Its own lines are removed from what the person
+// writes; headings of theirs stay.
 const requirementForm = `
 # What is wanted? Its first words become the name of the task.
 #
@@ -19,14 +19,14 @@ const requirementForm = `
 # These lines are left out. A text without anything else ends the planning before it begins.
 `
 
-// writeRequirement has a person write what is wanted. What they wrote stays in draft.
+// writeRequirement has a person write the requirement in their editor. draft keeps the text.
 func writeRequirement(a *command.Console) (text string, draft *editor.Draft, err error) {
 	if draft, err = editor.Open(a, "requirement.md", []byte(requirementForm)); err != nil {
 		return "", nil, err
 	}
 	data, err := draft.Edit()
 	if err != nil {
-		return "", nil, app.WithHints(err, append(app.HintsOf(err), "trellis plan")...) // it says where the text is
+		return "", nil, app.WithHints(err, append(app.HintsOf(err), "trellis plan")...) // err says where the text is
 	}
 	form := strings.Split(requirementForm, "\n")
 	var lines []string
@@ -44,7 +44,7 @@ func writeRequirement(a *command.Console) (text string, draft *editor.Draft, err
 	return text + "\n", draft, checkRequirement("what you wrote", text)
 }
 
-// kept discards what a person wrote once it is where it belongs. With an error it stays, and the error says where.
+// kept discards the draft if err is nil, as its text is stored by then. Otherwise it returns err with the path of the draft.
 func kept(draft *editor.Draft, err error) error {
 	switch {
 	case draft == nil:

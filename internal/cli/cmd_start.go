@@ -69,11 +69,11 @@ func runStart(a *command.Console, c *cli.Context, p *app.Project, dir string) er
 	return outcome.PrintRun(c.Context, a, p, res, c.Bool("json"))
 }
 
-// toldWithin is how long the end of a run that a watcher ran may take to be told, once task.json says that it is over.
+// toldWithin is how long the event that a watcher's run ended may take once task.json says that the run is over.
 const toldWithin = 2 * time.Second
 
-// hear shows what the watcher does for a task, until done is called, or this process itself goes on with it. done waits for the
-// end of the run to be told when there was one.
+// hear shows the watcher's events of a task until done is called or this process runs the task
+// itself. If the run has ended, done waits for its last event, at most toldWithin.
 func hear(ctx context.Context, p *app.Project, s *runner.Site, show *terminal.Live, dir string) (done func(ended bool), err error) {
 	ctx, stop := context.WithCancel(ctx)
 	told, err := p.Events(ctx)
@@ -81,7 +81,7 @@ func hear(ctx context.Context, p *app.Project, s *runner.Site, show *terminal.Li
 		stop()
 		return nil, err
 	}
-	if t, err := p.Reader().Task(dir); err == nil && t.Working() && t.Phase != "" { // which is not told any more
+	if t, err := p.Reader().Task(dir); err == nil && t.Working() && t.Phase != "" { // its event was sent before
 		show.Hear(events.Event{Task: t.ID, Kind: events.PhaseBegun, Phase: t.Phase, Round: t.Round})
 	}
 	own := s.Event

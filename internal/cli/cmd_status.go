@@ -104,9 +104,9 @@ func statusOfAll(ctx context.Context, a *command.Console, p *app.Project, asJSON
 	return terminal.Table(a.Stdout, open, a.Style(a.Stdout), a.Now())
 }
 
-// sayRuns says which runs of files are not over: who closed their terminal has their ids from nowhere else.
+// sayRuns prints the runs of files that are not over. A person who closed the terminal finds their ids nowhere else.
 func sayRuns(ctx context.Context, a *command.Console, p *app.Project) {
-	cfg, _ := p.Config() // settings that can't be read hide no run
+	cfg, _ := p.Config() // errors in the settings don't hide a run
 	for _, dir := range p.Wire(ctx, cfg, p).FileRunner().Dirs() {
 		switch r, err := status.ReadRun(dir, a.Now()); {
 		case err != nil:
@@ -120,7 +120,7 @@ func sayRuns(ctx context.Context, a *command.Console, p *app.Project) {
 	}
 }
 
-// watcherLines says whether somebody watches this repository, and how that goes.
+// watcherLines reports whether a watcher runs in this repository, and its state.
 func watcherLines(a *command.Console, p *app.Project) []string {
 	s := pulse.Look(p.Root, a.Now())
 	switch {
@@ -143,8 +143,8 @@ func watcherLines(a *command.Console, p *app.Project) []string {
 	return lines
 }
 
-// refreshTasks brings the tasks in review, or the one in dir, to where their work is, and begins a run for what is wrong with
-// their pull requests. What can't be asked is said.
+// refreshTasks brings the status of the tasks in review, or only of the task in dir, up to date with their
+// remotes, and begins runs for what is wrong with their pull requests. It prints what could not be asked.
 func refreshTasks(ctx context.Context, a *command.Console, p *app.Project, dir string) error {
 	site, err := p.SiteForOrders(ctx)
 	if err != nil {

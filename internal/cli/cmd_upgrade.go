@@ -21,7 +21,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/upgrade"
 )
 
-// releasesVar names a mirror of the releases.
+// releasesVar is the environment variable with the address of a mirror of the releases.
 const releasesVar = "TRELLIS_RELEASES"
 
 func upgradeCommand(a *command.Console) *cli.Command {
@@ -57,7 +57,7 @@ the address of a mirror, with the same paths as `+upgrade.Home+`.`,
 	}
 }
 
-// givenFlags are the flags of a call, for who has to type it again.
+// givenFlags returns the flags of a call, for a hint that repeats it.
 func givenFlags(c *cli.Context) (list []string) {
 	for _, name := range []string{"check", "rollback"} {
 		if c.Bool(name) {
@@ -76,7 +76,7 @@ type upgrading struct {
 	program *upgrade.Program
 	server  *upgrade.Server
 	here    string   // the version of this program
-	flags   []string // that were given, as a shell takes them
+	flags   []string // the flags of this call, quoted for a shell
 }
 
 func newUpgrade(a *command.Console) (*upgrading, error) {
@@ -147,7 +147,7 @@ func (u *upgrading) rollback(ctx context.Context) error {
 	return nil
 }
 
-// explain says of an upgrade that was not made what that means, and what to do.
+// explain adds to the error of a failed upgrade its kind and what to do about it.
 func (u *upgrading) explain(err error) error {
 	switch {
 	case errors.Is(err, upgrade.ErrUnsigned), errors.Is(err, upgrade.ErrChecksum):
@@ -162,7 +162,7 @@ func (u *upgrading) explain(err error) error {
 	return err
 }
 
-// builtByHand is what a program says that no release is.
+// builtByHand returns the error for a program that is not a release.
 func builtByHand() error {
 	err := app.Usagef("this program is not a release: it was built without the key of the releases")
 	if command.ReadBuild().Commit != "" {

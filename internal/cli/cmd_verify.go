@@ -48,10 +48,10 @@ reason. A task without plan.json has nothing to prove.`,
 	}
 }
 
-// verification is the answer of verify --json.
+// verification is what verify --json prints.
 type verification struct {
 	OK           bool            `json:"ok"`
-	Nothing      bool            `json:"nothing"` // was to be proven
+	Nothing      bool            `json:"nothing"` // nothing was to be proven
 	Overall      string          `json:"overall"`
 	Records      int             `json:"records"`
 	Proven       []string        `json:"proven"`
@@ -59,7 +59,7 @@ type verification struct {
 	Unproven     []proof.Finding `json:"unproven"`
 	NotRechecked int             `json:"not_rechecked"`
 	Findings     []proof.Finding `json:"findings"`
-	Signature    string          `json:"signature"` // good, made, why it is neither; "" when no key was given
+	Signature    string          `json:"signature"` // good, made, or why it is neither; "" if no key was given
 }
 
 func endVerify(a *command.Console, p *app.Project, dir string, audit *proof.Report, key string, asJSON bool) error {
@@ -84,7 +84,7 @@ func endVerify(a *command.Console, p *app.Project, dir string, audit *proof.Repo
 	return app.Quiet(app.ErrUnmet)
 }
 
-// checkSignature checks, or makes, the signature of what is proven.
+// checkSignature checks the signature of the proofs with a public key, or signs them with a private one.
 func checkSignature(a *command.Console, p *app.Project, dir string, audit *proof.Report, file string) (string, error) {
 	data, err := readKey(a, file)
 	if err != nil {
@@ -107,7 +107,7 @@ func checkSignature(a *command.Console, p *app.Project, dir string, audit *proof
 	return signed(dir, audit.Overall, key)
 }
 
-// signed says whether the owner of a key signed a head.
+// signed returns "good" if the owner of key signed head, and otherwise why the signature does not count.
 func signed(dir, head string, key ed25519.PublicKey) (string, error) {
 	err := proof.VerifySignature(dir, head, key)
 	for _, known := range []error{proof.ErrUnsigned, proof.ErrOtherKey, proof.ErrOtherHead, proof.ErrSignature} {

@@ -21,7 +21,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/watch"
 )
 
-// commands are all commands, in the order that help shows them.
+// commands returns all commands, in the order of the help.
 func commands(a *command.Console) []*cli.Command {
 	return []*cli.Command{
 		setup.Command(a),

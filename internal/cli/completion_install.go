@@ -10,13 +10,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/commandline"
 )
 
-// completionPlace is where a shell looks for the completions of a person.
+// completionPlace is where a shell looks for the completion scripts of a user.
 type completionPlace struct {
 	file string
-	next string // what a person has to do so that it looks there; "" nothing
+	next string // what a person has to do to make the shell read file; "": nothing
 }
 
-// installCompletion writes the script of a shell to its place.
+// installCompletion writes the script for a shell, "" for the one in $SHELL, to where the shell looks for it.
 func installCompletion(a *command.Console, shell string) error {
 	if err := a.OnlyPeople("install completion"); err != nil {
 		return err
@@ -74,7 +74,7 @@ func completionPlaceOf(a *command.Console, shell string) (completionPlace, error
 	case "zsh":
 		file := filepath.Join(folder("XDG_DATA_HOME", ".local", "share"), "zsh", "site-functions", "_trellis")
 		return completionPlace{file, fmt.Sprintf("put this into ~/.zshrc, before compinit: fpath=(%s $fpath)", filepath.Dir(file))}, nil
-	default: // fish: the script is there
+	default: // fish: Script knows no other shell
 		return completionPlace{filepath.Join(folder("XDG_CONFIG_HOME", ".config"), "fish", "completions", "trellis.fish"), ""}, nil
 	}
 }

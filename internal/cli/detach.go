@@ -22,8 +22,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// inBackground starts this program again in a session of its own, with what it says going to a log, and returns when it
-// holds a lock, which is what begun tells, or ends, whichever is first. What it said then is said here.
+// inBackground starts this program again in a new session, with its output going to log, and returns once that
+// process holds lock (then begun is true) or has ended. The output of a process that has ended is printed here.
 func inBackground(a *command.Console, args []string, log, lock string) (begun bool, err error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -44,7 +44,7 @@ func inBackground(a *command.Console, args []string, log, lock string) (begun bo
 	cmd := exec.Command(self, args...)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = a.Dir, a.Env, out, out
 	if a.JSONErrors {
-		cmd.Stdout = nil // the document is printed here
+		cmd.Stdout = nil // the caller prints the document
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
@@ -70,7 +70,7 @@ func inBackground(a *command.Console, args []string, log, lock string) (begun bo
 	}
 }
 
-// unlessItWaits is the end of a process that was at work. One that takes longer until it waits is not told of by the exit code either.
+// unlessItWaits returns err, or nil if it is ExitWaiting: a process that waits only later does not report that by its exit code.
 func unlessItWaits(err error) error {
 	if errors.Is(err, command.ExitStatus(command.ExitWaiting)) {
 		return nil
@@ -86,7 +86,7 @@ func startDetached(a *command.Console, c *cli.Context, p *app.Project, dir strin
 	}
 	id := filepath.Base(dir)
 	plain := c.String("agent") == "" && !c.Bool("adopt-branch")
-	if plain { // a watcher knows of no options
+	if plain { // a watcher takes no options
 		runs, res, err := s.Starter().Admit(c.Context, dir)
 		if err != nil {
 			return outcome.RunError(a, p, dir, err)
@@ -102,7 +102,7 @@ func startDetached(a *command.Console, c *cli.Context, p *app.Project, dir strin
 	log := filepath.Join(dir, taskdir.Run, "start.log")
 	args := append([]string{"start", dir}, command.GivenFlags(c, "agent", "adopt-branch", "shared-fs", "json")...)
 	begun, err := inBackground(a, args, log, filepath.Join(dir, taskdir.RunLock))
-	if !begun && plain { // else it may have begun nothing
+	if !begun && plain { // with options, nothing may have begun
 		err = unlessItWaits(err)
 	}
 	if err != nil || !begun && !c.Bool("json") {
@@ -111,7 +111,7 @@ func startDetached(a *command.Console, c *cli.Context, p *app.Project, dir strin
 	return sayDetached(a, c, p, dir, fmt.Sprintf("%s runs in the background; next: trellis logs -f %s", id, trellis.ShellWord(id)))
 }
 
-// sayDetached says what is done for a task elsewhere, or with --json how the task stands.
+// sayDetached prints text, or with --json the state of the task.
 func sayDetached(a *command.Console, c *cli.Context, p *app.Project, dir, text string) error {
 	if !c.Bool("json") {
 		a.Say("%s", text)
@@ -146,13 +146,13 @@ func planDetached(a *command.Console, c *cli.Context) error {
 	if err := unlessItWaits(err); err != nil {
 		return err
 	}
-	if begun { // else it has come to its end, and was heard
+	if begun { // otherwise it has ended, and its output was printed
 		a.Say("planning in the background; next: trellis status %s", trellis.ShellWord(id))
 	}
-	return a.Result(p.Store.Rel(filepath.Join(filepath.Dir(dir), id))) // as it is called in the end
+	return a.Result(p.Store.Rel(filepath.Join(filepath.Dir(dir), id))) // the name that planning publishes it under
 }
 
-// planFolder is where the planning goes on that --retry names, or a new one begins.
+// planFolder returns the folder that --retry names, or creates a new one to plan in.
 func planFolder(c *cli.Context, p *app.Project, o runner.PlanOptions) (dir string, err error) {
 	s, err := p.Site(c.Context)
 	if err != nil {
@@ -172,7 +172,7 @@ func planFolder(c *cli.Context, p *app.Project, o runner.PlanOptions) (dir strin
 	return dir, nil
 }
 
-// planArgs are those of the process that plans.
+// planArgs returns the arguments of the process that plans.
 func planArgs(c *cli.Context, p *app.Project, dir string, o runner.PlanOptions) []string {
 	args := append([]string{"plan", "--retry", dir}, command.GivenFlags(c, "agent", "quick", "no-taskspec", "shared-fs", "constraint")...)
 	for _, path := range o.Context {

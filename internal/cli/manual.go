@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/roff"
 )
 
-// Manual is the pages of the manual by the names of their files, one for trellis and one for each of its commands. They tell
-// what help does.
+// Manual returns the pages of the manual by file name, one for trellis and one for each of its
+// commands. They have the text of the help.
 func Manual(version, day string) map[string]string {
 	m := manual{edition: "trellis " + version, day: day, pages: map[string]string{}}
 	m.add(nil, program(new(command.Console)).Root())
@@ -23,7 +23,7 @@ type manual struct {
 	pages        map[string]string
 }
 
-// add adds the page of the command with that path, and those of the commands below it.
+// add adds the page of command c, which has that path, and those of its subcommands.
 func (m *manual) add(path []string, c *cli.Command) {
 	name := pageName(path)
 	p := roff.NewPage(name, m.day, m.edition)
@@ -78,7 +78,7 @@ func addOptions(p *roff.Page, flags []cli.Flag) {
 	p.Item("--help, -h", "show this help")
 }
 
-// pageName is the name of a command's page, such as trellis-task-create.
+// pageName returns the name of a command's page, such as trellis-task-create.
 func pageName(path []string) string { return strings.Join(append([]string{"trellis"}, path...), "-") }
 
 func seeAlso(path []string) string {

@@ -60,7 +60,7 @@ func (cmd *call) cleanBackups(ctx context.Context) error {
 	return cmd.showBackups(list)
 }
 
-// prune deletes backups for good. Those that are others by now stay, and are not in the list that is left.
+// prune deletes backups for good. A backup whose ref has moved since it was listed stays, and is not in deleted.
 func (cmd *call) prune(ctx context.Context, backups cleanup.Backups, list []cleanup.Backup) (deleted []cleanup.Backup, err error) {
 	for _, b := range list {
 		b, err := backups.Prune(ctx, b)
@@ -77,7 +77,7 @@ func (cmd *call) prune(ctx context.Context, backups cleanup.Backups, list []clea
 	return deleted, nil
 }
 
-// days is a length of time, in days or as Go writes it.
+// days parses a duration in days, such as 30d, or as time.ParseDuration does.
 func days(text string) (time.Duration, error) {
 	if n, ok := strings.CutSuffix(text, "d"); ok {
 		if d, err := strconv.ParseUint(n, 10, 16); err == nil {

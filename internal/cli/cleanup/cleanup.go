@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 )
 
-// Command is `trellis cleanup`.
+// Command returns `trellis cleanup`.
 func Command(console *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "cleanup",
@@ -43,7 +43,7 @@ With --runs, what agents were told and did in old runs is deleted; journals, app
 			if err != nil {
 				return err
 			}
-			cfg, _ := p.Config() // backups are listed and deleted without asking it
+			cfg, _ := p.Config() // listing and deleting backups does not use the settings
 			if !o.backups {
 				if cfg, err = p.ValidConfig(); err != nil {
 					return err
@@ -67,7 +67,7 @@ type options struct {
 	older                                      string
 }
 
-// check refuses flags that do not go together.
+// check returns a usage error for flags that exclude each other.
 func (o options) check() error {
 	switch {
 	case o.runs && (o.merged || o.backups):

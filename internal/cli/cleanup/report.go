@@ -16,8 +16,8 @@ import (
 // report is what a cleanup found and did. Its JSON is a contract.
 type report struct {
 	Tasks     []cleanedTask    `json:"tasks"`
-	Orphans   []cleanup.Orphan `json:"orphans"`   // worktrees of no task
-	Completed []string         `json:"completed"` // tasks whose work was found merged
+	Orphans   []cleanup.Orphan `json:"orphans"`   // worktrees that belong to no task
+	Completed []string         `json:"completed"` // tasks that turned out to be merged
 	Size      int64            `json:"size"`      // of all worktrees, in bytes
 	Freed     int64            `json:"freed"`
 
@@ -27,11 +27,11 @@ type report struct {
 // cleanedTask is what a task left, and what was done to it.
 type cleanedTask struct {
 	cleanup.Leftover
-	Dir     string   `json:"dir"` // from the top of the repository
+	Dir     string   `json:"dir"` // relative to the top of the repository
 	Size    int64    `json:"size"`
-	Saves   bool     `json:"saves"` // a backup is made before
+	Saves   bool     `json:"saves"` // a backup is made before the removal
 	Removed bool     `json:"removed"`
-	Backups []string `json:"backups"` // that were made
+	Backups []string `json:"backups"` // refs of the backups that were made
 	Error   string   `json:"error"`
 }
 
@@ -65,7 +65,7 @@ func (r *report) document() *report {
 	return r
 }
 
-// print shows the report to people.
+// print writes the report for people.
 func (r *report) print(w io.Writer, o options) error {
 	r.document()
 	var b strings.Builder
@@ -120,7 +120,7 @@ func (t cleanedTask) print(b *strings.Builder, root string, o options) {
 	}
 }
 
-// fate is what was, or would be done.
+// fate says what was done to the task's worktree and branch, or would be.
 func (t cleanedTask) fate(o options) string {
 	saved := ""
 	if t.Saves {

@@ -20,7 +20,7 @@ import (
 // cleanedRun is a run whose files are deleted, or would be.
 type cleanedRun struct {
 	cleanup.Run
-	Dir     string `json:"dir"` // from the top of the repository
+	Dir     string `json:"dir"` // relative to the top of the repository
 	Removed bool   `json:"removed"`
 }
 
@@ -31,7 +31,7 @@ type cleanedRuns struct {
 	Freed int64        `json:"freed"`
 }
 
-// cleanRuns deletes the runs beyond runs.keep and runs.size; with --dry-run it only says which.
+// cleanRuns deletes the runs beyond runs.keep and runs.size; with --dry-run it only prints them.
 func (cmd *call) cleanRuns(limits config.Runs) error {
 	runs := cleanup.Runs{Store: cmd.project.Store, Now: cmd.Now}
 	all, err := runs.List()
@@ -61,7 +61,7 @@ func (cmd *call) cleanRuns(limits config.Runs) error {
 	return doc.print(cmd.Stdout, cmd.dryRun)
 }
 
-// confirmedRuns asks on a terminal whether to delete what is in the list.
+// confirmedRuns asks on a terminal whether to delete the runs in list.
 func (cmd *call) confirmedRuns(list []cleanup.Run) (bool, error) {
 	if cmd.dryRun || len(list) == 0 || cmd.force || !cmd.CanAsk() {
 		return !cmd.dryRun, nil

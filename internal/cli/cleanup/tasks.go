@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// cleanTasks shows what tasks left, and removes what it is asked to.
+// cleanTasks shows what tasks left, and removes it if the call asks for that.
 func (cmd *call) cleanTasks(ctx context.Context) error {
 	r := report{root: cmd.project.Root}
 	list, err := cmd.toClean(ctx, &r)
@@ -48,7 +48,7 @@ func (cmd *call) cleanTasks(ctx context.Context) error {
 	return errors.Join(err, problem)
 }
 
-// toClean are the tasks that a call is about.
+// toClean returns the tasks that the call is about.
 func (cmd *call) toClean(ctx context.Context, r *report) (list []cleanup.Leftover, err error) {
 	if cmd.task == "" {
 		list, r.Orphans, err = cmd.cleaner.Look(ctx)
@@ -62,7 +62,7 @@ func (cmd *call) toClean(ctx context.Context, r *report) (list []cleanup.Leftove
 	return []cleanup.Leftover{l}, err
 }
 
-// remove removes what may be removed. With a task that was named, why it is left is a problem; else it is shown.
+// remove removes what may be removed. problem is why a named task was kept; if all are meant, reasons are only printed.
 func (cmd *call) remove(ctx context.Context, list []cleanup.Leftover, r *report) (problem, err error) {
 	if yes, problem := cmd.confirmed(list); problem != nil || !yes {
 		return problem, nil
@@ -97,7 +97,7 @@ func (cmd *call) remove(ctx context.Context, list []cleanup.Leftover, r *report)
 	return problem, nil
 }
 
-// confirmed asks on a terminal whether to take away what is in the list.
+// confirmed asks on a terminal whether to remove worktrees and branches. Without one, unmerged work needs --force.
 func (cmd *call) confirmed(list []cleanup.Leftover) (bool, error) {
 	var names []string
 	unmerged := ""

@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Ask reads the line that a person types in answer to a question. The end of the input is io.EOF, and Ctrl-C is the context's
-// error, also while nothing is typed.
+// Ask reads the line that a person types in answer to a question. At the end of the input the error
+// is io.EOF, and after Ctrl-C that of the context, even while nothing is typed.
 func (c *Console) Ask(ctx context.Context, question string) (string, error) {
 	fmt.Fprint(c.Stderr, trellis.VisibleLine("trellis: "+question)+" ")
 	type answer struct {
@@ -20,7 +20,7 @@ func (c *Console) Ask(ctx context.Context, question string) (string, error) {
 		err  error
 	}
 	typed := make(chan answer, 1)
-	go func() { // a terminal is read to the end of a line, whoever waits for it
+	go func() { // reading a terminal ends with a line, even if ctx is done before
 		line, err := bufio.NewReader(io.LimitReader(c.Stdin, maxAnswer)).ReadString('\n')
 		typed <- answer{line, err}
 	}()
@@ -31,7 +31,7 @@ func (c *Console) Ask(ctx context.Context, question string) (string, error) {
 	case a := <-typed:
 		if a.line == "" && a.err != nil {
 			fmt.Fprintln(c.Stderr)
-			return "", io.EOF // of a terminal that went away too
+			return "", io.EOF // also for a terminal that was closed
 		}
 		return strings.TrimSpace(a.line), nil
 	}
@@ -40,11 +40,11 @@ func (c *Console) Ask(ctx context.Context, question string) (string, error) {
 // maxAnswer is the longest line that is read, in bytes. A terminal gives 4096 at most.
 const maxAnswer = 16 << 10
 
-// Option is something that a person may answer: a key, or the word.
+// Option is an answer that a person may give, by its key or its word.
 type Option struct{ Key, Word, Means string }
 
-// AskOption asks until the answer is one of some options, by its key or its word, and returns the word with what else was
-// typed behind it. `?` tells what each means. The end of the input is the last option.
+// AskOption asks until the answer is one of options, by key or word, and returns its word and the text
+// typed behind it. `?` prints what each option means. The end of the input selects the last option.
 func (c *Console) AskOption(ctx context.Context, question string, options ...Option) (word, rest string, err error) {
 	var keys []string
 	for _, o := range options {
@@ -71,7 +71,7 @@ func (c *Console) AskOption(ctx context.Context, question string, options ...Opt
 	}
 }
 
-// explain tells what each option means, its lines broken between words where the terminal ends.
+// explain prints what each option means, wrapped to width.
 func explain(w io.Writer, options []Option, width int) {
 	for _, o := range options {
 		head := fmt.Sprintf("  %s  %-7s ", o.Key, o.Word)

@@ -1,6 +1,6 @@
-// Package command is what every command of the command line needs: the console that it reads and writes, flags and help
-// text that commands share, values that several of them take, and exit codes. Groups of commands stand in folders of their
-// own beside it.
+// Package command has what all commands need: the console that they read and write, flags and help
+// text that they share, values that several of them take, and exit codes. Groups of commands are
+// packages of their own, in the folders beside this one.
 package command
 
 import (
@@ -34,32 +34,32 @@ type Console struct {
 	Env    []string  // KEY=VALUE
 	Dir    string    // the folder trellis was called in
 	Now    func() time.Time
-	Disk   *durable.Disk // nil is a disk without faults
-	// SharedFS names the kind of a file system that several machines may use; nil: the system is asked.
+	Disk   *durable.Disk // nil: a disk without injected faults
+	// SharedFS returns the kind of a file system that several machines may use; nil: durable.SharedFS is used.
 	SharedFS func(path string) (string, error)
-	// Guard starts this program again under a process that ends what it leaves behind; see proc.Guard.
-	// Nil: there is none, as in tests that run in their own process.
+	// Guard starts this program again as a worker, and ends what the worker leaves behind; see
+	// proc.Guard. If it is nil, work is not guarded, as in tests that run in their own process.
 	Guard func() (worker bool, code int, err error)
 
-	// JSONErrors has errors reported as JSON documents on Stderr, as those want it who asked for JSON.
+	// JSONErrors has errors reported as JSON documents on Stderr, as calls with --json want them.
 	JSONErrors bool
 
-	notes  []string  // that wait until it is known whether an error document stands alone
+	notes  []string  // with JSONErrors, held back until Report, which prints them unless it prints an error document
 	news   *app.News // of the project that was opened
 	traces *app.Traces
 }
 
-// Caller is what the application gets of this call.
+// Caller returns the environment of this call for package app.
 func (c *Console) Caller() *app.Env {
 	return &app.Env{Vars: c.Env, Dir: c.Dir, Now: c.Now, Disk: c.Disk, Say: c.Say}
 }
 
-// Open opens the project that a command works in. Commands that need none don't pay.
+// Open opens the project that a command works in. Only commands that need a project call it.
 func (c *Console) Open(ctx context.Context) (*app.Project, error) {
 	return c.opened(c.Caller().Open(ctx))
 }
 
-// OpenRepository opens a project that may be none yet.
+// OpenRepository opens a project that may not be set up yet.
 func (c *Console) OpenRepository() (*app.Project, error) {
 	return c.opened(c.Caller().OpenRepository())
 }
@@ -71,13 +71,13 @@ func (c *Console) opened(p *app.Project, err error) (*app.Project, error) {
 	return p, err
 }
 
-// Close has those whom the settings name told what became of tasks meanwhile, and spans sent that are left.
+// Close delivers the notifications that are due, and sends the spans that are left.
 func (c *Console) Close(ctx context.Context) {
 	c.news.Close(ctx)
 	c.traces.Close(ctx)
 }
 
-// Getenv is the value of an environment variable, "" when it is not set.
+// Getenv returns the value of an environment variable, "" if it is not set.
 func (c *Console) Getenv(name string) string { return c.Caller().Get(name) }
 
 // IsTerminal reports whether w is a terminal.
@@ -89,7 +89,7 @@ func IsTerminal(w any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// SaveTerminal keeps how the terminal is that is read from, and returns what makes it so again.
+// SaveTerminal saves the state of the terminal that is read from, and returns a function that restores it.
 func (c *Console) SaveTerminal() (restore func(), err error) {
 	f, ok := c.Stdin.(*os.File)
 	if !ok {
@@ -99,15 +99,15 @@ func (c *Console) SaveTerminal() (restore func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	return func() { _ = term.Restore(int(f.Fd()), state) }, nil // a terminal that is gone is as it was
+	return func() { _ = term.Restore(int(f.Fd()), state) }, nil // a terminal that is gone needs no restoring
 }
 
-// Colour reports whether w may get colours.
+// Colour reports whether colours may be written to w.
 func (c *Console) Colour(w io.Writer) bool {
 	return c.Getenv("NO_COLOR") == "" && c.Getenv("TERM") != "dumb" && IsTerminal(w)
 }
 
-// Style is what w, one of the app's streams, can do.
+// Style returns what w, one of the console's streams, can show.
 func (c *Console) Style(w io.Writer) terminal.Style {
 	s := terminal.Style{Colour: c.Colour(w)}
 	if f, ok := Unwatched(w).(*os.File); ok {
@@ -118,13 +118,13 @@ func (c *Console) Style(w io.Writer) terminal.Style {
 	return s
 }
 
-// Show shows on Stderr what happens in a site while it happens; quiet shows nothing but messages. Its Close must be called.
+// Show prints on Stderr what happens in a site while it happens; with quiet, only messages. The caller must call Close.
 func (c *Console) Show(s *runner.Site, quiet bool) *terminal.Live {
 	return c.show(s, quiet, !quiet && IsTerminal(c.Stderr) && c.Getenv("TERM") != "dumb")
 }
 
-// ShowTasks is Show for commands that follow tasks. Not on a terminal, or with --plain, there is a line for everything that
-// happens, with its time.
+// ShowTasks is Show for commands that follow tasks. Without a terminal, or with --plain, it prints
+// a line with the time for each event.
 func (c *Console) ShowTasks(call *cli.Context, s *runner.Site, quiet bool) *terminal.Live {
 	live := !quiet && IsTerminal(c.Stderr) && c.Getenv("TERM") != "dumb" && !call.Bool("plain")
 	show := c.show(s, quiet, live)
@@ -142,7 +142,7 @@ func (c *Console) show(s *runner.Site, quiet, live bool) *terminal.Live {
 	show := terminal.NewLive(c.Stderr, style, live, c.Now)
 	if f, ok := c.Stderr.(*os.File); ok && live {
 		show.Sized(func() (width, height int) {
-			width, height, _ = term.GetSize(int(f.Fd())) // 0: as it was before
+			width, height, _ = term.GetSize(int(f.Fd())) // 0 on an error: the size stays
 			return width, height
 		}, proc.Resizes)
 	}
@@ -154,7 +154,7 @@ func (c *Console) show(s *runner.Site, quiet, live bool) *terminal.Live {
 	return show
 }
 
-// Say prints lines for people, apart from the results. Agents and authors of issues have a hand in many.
+// Say prints lines for people on Stderr. It makes control characters visible: texts of agents and authors of issues are in many.
 func (c *Console) Say(format string, args ...any) {
 	fmt.Fprintln(c.Stderr, trellis.Visible("trellis: "+strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "\ntrellis: ")))
 }
@@ -162,7 +162,7 @@ func (c *Console) Say(format string, args ...any) {
 // SeesAll reports whether a person reads results and everything else on one terminal.
 func (c *Console) SeesAll() bool { return IsTerminal(c.Stdout) && IsTerminal(c.Stderr) }
 
-// Result prints what a script takes from a command: a directory, an id, an address. Who sees all has read it before.
+// Result prints what a script takes from a command: a directory, an id, an address. A person who sees all has read it before.
 func (c *Console) Result(text string) error {
 	if c.SeesAll() {
 		return nil
@@ -171,7 +171,7 @@ func (c *Console) Result(text string) error {
 	return err
 }
 
-// SayProblems says what is wrong beside the results, each with what to do about it.
+// SayProblems prints problems as notes, each with what to do about it.
 func (c *Console) SayProblems(problems []trellis.Problem) {
 	for _, p := range problems {
 		kind := ""
@@ -193,7 +193,7 @@ func (c *Console) PrintProblems(problems []trellis.Problem) {
 			kind = "warning"
 		}
 		fmt.Fprintf(c.Stdout, "%s: %s\n", kind, trellis.Visible(p.Error()))
-		if p.Hint != "" && (!strings.HasPrefix(p.Hint, "trellis validate ") || strings.Contains(p.Hint, " --")) { // which this is
+		if p.Hint != "" && (!strings.HasPrefix(p.Hint, "trellis validate ") || strings.Contains(p.Hint, " --")) { // the caller may be trellis validate itself
 			fmt.Fprintf(c.Stdout, "    next: %s\n", trellis.Visible(p.Hint))
 		}
 	}
@@ -202,7 +202,7 @@ func (c *Console) PrintProblems(problems []trellis.Problem) {
 // CanAsk reports whether there is a person who can be asked.
 func (c *Console) CanAsk() bool { return IsTerminal(c.Stdin) && IsTerminal(c.Stderr) }
 
-// Confirm asks a person.
+// Confirm asks a person a question; only y and yes agree.
 func (c *Console) Confirm(question string) (bool, error) {
 	fmt.Fprint(c.Stderr, trellis.Visible("trellis: "+question)+" [y/N] ")
 	line, err := bufio.NewReader(io.LimitReader(c.Stdin, 100)).ReadString('\n')
@@ -213,8 +213,8 @@ func (c *Console) Confirm(question string) (bool, error) {
 	return answer == "y" || answer == "yes", nil
 }
 
-// Choose asks a person for one of several answers, which begin with different letters. The first one is taken for an empty
-// line; an end of the input is the error io.EOF.
+// Choose asks a person for one of several answers, which begin with different letters. An empty
+// line selects the first one. At the end of the input the error matches io.EOF.
 func (c *Console) Choose(ctx context.Context, question string, answers ...string) (string, error) {
 	var words []string
 	for _, a := range answers {
@@ -237,13 +237,13 @@ func (c *Console) Choose(ctx context.Context, question string, answers ...string
 	}
 }
 
-// ExitStatus is the exit code of a command that another process ran and reported on.
+// ExitStatus is the exit code of a command that ran in another process, which has reported the error.
 type ExitStatus int
 
 func (e ExitStatus) Error() string { return "" }
 
-// Guarded runs work in a process of its own, so that someone is left to end what it started, however it
-// ends. Within that process, and where there is nothing to guard with, it just runs.
+// Guarded runs work in a separate process, so that this one can end what work started, however it
+// ends. Within that process, and without a Guard, it calls work directly.
 func (c *Console) Guarded(work func() error) error {
 	if c.Guard == nil {
 		return work()
@@ -260,18 +260,18 @@ func (c *Console) Guarded(work func() error) error {
 	return ExitStatus(code)
 }
 
-// InGuard is what a command does in a process of its own; see Guarded.
+// InGuard returns an action that runs do in a separate process; see Guarded.
 func (c *Console) InGuard(do cli.ActionFunc) cli.ActionFunc {
 	return func(call *cli.Context) error { return c.Guarded(func() error { return do(call) }) }
 }
 
-// OnlyPeople refuses what a task or a run that goes on may not do by itself.
+// OnlyPeople returns an error in a process that is part of a task or a run, which may not do what can names by itself.
 func (c *Console) OnlyPeople(can string) error { return c.Caller().OnlyPeople(can) }
 
 // InsideRun reports whether this process is part of a task or a run.
 func (c *Console) InsideRun() bool { return c.Caller().InsideRun() }
 
-// Print prints a result: as one JSON document, or else as text does it.
+// Print prints a result: document as JSON, or what text prints.
 func (c *Console) Print(asJSON bool, document any, text func() error) error {
 	if asJSON {
 		return terminal.JSON(c.Stdout, document)
@@ -279,7 +279,7 @@ func (c *Console) Print(asJSON bool, document any, text func() error) error {
 	return text()
 }
 
-// Path is a path that a person gave, from the folder that trellis was called in.
+// Path returns the path that a person gave as name, relative to the folder that trellis was called in.
 func (c *Console) Path(name string) string {
 	if filepath.IsAbs(name) {
 		return filepath.Clean(name)

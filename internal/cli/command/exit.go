@@ -24,7 +24,7 @@ const (
 	ExitTerminated  = 143
 )
 
-// Exits says what each exit code means.
+// Exits lists the exit codes and their meanings.
 var Exits = []struct {
 	Code    int
 	Meaning string
@@ -44,13 +44,13 @@ var Exits = []struct {
 	{ExitTerminated, "terminated; the state is resumable"},
 }
 
-// exitCodes say with which code an error of a kind ends the process.
+// exitCodes maps the kind of an error to an exit code.
 var exitCodes = map[app.Kind]int{
 	app.ErrFailed: ExitFailed, app.ErrUsage: ExitUsage, app.ErrUnmet: ExitUnmet, app.ErrRejected: ExitRejected, app.ErrPlanner: ExitPlanner, app.ErrWaiting: ExitWaiting,
 	app.ErrNotFound: ExitNotFound, app.ErrLocked: ExitLocked, app.ErrNoAgent: ExitNoAgent, app.ErrTimeout: ExitTimeout, app.ErrInterrupted: ExitInterrupted,
 }
 
-// ExitCode is the exit code of an error, and the only place that knows.
+// ExitCode returns the exit code for an error. It is the only place that decides that.
 func ExitCode(err error) int {
 	var signal *proc.SignalError
 	var status ExitStatus

@@ -12,20 +12,20 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 )
 
-// JSONFlag is the flag of every command that can answer scripts.
+// JSONFlag returns --json, for every command with results for scripts.
 func JSONFlag() cli.Flag { return &cli.BoolFlag{Name: "json", Usage: "print one JSON document"} }
 
-// PlainFlag is --plain, of commands that show what happens while it happens.
+// PlainFlag returns --plain, for commands that show what happens while it happens.
 func PlainFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "plain", Usage: "write a line for everything that happens, with its time, on a terminal too"}
 }
 
-// SharedFlag is --shared-fs, of commands that hold locks while they work.
+// SharedFlag returns --shared-fs, for commands that hold locks while they work.
 func SharedFlag() cli.Flag {
 	return &cli.BoolFlag{Name: "shared-fs", Usage: "work on NFS, SMB, FUSE or 9p too: you see to it that no other machine does"}
 }
 
-// GivenFlags are those of some flags that a call has, as another call is given them.
+// GivenFlags returns the flags among names that a call sets, as arguments for another call.
 func GivenFlags(c *cli.Context, names ...string) (args []string) {
 	for _, name := range names {
 		switch value := c.Value(name).(type) {
@@ -46,7 +46,7 @@ func GivenFlags(c *cli.Context, names ...string) (args []string) {
 	return args
 }
 
-// CheckArguments refuses a call with more or fewer arguments than the command's help names.
+// CheckArguments returns a usage error for a call with more or fewer arguments than the command's help names.
 func CheckArguments(c *cli.Context) error {
 	least, most := arguments(c.Command.ArgsUsage)
 	switch n := c.NArg(); {
@@ -62,8 +62,8 @@ func CheckArguments(c *cli.Context) error {
 	return nil
 }
 
-// arguments are how many a command takes by its help: what stands in brackets may be left out, dots stand for any number,
-// a lone bar stands between two ways to call it, and the word behind a flag is its value.
+// arguments returns how many arguments a command takes by its ArgsUsage: those in brackets are optional, dots stand for
+// any number, a bar between spaces separates two ways to call it, and the word after a flag is its value.
 func arguments(usage string) (least, most int) {
 	least = math.MaxInt
 	for way := range strings.SplitSeq(usage, " | ") {
@@ -85,7 +85,7 @@ func arguments(usage string) (least, most int) {
 	return least, most
 }
 
-// MissingArgument is a usage error that shows what a command wants.
+// MissingArgument returns a usage error that shows the arguments of the command.
 func MissingArgument(c *cli.Context) error {
 	return app.WithHints(app.Usagef("missing argument: %s", strings.TrimSpace(c.Command.HelpName+" "+c.Command.ArgsUsage)), helpHint(c))
 }
@@ -95,7 +95,7 @@ func helpHint(c *cli.Context) string {
 	return strings.TrimSpace(program + " help " + path)
 }
 
-// Manual is the part of a command's help that words must say: what it does, its exit codes, examples. What Ctrl-C ends, SIGTERM ends too.
+// Manual returns the written part of a command's help. A command with ExitInterrupted also has ExitTerminated, for SIGTERM.
 func Manual(text string, codes []int, examples ...string) string {
 	var b strings.Builder
 	b.WriteString(strings.TrimSpace(text))
@@ -112,7 +112,7 @@ func Manual(text string, codes []int, examples ...string) string {
 	return b.String()
 }
 
-// SplitManual takes apart what Manual made: the text, the examples, and the exit codes with their meanings.
+// SplitManual splits what Manual returned into the text, the examples, and the exit codes with their meanings.
 func SplitManual(description string) (text string, examples []string, codes [][2]string) {
 	rest, exits, _ := strings.Cut(description, "\nExit codes:\n")
 	text, shown, _ := strings.Cut(rest, "\n\nExamples:\n")

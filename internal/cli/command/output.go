@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// output is a standard output that remembers the first thing that could not be written, so that no command has to look after each
-// line. Its methods may be called by several goroutines at once.
+// output is a standard output that remembers the first write error, so that no command has to check
+// each line. Its methods may be called by several goroutines at once.
 type output struct {
 	io.Writer
 	mu     sync.Mutex
@@ -26,7 +26,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// WatchOutput has written say what of c.Stdout could not be written since. A full disk is no silent end of a list.
+// WatchOutput has written return the first error of writing to c.Stdout, so that a full disk does not silently cut off a list.
 func WatchOutput(c *Console) (written func() error) {
 	o := &output{Writer: Unwatched(c.Stdout)}
 	c.Stdout = o
@@ -40,7 +40,7 @@ func WatchOutput(c *Console) (written func() error) {
 	}
 }
 
-// unwrittenError says that not all of the results could be written.
+// unwrittenError is the error for results that could not all be written.
 type unwrittenError struct{ cause error }
 
 func (e *unwrittenError) Error() string {
@@ -49,7 +49,7 @@ func (e *unwrittenError) Error() string {
 
 func (e *unwrittenError) Unwrap() error { return e.cause }
 
-// Unwatched is a Stdout for other programs, which are to have the terminal itself.
+// Unwatched returns the Stdout for other programs, which need the terminal itself.
 func Unwatched(w io.Writer) io.Writer {
 	if o, watched := w.(*output); watched {
 		return o.Writer

@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// Page has write write to standard output: on a terminal through the pager that git would take, $GIT_PAGER, core.pager of
-// the person's settings, $PAGER or less.
+// Page calls write with standard output, or, on a terminal, with the pager that git would use:
+// $GIT_PAGER, core.pager of the person's settings, $PAGER or less.
 func (c *Console) Page(ctx context.Context, p *app.Project, write func(io.Writer) error) error {
 	if !IsTerminal(c.Stdout) || c.Getenv("TERM") == "dumb" {
 		return write(c.Stdout)
@@ -44,7 +44,7 @@ func (c *Console) Page(ctx context.Context, p *app.Project, write func(io.Writer
 	return err
 }
 
-// pager is the command line of the pager, "" for none.
+// pager returns the command line of the pager, or "" for none.
 func (c *Console) pager(ctx context.Context, p *app.Project) (string, error) {
 	if i := slices.IndexFunc(c.Env, func(s string) bool { return strings.HasPrefix(s, "GIT_PAGER=") }); i >= 0 {
 		return strings.TrimPrefix(c.Env[i], "GIT_PAGER="), nil

@@ -20,7 +20,7 @@ func (c *Console) TaskOrRun(call *cli.Context) (p *app.Project, dir string, isRu
 	if p, err = c.Open(call.Context); err != nil {
 		return nil, "", false, err
 	}
-	cfg, _ := p.Config() // settings that can't be read hide no run
+	cfg, _ := p.Config() // errors in the settings don't hide a run
 	dir, err = p.Wire(call.Context, cfg, p).FileRunner().FileDir(call.Args().First())
 	if !errors.Is(err, runner.ErrNoRun) {
 		return p, dir, true, err
@@ -32,7 +32,7 @@ func (c *Console) TaskOrRun(call *cli.Context) (p *app.Project, dir string, isRu
 	return p, dir, false, err
 }
 
-// ForTask is what a command does with the task that its first argument names.
+// ForTask returns an action that calls do with the task that the first argument names.
 func (c *Console) ForTask(do func(call *cli.Context, p *app.Project, dir string) error) cli.ActionFunc {
 	return func(call *cli.Context) error {
 		p, err := c.Open(call.Context)
@@ -47,7 +47,7 @@ func (c *Console) ForTask(do func(call *cli.Context, p *app.Project, dir string)
 	}
 }
 
-// Site is what works in a project; it is refused where locks don't hold.
+// Site returns the site of a project, or an error where locks don't hold.
 func (c *Console) Site(call *cli.Context, p *app.Project) (*runner.Site, error) {
 	if err := c.RefuseSharedDisk(call, p.Root); err != nil {
 		return nil, err
@@ -55,11 +55,11 @@ func (c *Console) Site(call *cli.Context, p *app.Project) (*runner.Site, error) 
 	return p.Site(call.Context)
 }
 
-// GuardedFor runs work, in a process of its own when it may lead to hooks: those may leave something behind.
+// GuardedFor runs work. It does so in a separate process if hooks may run for e, as those may leave processes behind.
 func (c *Console) GuardedFor(ctx context.Context, e hooks.Event, work func() error) error {
 	p, err := c.OpenRepository()
 	if err != nil {
-		return work() // which says so
+		return work() // work reports the error
 	}
 	if !p.Hooked(e) {
 		return work()
@@ -70,7 +70,7 @@ func (c *Console) GuardedFor(ctx context.Context, e hooks.Event, work func() err
 	return c.Guarded(work)
 }
 
-// PrintTask prints where the task in a directory stands as one JSON document.
+// PrintTask prints the state of the task in a directory as one JSON document.
 func (c *Console) PrintTask(p *app.Project, dir string) error {
 	t, err := p.Reader().Task(dir)
 	if err != nil {

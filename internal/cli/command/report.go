@@ -25,11 +25,11 @@ type errorObject struct {
 	Column  int          `json:"column,omitempty"`
 	Next    []string     `json:"next"` // commands to type, or what to do
 
-	Problems []trellis.Problem `json:"problems,omitempty"` // all places that it is about, where there are several
+	Problems []trellis.Problem `json:"problems,omitempty"` // all places that the error is about, if there are several
 }
 
-// Because is err, which problems are the reason for. People are told them by tell at once; who asked for JSON gets them with the
-// error.
+// Because returns err, which problems are the reason for. For people, tell prints the problems at
+// once; with JSONErrors they become part of the error document.
 func Because(c *Console, err error, problems []trellis.Problem, tell func([]trellis.Problem)) error {
 	if c.JSONErrors {
 		return &app.PlacesError{Err: err, Places: problems}
@@ -38,8 +38,8 @@ func Because(c *Console, err error, problems []trellis.Problem, tell func([]trel
 	return err
 }
 
-// Note says what a command makes of what it was asked, before it works. With --json that is told at the end, when it comes to
-// no error.
+// Note prints how a command understood the call, before it works. With JSONErrors the note is
+// printed at the end, unless the call ends with an error.
 func Note(c *Console, format string, args ...any) {
 	if c.JSONErrors {
 		c.notes = append(c.notes, fmt.Sprintf(format, args...))
@@ -48,12 +48,12 @@ func Note(c *Console, format string, args ...any) {
 	c.Say(format, args...)
 }
 
-// Report prints an error and its hints for people, or as one JSON document for who asked for JSON. An error about which
-// all has been said is not printed. Beside a document stands no note.
+// Report prints an error and its hints for people, or with JSONErrors as one JSON document, without
+// the notes. An error with an empty message has been reported before and is not printed.
 func (c *Console) Report(err error) {
 	said := err == nil || err.Error() == ""
 	if c.JSONErrors && !said {
-		_ = terminal.JSON(c.Stderr, errorDocument{objectOf(err)}) // where nobody reads, nobody is told
+		_ = terminal.JSON(c.Stderr, errorDocument{objectOf(err)}) // an error here can't be reported anywhere
 		return
 	}
 	for _, note := range c.notes {

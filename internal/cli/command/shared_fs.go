@@ -12,8 +12,8 @@ import (
 // SharedHint is what to do about a repository that several machines may use.
 const SharedHint = "clone the repository to a disk of this machine"
 
-// FileSystem names the kind of file system that the project is on when it is one that several machines may use, "" when
-// not.
+// FileSystem returns the kind of file system that the project is on if several machines may use it,
+// and "" otherwise.
 func (c *Console) FileSystem(root string) (string, error) {
 	if c.SharedFS != nil {
 		return c.SharedFS(root)
@@ -21,7 +21,7 @@ func (c *Console) FileSystem(root string) (string, error) {
 	return durable.SharedFS(root)
 }
 
-// RefuseSharedDisk refuses to work where locks don't hold, unless the call says --shared-fs. What can't be told is not refused.
+// RefuseSharedDisk returns an error where locks don't hold, unless --shared-fs is given or the kind of file system is unknown.
 func (c *Console) RefuseSharedDisk(call *cli.Context, root string) error {
 	if kind, err := c.FileSystem(root); err == nil && kind != "" && !call.Bool("shared-fs") {
 		return app.WithHints(app.Usagef("%s is on %s: locks don't hold between the machines that share it", root, kind),

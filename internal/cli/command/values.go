@@ -8,7 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Slug is the name of a task made of what a flag or argument says, with a note when that is another spelling.
+// Slug returns the name of a task made of text, and prints a note if it differs. from is the flag or argument of text.
 func (c *Console) Slug(text, from string) (string, error) {
 	name := trellis.Slug(text)
 	switch {
@@ -20,7 +20,7 @@ func (c *Console) Slug(text, from string) (string, error) {
 	return name, nil
 }
 
-// CheckDevType checks what kind of work a flag or argument says that a task is.
+// CheckDevType checks the type of work that a flag or argument, from, gives for a task.
 func CheckDevType(kind, from string) error {
 	if !slices.Contains(trellis.DevTypes, kind) {
 		return app.WithNearest(app.Usagef("%s %q is none of %s", from, kind, strings.Join(trellis.DevTypes, ", ")), kind, trellis.DevTypes)
@@ -28,7 +28,7 @@ func CheckDevType(kind, from string) error {
 	return nil
 }
 
-// CheckPriority checks a priority; "" is the default one.
+// CheckPriority checks a priority; "" stands for the default.
 func CheckPriority(p string) error {
 	if p != "" && !slices.Contains(trellis.Priorities, p) {
 		return app.Usagef("unknown priority %q (one of %s)", p, strings.Join(trellis.Priorities, ", "))

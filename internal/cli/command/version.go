@@ -8,7 +8,7 @@ import (
 // Build is what the Go toolchain stamped into this binary.
 type Build struct {
 	Version  string `json:"version"`  // a release, or a commit with its date; "devel" in code that was run without being installed
-	Commit   string `json:"commit"`   // "" where git did not tell
+	Commit   string `json:"commit"`   // "" if git did not provide it
 	Date     string `json:"date"`     // of the commit
 	Modified bool   `json:"modified"` // files differed from the commit
 	Go       string `json:"go"`
@@ -16,7 +16,7 @@ type Build struct {
 	Arch     string `json:"arch"`
 }
 
-// ReadBuild is the build of this binary.
+// ReadBuild returns the build of this binary.
 func ReadBuild() Build {
 	b := Build{Version: "devel", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
 	info, ok := debug.ReadBuildInfo()
@@ -39,5 +39,5 @@ func ReadBuild() Build {
 	return b
 }
 
-// Version is that of this binary.
+// Version returns the version of this binary.
 func Version() string { return ReadBuild().Version }

@@ -12,11 +12,11 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Line is a command line as the flag parser wants it.
+// Line is a command line in the order that the flag parser needs.
 type Line struct {
 	Program string       // its name
 	Path    []string     // the names of the command
-	Command *cli.Command // nil: none was named
+	Command *cli.Command // nil: no command was named
 	Args    []string     // path, flags, "--", arguments
 	Help    bool         // --help was among the flags
 	Version bool         // --version was among the flags of the program itself
@@ -57,8 +57,8 @@ func Arrange(root *cli.Command, args []string) (*Line, error) {
 	return line.end(positional), nil
 }
 
-// flag takes the flag that rest begins with, and its value, and returns how many words that were. It is
-// passed on by its first name: the parser refuses two names of one flag.
+// flag parses the flag that rest begins with, and its value, and returns how many words they take.
+// It passes the flag on by its first name, as the parser refuses two names of one flag.
 func (l *Line) flag(at *cli.Command, rest []string) (int, error) {
 	name, value, assigned := strings.Cut(strings.TrimLeft(rest[0], "-"), "=")
 	if name == "help" || name == "h" {
@@ -97,7 +97,7 @@ func (l *Line) end(positional []string) *Line {
 	return l
 }
 
-// Find is the command of that name, nil when there is none.
+// Find returns the command of that name, or nil if there is none.
 func Find(commands []*cli.Command, name string) *cli.Command {
 	for _, c := range commands {
 		if c.HasName(name) {
@@ -107,7 +107,7 @@ func Find(commands []*cli.Command, name string) *cli.Command {
 	return nil
 }
 
-// FindFlag is the flag of that name, without dashes; nil when there is none.
+// FindFlag returns the flag of that name, without dashes, or nil if there is none.
 func FindFlag(flags []cli.Flag, name string) cli.Flag {
 	for _, f := range flags {
 		if slices.Contains(f.Names(), name) {
@@ -123,12 +123,12 @@ func TakesValue(f cli.Flag) bool {
 	return ok && d.TakesValue()
 }
 
-// unfit says why a flag can't have a value, nil when it can.
+// unfit returns a usage error if a flag can't have that value, and nil otherwise.
 func unfit(f cli.Flag, value string) error {
 	name := Dashed(f.Names()[0])
 	switch f.(type) {
 	case *cli.StringFlag, *cli.StringSliceFlag:
-		if strings.TrimSpace(value) == "" { // a variable that is empty is no wish for the default
+		if strings.TrimSpace(value) == "" { // an empty variable does not ask for the default
 			return app.Usagef("%s is blank: give it a value, or leave it out", name)
 		}
 	case *cli.DurationFlag:
@@ -180,7 +180,7 @@ func (l *Line) unknownFlag(at *cli.Command, word string) error {
 	return app.WithHints(err, l.helpFor())
 }
 
-// Positional are the arguments that are no flags.
+// Positional returns the arguments that are not flags.
 func (l *Line) Positional() []string {
 	rest := l.Args[len(l.Path):]
 	if l.Command != nil && l.Command.SkipFlagParsing {
@@ -196,12 +196,12 @@ func (l *Line) whole() string { return Whole(l.Program, l.Path) }
 
 func (l *Line) helpFor() string { return Whole(l.Program, append([]string{"help"}, l.Path...)) }
 
-// Whole is how the command with that path is typed.
+// Whole returns the command with that path as it is typed.
 func Whole(program string, path []string) string {
 	return strings.Join(append([]string{program}, path...), " ")
 }
 
-// Dashed is the name of a flag as it is typed.
+// Dashed returns the name of a flag as it is typed.
 func Dashed(name string) string {
 	if len(name) == 1 {
 		return "-" + name

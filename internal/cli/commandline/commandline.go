@@ -1,5 +1,5 @@
-// Package commandline reads the command line of a program along its tree of commands: flags stand wherever people put them, --help
-// shows the help of every command, what nobody knows is refused with the nearest name, and shells complete it.
+// Package commandline reads the command line of a program along its tree of commands: flags may stand anywhere, --help shows
+// the help of every command, unknown commands and flags are refused with the nearest known name, and shells complete it.
 package commandline
 
 import (
@@ -18,8 +18,8 @@ import (
 // Program is a program with the commands below its root. Make it with [New].
 type Program struct{ root *cli.Command }
 
-// New is a program with these commands and --version. Each gets what the parser does not inherit, so that none of them is given to two
-// programs.
+// New returns a program with these commands and --version. It sets in each command what the parser
+// does not inherit, so commands must not be given to two programs.
 func New(name, usage string, commands []*cli.Command) Program {
 	finish(commands)
 	return Program{&cli.Command{
@@ -30,11 +30,11 @@ func New(name, usage string, commands []*cli.Command) Program {
 	}}
 }
 
-// Root is the tree of commands.
+// Root returns the tree of commands.
 func (p Program) Root() *cli.Command { return p.root }
 
-// Run does what the arguments (without the program's name) ask for, reports an error on Stderr and returns the exit code. What a signal
-// cut off ends with that signal.
+// Run runs the command that args (without the program's name) ask for, reports an error on Stderr and
+// returns the exit code. After a signal that cut the command off, that is the code of the signal.
 func (p Program) Run(ctx context.Context, a *command.Console, args []string) int {
 	defer func() { a.Close(ctx) }()
 	written := command.WatchOutput(a)
@@ -74,7 +74,7 @@ func (p Program) dispatch(ctx context.Context, a *command.Console, args []string
 	return err
 }
 
-// asksJSON reports whether --json is among the flags, also of a command line that is wrong.
+// asksJSON reports whether --json is among the flags, even if the command line is invalid.
 func asksJSON(args []string) bool {
 	if i := slices.Index(args, "--"); i >= 0 {
 		args = args[:i]
@@ -82,8 +82,8 @@ func asksJSON(args []string) bool {
 	return slices.Contains(args, "--json")
 }
 
-// parser is the command tree for the parser. Nothing in it exits, prints usage errors by itself, or
-// takes a comma in a value for a separator.
+// parser returns the command tree for the flag parser. It never exits, prints no usage errors by
+// itself, and does not split values at commas.
 func (p Program) parser(a *command.Console) *cli.App {
 	return &cli.App{
 		Name:                      p.root.Name,
@@ -102,13 +102,13 @@ func (p Program) parser(a *command.Console) *cli.App {
 	}
 }
 
-// PrintVersion prints the line that --version is.
+// PrintVersion prints the line of --version.
 func (p Program) PrintVersion(a *command.Console) error {
 	_, err := fmt.Fprintln(a.Stdout, p.root.Name, command.Version())
 	return err
 }
 
-// finish sets what every command has and the parser does not inherit.
+// finish sets in every command what the parser does not inherit.
 func finish(commands []*cli.Command) {
 	for _, c := range commands {
 		c.HideHelp = true
@@ -128,12 +128,12 @@ func finish(commands []*cli.Command) {
 	}
 }
 
-// badFlag makes what the parser says about a flag's value a usage error.
+// badFlag turns the parser's error about the value of a flag into a usage error.
 func badFlag(c *cli.Context, err error, _ bool) error {
 	return app.Usagef("%w", err)
 }
 
-// needsCommand is what a command does that only has others below it.
+// needsCommand is the action of a command that only has subcommands.
 func needsCommand(c *cli.Context) error {
 	var names []string
 	for _, s := range c.Command.Subcommands {

@@ -17,7 +17,7 @@ import (
 //go:embed completion
 var scripts embed.FS
 
-// Script has a shell complete a program.
+// Script returns the script that has a shell complete a program.
 func Script(program, shell string) ([]byte, error) {
 	script, err := scripts.ReadFile("completion/" + shell)
 	if err != nil {
@@ -26,15 +26,15 @@ func Script(program, shell string) ([]byte, error) {
 	return bytes.ReplaceAll(script, []byte("trellis"), []byte(program)), nil
 }
 
-// Words completes what is neither a command nor a flag. Each is a word, or a word with a tab and what it means.
+// Words completes arguments and values of flags. Each candidate is a word, or a word with a tab and what it means.
 type Words interface {
-	// Value are the values that a flag, by its first name, may take.
+	// Value returns the values that a flag, by its first name, may take.
 	Value(flag string, line *Line, last string) []string
-	// Argument are what the next argument of a command may be; [NextWord] says what its help calls that.
+	// Argument returns what the next argument of a command may be; [NextWord] returns what its help calls that.
 	Argument(line *Line, last string) []string
 }
 
-// CompleteCommand is what the scripts call: with the words so far, the last one unfinished. program is asked for when it is run.
+// CompleteCommand is what the scripts call with the words so far, the last one unfinished. program is called when it runs.
 func CompleteCommand(a *command.Console, program func() Program, w Words) *cli.Command {
 	return &cli.Command{
 		Name:            "__complete",
@@ -57,13 +57,13 @@ func CompleteCommand(a *command.Console, program func() Program, w Words) *cli.C
 	}
 }
 
-// candidates are the words that may stand behind the words so far, each with a tab and what it means.
+// candidates returns the words that may follow those before, each with a tab and what it means.
 func candidates(root *cli.Command, w Words, before []string, last string) []string {
 	if list, ok := valueCandidates(root, w, before, last); ok {
 		return list
 	}
 	line, err := Arrange(root, before)
-	if err != nil { // a word that nobody knows
+	if err != nil { // an unknown word
 		return nil
 	}
 	path := line.Path
@@ -89,7 +89,7 @@ func candidates(root *cli.Command, w Words, before []string, last string) []stri
 	return w.Argument(line, last)
 }
 
-// NextWord is what the help of a command calls its next argument, with all words that it may be between bars; "" when it takes no more.
+// NextWord returns the name of a command's next argument in its help, alternatives with bars between; "" if it takes no more.
 func NextWord(line *Line) string {
 	usage, at := line.Command.ArgsUsage, len(line.Positional())
 	words := strings.Fields(usage)
@@ -102,8 +102,8 @@ func NextWord(line *Line) string {
 	return strings.Trim(words[at], "[].|")
 }
 
-// valueCandidates are what the value of a flag may become, when it is one that stands last: behind the flag, or in one
-// word with it.
+// valueCandidates returns what last may become if it is the value of a flag: the word after the
+// flag, or joined to it with "=". Otherwise ok is false.
 func valueCandidates(root *cli.Command, w Words, before []string, last string) (list []string, ok bool) {
 	flag, prefix := "", ""
 	if name, _, joined := strings.Cut(last, "="); joined && strings.HasPrefix(name, "--") {
@@ -147,8 +147,8 @@ func commandCandidates(at *cli.Command) []string {
 	return list
 }
 
-// Tasks are the tasks by their names, without the day where only one has the name, or by their directories when
-// the word begins with a digit. They are read without a look into them.
+// Tasks returns the names of the tasks, without the day where a name is unique, or their
+// directories if last begins with a digit. It does not read the tasks.
 func Tasks(a *command.Console, last string) []string {
 	p, err := a.OpenRepository()
 	if err != nil {

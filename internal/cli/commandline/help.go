@@ -34,7 +34,7 @@ func ShowHelp(out io.Writer, root *cli.Command, path ...string) error {
 	return err
 }
 
-// UsageLine is how a command of that whole name is used.
+// UsageLine returns how the command c, with that full name, is used.
 func UsageLine(name string, c *cli.Command) string {
 	if len(c.Subcommands) > 0 && c.ArgsUsage == "" {
 		return name + " COMMAND [arguments]"
@@ -56,7 +56,7 @@ func showCommands(w io.Writer, commands []*cli.Command) {
 			rows = append(rows, []string{"  " + c.Name, c.Usage})
 		}
 	}
-	_ = terminal.Grid{Rows: rows}.Print(w, terminal.Style{}) // as whatever else help prints
+	_ = terminal.Grid{Rows: rows}.Print(w, terminal.Style{}) // a strings.Builder returns no error
 }
 
 func showFlags(w io.Writer, flags []cli.Flag) {
@@ -68,7 +68,7 @@ func showFlags(w io.Writer, flags []cli.Flag) {
 	_ = terminal.Grid{Rows: append(rows, []string{"  --help, -h", "show this help"})}.Print(w, terminal.Style{})
 }
 
-// FlagLine is the names of a flag with its value as the backquotes in its usage call it, a tab, and its usage.
+// FlagLine returns the names of a flag with its value as the backquotes in its usage call it, a tab, and its usage.
 func FlagLine(f cli.Flag) string {
 	var names []string
 	for _, n := range f.Names() {

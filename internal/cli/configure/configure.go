@@ -15,10 +15,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// settings are the commands of `trellis config`.
+// settings implements the commands of `trellis config`.
 type settings struct{ *command.Console }
 
-// Command is `trellis config`.
+// Command returns `trellis config`.
 func Command(console *command.Console) *cli.Command {
 	cmd := settings{console}
 	user := &cli.BoolFlag{Name: "user", Usage: "your own file, for all projects, instead of .trellis/config.yaml"}
@@ -58,7 +58,7 @@ against the project (docs/reference/config.md).`,
 	}
 }
 
-// file is the file that a call is about.
+// file returns the settings file that a call is about, and its project, which is nil with --user.
 func (cmd settings) file(c *cli.Context) (*app.SettingsFile, *app.Project, error) {
 	if c.Bool("user") {
 		f, err := cmd.Caller().UserSettingsFile()
@@ -89,7 +89,7 @@ func (cmd settings) get(c *cli.Context) error {
 			return nil
 		}
 		text := s.Text()
-		if command.IsTerminal(cmd.Stdout) { // of settings that came by git, before anybody trusts them
+		if command.IsTerminal(cmd.Stdout) { // the settings may have come by git and not be trusted yet
 			text = trellis.Visible(text)
 		}
 		_, err := fmt.Fprintln(cmd.Stdout, text)
@@ -106,7 +106,7 @@ func (cmd settings) set(c *cli.Context) error {
 		return err
 	}
 	key := c.Args().First()
-	before, _, _ := f.Setting(key) // a name that is none is told by Set
+	before, _, _ := f.Setting(key) // Set reports an unknown key
 	changed, err := f.Set(key, c.Args().Tail())
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func (cmd settings) list(c *cli.Context) error {
 	return cmd.Print(c.Bool("json"), append([]config.Setting{}, list...), func() error { return cmd.print(list) })
 }
 
-// print shows settings, the values in a column of their own as far as they are short.
+// print prints settings, with short values in a column.
 func (cmd settings) print(list []config.Setting) error {
 	const most = 24
 	keys, values := 0, 0
@@ -184,7 +184,7 @@ func (cmd settings) print(list []config.Setting) error {
 	return err
 }
 
-// place is where the value of a setting comes from.
+// place returns where the value of a setting comes from.
 func (cmd settings) place(s config.Setting) string {
 	if s.File == "" {
 		return string(config.FromDefault)
@@ -192,7 +192,7 @@ func (cmd settings) place(s config.Setting) string {
 	return fmt.Sprintf("%s:%d", cmd.short(s.File), s.Line)
 }
 
-// short is a file by the name that a person would type.
+// short returns the name of a file with ~ for the home folder.
 func (cmd settings) short(name string) string {
 	home := cmd.Getenv("HOME")
 	if rel, err := filepath.Rel(home, name); home != "" && err == nil && filepath.IsLocal(rel) {
@@ -201,7 +201,7 @@ func (cmd settings) short(name string) string {
 	return name
 }
 
-// Keys are the settings that the file of a call has, or may have, for completion.
+// Keys returns the keys that a settings file sets, with said, or else all that it may set, for completion.
 func Keys(console *command.Console, user, said bool) (keys []string) {
 	var f *app.SettingsFile
 	if user {
@@ -212,7 +212,7 @@ func Keys(console *command.Console, user, said bool) (keys []string) {
 	if f == nil {
 		return nil
 	}
-	list, _ := f.Settings() // what is wrong with the file is said when it is used
+	list, _ := f.Settings() // errors in the file are reported when it is used
 	for _, s := range list {
 		if strings.Contains(s.Key, "[") || said && s.Source == config.FromDefault {
 			continue
@@ -229,7 +229,7 @@ func Keys(console *command.Console, user, said bool) (keys []string) {
 	return keys
 }
 
-// Values are the words that a setting can have.
+// Values returns the words that a setting can have, nil if it takes other values too.
 func Values(user bool, key string) []string {
 	scope := config.ScopeProject
 	if user {

@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// agents looks for the programs that could play the roles, and checks those that config names.
+// agents checks the programs that could play the roles, and the agents that the settings name.
 func (d *diagnosis) agents(ctx context.Context, p *app.Project, c *config.Config) {
 	o := p.Agents(c).Options()
 	if c.Sandbox != sandbox.Off {
@@ -49,12 +49,12 @@ func (d *diagnosis) agents(ctx context.Context, p *app.Project, c *config.Config
 		d.add(stateOK, f.Name, strings.TrimSpace(f.Version+" is not an agent of this project"),
 			"name it under agents.commands in .trellis/config.yaml: "+f.Name+": "+CommandLine(f.Name)+"; docs/reference/agents.md")
 	}
-	var roles *runner.Roles // nil where settings can't be used, which is said elsewhere
+	var roles *runner.Roles // nil if the settings can't be used, which is reported elsewhere
 	if s, err := readingSite(ctx, p); err == nil {
 		rs := s.Roles()
 		roles = &rs
 	}
-	named, able := namedAgents(c, roles), "" // the first that can be used
+	named, able := namedAgents(c, roles), "" // able is the first that can be used
 	d.apis(ctx, o, named)
 	for _, name := range named {
 		if _, listed := o.APIs[name]; listed {
@@ -68,13 +68,13 @@ func (d *diagnosis) agents(ctx context.Context, p *app.Project, c *config.Config
 	if roles != nil {
 		d.roles(*roles, able)
 	}
-	unread := roles == nil && p.Repo != nil           // the settings, which may name an agent
-	if !usable && c.Agents.Default == "" && !unread { // else what keeps that one from work was said
+	unread := roles == nil && p.Repo != nil           // unreadable settings may name an agent
+	if !usable && c.Agents.Default == "" && !unread { // otherwise it was reported why that agent can't work
 		d.add(stateError, "agent", "no agent can be used", d.first(ctx, c, o))
 	}
 }
 
-// first is what to do where no agent can be used: to name one that is there for all roles, or to get one.
+// first returns what to do if no agent can be used: set a program of agents.commands for all roles, or install an agent.
 func (d *diagnosis) first(ctx context.Context, c *config.Config, o agents.Options) string {
 	for _, name := range slices.Sorted(maps.Keys(c.Agents.Commands)) {
 		if agents.Check(ctx, name, o) == nil {
@@ -84,7 +84,7 @@ func (d *diagnosis) first(ctx context.Context, c *config.Config, o agents.Option
 	return "install claude, codex or opencode and sign in, or name a program of your own in agents.commands"
 }
 
-// readingSite is that of a project that can be one.
+// readingSite returns the reading site of a project, or an error if it has no repository.
 func readingSite(ctx context.Context, p *app.Project) (*runner.Site, error) {
 	if p.Repo == nil {
 		return nil, fs.ErrNotExist
@@ -92,8 +92,8 @@ func readingSite(ctx context.Context, p *app.Project) (*runner.Site, error) {
 	return p.ReadingSite(ctx)
 }
 
-// roles names the mistakes in what roles are told, and the roles that no agent is named for, where none of those is installed that are
-// taken then but one, able, can be used. Tasks that people write can be run without those of planning.
+// roles reports mistakes in the instructions of roles. If an agent, able, can be used, it also reports the roles that no
+// agent plays: a warning for those of planning, as tasks that people write run without them, and an error for the others.
 func (d *diagnosis) roles(roles runner.Roles, able string) {
 	for _, err := range roles.Mistakes() {
 		d.verdict("roles", "", err)
@@ -112,13 +112,13 @@ func (d *diagnosis) roles(roles runner.Roles, able string) {
 	}
 }
 
-// CommandLine is what settings say of a known program.
+// CommandLine returns what agents.commands may say about a known program.
 func CommandLine(name string) string {
 	c, _ := agents.KnownCommand(name)
 	return fmt.Sprintf("{type: %s, command: [%s], env_pass: [%s]}", c.Type, strings.Join(c.Argv, ", "), strings.Join(c.EnvPass, ", "))
 }
 
-// namedAgents are the agents that config and the files of roles ask for, each once.
+// namedAgents returns the agents that config and the files of roles ask for, sorted, each once.
 func namedAgents(c *config.Config, roles *runner.Roles) []string {
 	names := map[string]bool{c.Agents.Default: true}
 	if roles != nil {
@@ -133,8 +133,8 @@ func namedAgents(c *config.Config, roles *runner.Roles) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// apis lists the models that are asked directly, and whether their keys are there: an error for one that
-// config names for a role. Nothing is sent to them.
+// apis reports the models that are called directly, and whether their keys are set: a missing key
+// is an error for a model that config names for a role, else a warning. Nothing is sent to them.
 func (d *diagnosis) apis(ctx context.Context, o agents.Options, named []string) {
 	for _, name := range slices.Sorted(maps.Keys(o.APIs)) {
 		model := strings.TrimSpace(o.APIs[name].Model + " " + o.APIs[name].BaseURL)

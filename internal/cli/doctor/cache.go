@@ -9,14 +9,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/text"
 )
 
-// lately is how many days back what agents used is looked at.
+// lately is the number of days back over which the usage of agents is checked.
 const lately = 7
 
-// cache warns of phases that a provider's cache could have served, and did not: then each call pays for all that it is told.
+// cache warns of phases that a provider's cache could have served but did not, so that each call paid for its whole input.
 func (d *diagnosis) cache(p *app.Project) {
 	record, err := p.Stats().Read(d.console.Now().AddDate(0, 0, -lately))
 	if err != nil {
-		return // the tasks can't be listed, which is said of them
+		return // the tasks can't be listed, which is reported with them
 	}
 	var cold []string
 	t := record.Table(stats.ByPhase)

@@ -7,15 +7,15 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 )
 
-// delivery looks whether branches can be pushed and pull requests opened, when they are to be. What is in the way fails no
-// task: its branch is what is delivered.
+// delivery checks whether branches can be pushed and pull requests opened, if the settings ask for
+// it. It reports only warnings, since such a problem fails no task: its branch is what it delivers.
 func (d *diagnosis) delivery(ctx context.Context, p *app.Project, c *config.Config) {
 	if !c.Delivery.Push && !c.Delivery.PR {
 		return
 	}
 	base, err := p.Repo.Refs().CurrentBranch(ctx, p.Root)
 	if err != nil {
-		return // what is wrong with the repository was said
+		return // the error of the repository was reported before
 	}
 	remote, err := p.Repo.Remotes().Remote(ctx, base)
 	switch {

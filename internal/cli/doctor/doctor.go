@@ -22,7 +22,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Command is `trellis doctor`.
+// Command returns `trellis doctor`.
 func Command(console *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:  "doctor",
@@ -62,21 +62,21 @@ const (
 	stateError   = "error"   // tasks can't run like this
 )
 
-// finding is one thing that doctor looked at, an object of doctor --json.
+// finding is the result of one check, an object of doctor --json.
 type finding struct {
 	Check  string `json:"check"`
 	State  string `json:"state"`
 	Detail string `json:"detail"`
 	Hint   string `json:"hint"`
-	File   string `json:"file"` // that it is about, from the top of the repository
+	File   string `json:"file"` // that the finding is about, relative to the top of the repository
 	Line   int    `json:"line"` // from 1; 0: none
 	Column int    `json:"column"`
-	Repair string `json:"repair"` // what becomes of it, where doctor can mend it
-	Diff   string `json:"diff"`   // how
-	Saved  string `json:"saved"`  // where the file is kept as it was
+	Repair string `json:"repair"` // state of the repair; "" if doctor can't mend it
+	Diff   string `json:"diff"`   // what the repair changes
+	Saved  string `json:"saved"`  // where the file is kept as it was before the repair
 
 	notes []string
-	mend  func() (saved string, err error) // nil: a person has to
+	mend  func() (saved string, err error) // nil: a person has to mend it
 }
 
 func run(ctx context.Context, console *command.Console, o options) error {
@@ -85,7 +85,7 @@ func run(ctx context.Context, console *command.Console, o options) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	var shown strings.Builder // written at once, so that a reader who has seen enough, or a full disk, is an error and no signal
+	var shown strings.Builder // written at once, so that a closed pipe or a full disk is an error and not a signal
 	for i, f := range d.findings {
 		if f.mend == nil {
 			if !o.json {
@@ -137,8 +137,8 @@ func (d *diagnosis) end(o options) error {
 	return err
 }
 
-// Tell says what is wrong, if anything is, for a command that ends with that. It returns the check that found the first error,
-// "" for none, and what mends that.
+// Tell prints what is wrong, if anything is, for a command that ends with that. It returns the
+// check that found the first error, or "" for none, and how to mend it.
 func Tell(ctx context.Context, console *command.Console) (check, hint string) {
 	d := &diagnosis{console: console}
 	d.all(ctx)
@@ -166,7 +166,7 @@ func Tell(ctx context.Context, console *command.Console) (check, hint string) {
 type diagnosis struct {
 	console  *command.Console
 	findings []finding
-	broken   bool // the settings: what they seem not to say, they may say all the same
+	broken   bool // the settings have errors: a value that seems to be missing may be set
 }
 
 func (d *diagnosis) add(state, check, detail, hint string) {
@@ -181,7 +181,7 @@ func (d *diagnosis) problem(check string, p trellis.Problem) {
 	d.findings = append(d.findings, f)
 }
 
-// verdict adds a finding that is an error when err is one.
+// verdict adds a finding: an error if err is not nil, and otherwise that the check is ok.
 func (d *diagnosis) verdict(check, detail string, err error) {
 	if err == nil {
 		d.add(stateOK, check, detail, "")
@@ -203,10 +203,10 @@ func (d *diagnosis) all(ctx context.Context) {
 		d.agents(ctx, &app.Project{Env: d.console.Caller()}, &config.Config{})
 		return
 	}
-	_, _, err = p.Repo.Run(ctx, git.Command{Dir: p.Root, Args: []string{"rev-parse"}}) // which says no more than whether git works there
+	_, _, err = p.Repo.Run(ctx, git.Command{Dir: p.Root, Args: []string{"rev-parse"}}) // only checks whether git works there
 	d.verdict("repository", p.Root, err)
 	if err != nil {
-		return // so would all that asks git
+		return // all other checks that use git would fail too
 	}
 	_, err = p.Repo.Author().Identity(ctx)
 	if errors.As(err, new(*git.IdentityError)) {
@@ -232,7 +232,7 @@ func (d *diagnosis) all(ctx context.Context) {
 func (d *diagnosis) trust(ctx context.Context, p *app.Project) {
 	j, err := p.Gate.Judge()
 	if err != nil {
-		return // of the person's own settings, which was said
+		return // an error in the user's own settings, which was reported
 	}
 	branch, err := j.Chosen(ctx)
 	switch {
@@ -245,7 +245,7 @@ func (d *diagnosis) trust(ctx context.Context, p *app.Project) {
 	default:
 		d.add(stateOK, "trust", "the trusted branch is "+branch, "")
 	}
-	if err := p.TrustedNow(ctx); err != nil { // what else is said here is of them, and not of those in force
+	if err := p.TrustedNow(ctx); err != nil { // other findings are about these settings, not about those in force
 		d.add(stateWarning, "trust", err.Error(), strings.Join(app.HintsOf(err), "; "))
 	}
 }
@@ -271,10 +271,10 @@ func (d *diagnosis) config(ctx context.Context, p *app.Project) *config.Config {
 	return c
 }
 
-// floors says where settings of the person hold, and not those of the project.
+// floors reports where settings of the user override those of the project.
 func (d *diagnosis) floors(p *app.Project) {
 	files := p.Settings.Files()
-	user, _ := config.LoadUser(files.User) // what is wrong with it is said with the rest
+	user, _ := config.LoadUser(files.User) // its errors are reported with the others
 	files.User = config.File{}
 	c, _ := config.Load(files)
 	for _, raised := range user.ApplyFloors(c) {
@@ -282,7 +282,7 @@ func (d *diagnosis) floors(p *app.Project) {
 	}
 }
 
-// verify looks whether the commands that decide can run.
+// verify checks whether the commands that decide can run.
 func (d *diagnosis) verify(p *app.Project, c *config.Config) {
 	if len(c.Verify) == 0 && !d.broken {
 		d.add(stateWarning, "verify", "no check commands: nothing is executed to see whether a task is done", "name them under verify in .trellis/config.yaml")

@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner"
 )
 
-// files looks whether locks hold on the file system of the tasks.
+// files checks whether locks hold on the file system of the tasks.
 func (d *diagnosis) files(p *app.Project) {
 	kind, err := d.console.FileSystem(p.Root)
 	switch {
@@ -35,10 +35,10 @@ func (d *diagnosis) files(p *app.Project) {
 	}
 }
 
-// probeLock takes a lock twice, which must fail.
+// probeLock takes a lock twice, and returns an error unless the second attempt fails.
 func (d *diagnosis) probeLock(p *app.Project) (err error) {
 	if _, err := os.Stat(filepath.Join(p.Root, ".trellis")); err != nil {
-		return nil // reported as such
+		return nil // reported with the project
 	}
 	runtime, err := p.RuntimeDir()
 	if err != nil {
@@ -66,7 +66,7 @@ func (d *diagnosis) probeLock(p *app.Project) (err error) {
 	return errors.Join(err, first.Unlock())
 }
 
-// ends says how what a call leaves is found at its end: the surest of the ways that this machine has, tried out.
+// ends reports how the processes that a call leaves are found: by its control group, if one works here, or by their marks.
 func (d *diagnosis) ends(ctx context.Context) {
 	_, err := proc.CgroupFolder()
 	if err == nil {
@@ -89,7 +89,7 @@ func (d *diagnosis) system(ctx context.Context, p *app.Project) {
 		return
 	}
 	d.ends(ctx)
-	entries, _ := os.ReadDir(p.Store.Tasks()) // none, if it can't be read
+	entries, _ := os.ReadDir(p.Store.Tasks()) // no entries if the folder can't be read
 	for _, limit := range []struct {
 		name string
 		want int

@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// notified looks whether those who are told what becomes of tasks can be: whether the programs are there, the variables are
-// set, and the last message arrived. Nothing is sent.
+// notified checks whether the notifiers can work: whether their programs exist, their variables are
+// set, and the last message arrived. It sends nothing.
 func notified(p *app.Project, c *config.Config) (list []finding) {
 	failing := map[string]app.Failing{}
 	for _, f := range p.News.Failing() {
@@ -37,7 +37,7 @@ func notified(p *app.Project, c *config.Config) (list []finding) {
 	return list
 }
 
-// unable is why somebody can't be told.
+// unable returns why a notifier can't work, or "".
 func unable(p *app.Project, n config.Notify) string {
 	program := ""
 	switch {

@@ -17,16 +17,16 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// What became of what doctor can mend by itself.
+// States of the repair of a finding that doctor can mend.
 const (
-	repairPossible = "possible" // with --repair
+	repairPossible = "possible" // can be repaired by --repair
 	repairDeclined = "declined"
 	repairDone     = "done"
 	repairFailed   = "failed"
 )
 
-// repair mends what can be mended and a person agrees to; yes agrees to all. Without a yes and without a terminal it
-// changes nothing.
+// repair makes the repairs that a person agrees to; yes agrees to all. Without yes and without a
+// terminal it changes nothing.
 func (d *diagnosis) repair(yes, asJSON bool) error {
 	ask := !asJSON && command.IsTerminal(d.console.Stdin) && command.IsTerminal(d.console.Stderr)
 	for i := range d.findings {
@@ -60,7 +60,7 @@ func (f *finding) question() string {
 	return "remove it?"
 }
 
-// resolve carries out the repair of a finding if somebody agreed to it, and notes in the finding what came of that.
+// resolve carries out the repair of a finding if a person agreed to it, and records the result in the finding.
 func (f *finding) resolve(agreed, asked bool) {
 	switch {
 	case agreed:
@@ -84,8 +84,8 @@ func (d *diagnosis) old(path string) bool {
 	return err == nil && d.console.Now().Sub(st.ModTime()) > time.Hour
 }
 
-// leftovers looks for what a process left that was killed: files half written, folders half removed, a watcher's last
-// beat. Locks are none: their files stay, and nobody holds them.
+// leftovers reports what killed processes left: half-written files, half-removed folders, the last
+// heartbeat of a watcher. Lock files are not reported: they stay after use, and nobody holds them.
 func (d *diagnosis) leftovers(p *app.Project, live []taskdir.Entry) {
 	folder := filepath.Join(p.Root, ".trellis")
 	runtime := filepath.Join(folder, ".runtime")
@@ -119,7 +119,7 @@ func (d *diagnosis) leftover(p *app.Project, path, what string, remove func(stri
 		mend: func() (string, error) { return "", remove(path) }})
 }
 
-// forget takes the last beat of a watcher away, if none has come meanwhile.
+// forget removes the last heartbeat of a watcher, unless another watcher runs by now.
 func (d *diagnosis) forget(root string) error {
 	lock, err := durable.TryLock(pulse.Lock(root), durable.Holder{PID: os.Getpid(), Since: d.console.Now()})
 	if err != nil {

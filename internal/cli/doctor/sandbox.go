@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// sandbox looks whether this machine can keep programs to their folders: an error where that is required, and of no
-// weight where it is off.
+// sandbox checks whether this machine can confine programs to their folders. If it can't, that is
+// an error where the sandbox is required, and nothing to warn of where it is off.
 func (d *diagnosis) sandbox(ctx context.Context, p *app.Project, c *config.Config) {
 	if d.broken && c.Sandbox == sandbox.Off {
 		return
@@ -60,7 +60,7 @@ func (d *diagnosis) sandbox(ctx context.Context, p *app.Project, c *config.Confi
 	d.absent("sandbox_home", c.SandboxHome)
 }
 
-// reaches says of each agent that is installed or named which hosts it reaches, where that is not all.
+// reaches reports for each installed agent which hosts it reaches, if those are not all.
 func (d *diagnosis) reaches(p *app.Project, c *config.Config, box *sandbox.Box) {
 	o := p.Agents(c).Options()
 	var wide []string
@@ -89,7 +89,7 @@ func (d *diagnosis) reaches(p *app.Project, c *config.Config, box *sandbox.Box) 
 	}
 }
 
-// unseen tells what of the person's own programs in the sandbox do not see, and how they would.
+// unseen reports which variables, accounts and files of the user are not visible in the sandbox, and how to show them.
 func (d *diagnosis) unseen(box *sandbox.Box) {
 	if names := box.Withheld(d.console.Caller().CommandEnv()); len(names) > 0 {
 		d.add(stateOK, "sandbox", "commands do not get "+text.Some(names, 8)+" of your environment", "sandbox_env: [NAME] in .trellis/config.yaml hands one on; docs/reference/sandbox.md")
@@ -102,7 +102,7 @@ func (d *diagnosis) unseen(box *sandbox.Box) {
 	}
 }
 
-// absent warns of paths that the settings name and that are not there.
+// absent warns of paths that the settings name and that don't exist.
 func (d *diagnosis) absent(key string, paths []string) {
 	for _, path := range paths {
 		if rest, home := strings.CutPrefix(path, "~/"); home {

@@ -14,14 +14,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// skew is how far clocks may differ before doctor says so. Nothing goes by it but the times that people read.
+// skew is the difference of clocks from which doctor warns. Only times that people read depend on the clocks.
 const skew = 30 * time.Second
 
-// sharing looks whether tasks can be shared with other machines, when they are to be.
+// sharing checks whether tasks can be shared with other machines, if the settings ask for it.
 func sharing(ctx context.Context, d *diagnosis, p *app.Project) {
 	s, err := p.ReadingSite(ctx)
 	if err != nil {
-		return // what is wrong with the settings was said
+		return // the error of the settings was reported before
 	}
 	d.findings = append(d.findings, server(ctx, s.Config.Cluster)...)
 	team, err := app.SharingOf(p).Team(s)
@@ -56,11 +56,11 @@ func sharing(ctx context.Context, d *diagnosis, p *app.Project) {
 	}
 }
 
-// dialing is how long a server may take to answer.
+// dialing is how long connecting to a server may take.
 const dialing = 3 * time.Second
 
-// server looks whether the server is there by which trellis-cluster says who runs what, when it is to be. Who may ask it what is for
-// trellis-cluster to find out.
+// server checks whether something answers at cluster.address, where trellis-cluster says who runs
+// what, if cluster.repo is set. It does not check who may use the server: trellis-cluster does.
 func server(ctx context.Context, c config.Cluster) []finding {
 	if c.Repo == "" {
 		return nil
@@ -71,6 +71,6 @@ func server(ctx context.Context, c config.Cluster) []finding {
 	if err != nil {
 		return []finding{{Check: "server", State: stateError, Detail: text.OneLine(fmt.Sprintf("no Temporal server answers at %s: %v", c.Address, err)), Hint: "trellis config set cluster.address HOST:PORT"}}
 	}
-	_ = conn.Close() // nothing was said
+	_ = conn.Close() // nothing was sent
 	return []finding{{Check: "server", State: stateOK, Detail: fmt.Sprintf("something answers at %s: trellis-cluster status asks it who has what", c.Address)}}
 }

@@ -19,10 +19,10 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// tasks looks at what lies in .trellis/tasks: what can't be read, and what does not fit together.
+// tasks checks what lies in .trellis/tasks: what can't be read, and what is inconsistent.
 func (d *diagnosis) tasks(ctx context.Context, p *app.Project, c *config.Config) {
 	if durable.FolderBelow(p.Root, ".trellis") != nil {
-		return // reported as such
+		return // reported with the project
 	}
 	var archived []taskdir.Entry
 	live, err := p.Store.List()
@@ -42,11 +42,11 @@ func (d *diagnosis) tasks(ctx context.Context, p *app.Project, c *config.Config)
 		case e.Planning:
 			d.draft(p, e.Dir)
 		case errors.Is(e.Err, taskdir.ErrNotFound):
-		case e.Err != nil: // what else is damaged is said all the same
+		case e.Err != nil: // other damage is reported all the same
 			d.journal(p, e.Dir)
 			d.context(p, e.Dir)
 		default:
-			for _, wrong := range e.Task.Problems { // values that mean nothing
+			for _, wrong := range e.Task.Problems { // invalid values
 				d.problem("task.json", wrong)
 			}
 			d.rewound(p, e.Task)
@@ -64,10 +64,10 @@ func (d *diagnosis) tasks(ctx context.Context, p *app.Project, c *config.Config)
 	}
 }
 
-// taskJSON looks whether the file can be read by every program, and proposes a mend if not.
+// taskJSON checks whether every program can read the file, and proposes a repair if not.
 func (d *diagnosis) taskJSON(p *app.Project, e taskdir.Entry) {
 	if e.Planning && e.Err != nil {
-		return // its planner is at work, or is gone, which is told
+		return // its planner is at work, or is gone, which draft reports
 	}
 	m, err := p.Store.Propose(e.Dir)
 	problem := &trellis.Problem{File: p.Store.Rel(filepath.Join(e.Dir, taskdir.TaskJSON)), Line: 1}
@@ -77,7 +77,7 @@ func (d *diagnosis) taskJSON(p *app.Project, e taskdir.Entry) {
 	case m == nil && err == nil && e.Err == nil:
 		return
 	case m == nil && errors.Is(err, taskdir.ErrNotFound):
-		f.State = stateWarning // a folder beside the tasks
+		f.State = stateWarning // a folder that is not a task
 	case m == nil && problem.Message == "":
 		f.Detail = fmt.Sprint(errors.Join(e.Err, err))
 	case m != nil:
@@ -96,21 +96,21 @@ func (d *diagnosis) taskJSON(p *app.Project, e taskdir.Entry) {
 	d.findings = append(d.findings, f)
 }
 
-// journal looks whether that of a task's run can be read.
+// journal checks whether the journal of a task's run can be read.
 func (d *diagnosis) journal(p *app.Project, dir string) {
 	if _, err := journal.Read(filepath.Join(dir, taskdir.Run)); errors.Is(err, journal.ErrDamaged) {
 		d.about(p, dir, "journal", fmt.Sprintf("%s: %v", filepath.Base(dir), err), "trellis retry "+trellis.ShellWord(filepath.Base(dir)))
 	}
 }
 
-// rewound looks for a task.json that git took back behind what its run wrote.
+// rewound reports a task.json that git set back to a revision before the one that its run wrote.
 func (d *diagnosis) rewound(p *app.Project, t *taskdir.Task) {
 	if t.Status != trellis.Ready && t.Status != trellis.InProgress || durable.Held(filepath.Join(t.Dir, taskdir.RunLock)) {
 		return
 	}
 	h, err := journal.Read(filepath.Join(t.Dir, taskdir.Run))
 	if err != nil || h.Flow != pipeline.Flow {
-		return // none here, or `status` says what is wrong with it
+		return // no run here, or `trellis status` reports its error
 	}
 	if t, err = p.Store.Load(t.Dir); err != nil { // its run may have ended since it was read
 		return
@@ -120,14 +120,14 @@ func (d *diagnosis) rewound(p *app.Project, t *taskdir.Task) {
 	}
 }
 
-// draft looks whether a planning goes on. One whose folder was made in this hour may be about to begin.
+// draft reports a planning that nobody works on. One whose folder was changed within the hour may be about to begin.
 func (d *diagnosis) draft(p *app.Project, dir string) {
 	if !durable.Held(filepath.Join(dir, taskdir.RunLock)) && d.old(dir) {
 		d.about(p, dir, "leftover", p.Store.Rel(dir)+": a planning that nobody is at work on", "trellis plan --retry "+trellis.ShellWord(p.Store.Rel(dir))+", or trellis task rm "+trellis.ShellWord(filepath.Base(dir)))
 	}
 }
 
-// context looks for rows that name nothing, of a task that is still to be worked on.
+// context reports rows of the context files that can't be used, for a task that is still to be worked on.
 func (d *diagnosis) context(p *app.Project, dir string) {
 	names, err := taskdir.ContextFiles(dir)
 	if err != nil {
@@ -149,7 +149,7 @@ func (d *diagnosis) context(p *app.Project, dir string) {
 	}
 }
 
-// links looks whether parents and children say the same of each other.
+// links checks whether parents and children agree about each other.
 func (d *diagnosis) links(p *app.Project, live, archived []taskdir.Entry) {
 	tasks, gone := map[string]*taskdir.Task{}, map[string]bool{}
 	for _, e := range archived {
@@ -158,7 +158,7 @@ func (d *diagnosis) links(p *app.Project, live, archived []taskdir.Entry) {
 	for _, e := range live {
 		if tasks[e.ID] = e.Task; e.Err != nil {
 			delete(tasks, e.ID)
-			gone[e.ID] = true // nobody knows what it says
+			gone[e.ID] = true // unreadable: its links are unknown
 		}
 	}
 	for _, e := range live {
@@ -195,7 +195,7 @@ func (d *diagnosis) children(p *app.Project, t *taskdir.Task, tasks map[string]*
 	}
 }
 
-// worktrees looks for worktrees in the folder of them that are no task's.
+// worktrees reports worktrees that belong to no task.
 func (d *diagnosis) worktrees(ctx context.Context, p *app.Project, c *config.Config) {
 	_, orphans, err := p.Cleaner(c).Look(ctx)
 	if err != nil {

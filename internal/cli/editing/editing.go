@@ -23,7 +23,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Command is `trellis edit`.
+// Command returns `trellis edit`.
 func Command(console *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "edit",
@@ -45,7 +45,7 @@ file was changed meanwhile, the copy stays and you are told where.`,
 	}
 }
 
-// File has a person change a file of a task. Ctrl-C is the editor's, until that ends.
+// File has a person change a file of a task. While the editor runs, Ctrl-C is for the editor.
 func File(ctx context.Context, console *command.Console, p *app.Project, dir, name string) error {
 	if err := console.OnlyPeople("edit a task"); err != nil {
 		return err
@@ -72,7 +72,7 @@ type edited struct {
 	edits app.Edits
 	dir   string
 	name  string
-	was   []byte // nil: there was none
+	was   []byte // the text before; nil: there was no file
 	draft *editor.Draft
 }
 
@@ -128,7 +128,7 @@ func (e *edited) take(ctx context.Context, text []byte) (again bool, err error) 
 	return true, nil
 }
 
-// atQuestion ends with a signal that comes while a person is asked, or came before and was none for the editor.
+// atQuestion returns a context that ends with a signal, other than a SIGINT from before, which was for the editor.
 func atQuestion(ctx context.Context) (asked context.Context, stop func()) {
 	var by *proc.SignalError
 	if errors.As(context.Cause(ctx), &by) && by.Signal == syscall.SIGINT {
@@ -137,7 +137,7 @@ func atQuestion(ctx context.Context) (asked context.Context, stop func()) {
 	return ctx, func() {}
 }
 
-// inTheCopy are problems of a text that no file has yet: a command that mends the file would not see it.
+// inTheCopy returns problems of a text that is not in its file yet, without the commands that would mend the file.
 func inTheCopy(problems []trellis.Problem) []trellis.Problem {
 	list := slices.Clone(problems)
 	for i := range list {
@@ -167,7 +167,7 @@ func (e *edited) kept(err error) error {
 	return app.WithHints(fmt.Errorf("%w; what you wrote is in %s", err, e.draft.Path()), hints...)
 }
 
-// again is the command that edits the file once more.
+// again returns the command that edits the file again.
 func (e *edited) again() string {
 	word := strings.TrimSuffix(e.name, filepath.Ext(e.name))
 	return strings.TrimSuffix("trellis edit "+trellis.ShellWord(filepath.Base(e.dir))+" "+word, " prd")

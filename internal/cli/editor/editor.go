@@ -16,15 +16,15 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// Draft is a text that a person changes, in a file of its own: what is in it is lost only by Discard.
+// Draft is a text that a person changes, in a separate file. Only Discard deletes it.
 type Draft struct {
 	a    *command.Console
 	path string
-	text []byte // as it was made
+	text []byte // the initial text
 	kept bool   // an editor that did not wait may still have it open
 }
 
-// Open makes a draft of a text. name is what its file is called, by which editors know its kind.
+// Open creates a draft of a text. name is the name of its file, from which editors tell its kind.
 func Open(a *command.Console, name string, text []byte) (*Draft, error) {
 	dir, err := os.MkdirTemp("", "trellis-edit-")
 	if err != nil {
@@ -37,10 +37,10 @@ func Open(a *command.Console, name string, text []byte) (*Draft, error) {
 	return d, nil
 }
 
-// Path is where the draft is.
+// Path returns the path of the draft.
 func (d *Draft) Path() string { return d.path }
 
-// chosen is the editor, with its arguments as a shell takes them, and what chose it.
+// chosen returns the command line of the editor, for a shell, and what chose that editor.
 func (d *Draft) chosen() (program, by string) {
 	for _, name := range []string{"VISUAL", "EDITOR"} {
 		if program = d.a.Getenv(name); program != "" {
@@ -50,8 +50,8 @@ func (d *Draft) chosen() (program, by string) {
 	return "vi", "as neither $VISUAL nor $EDITOR is set"
 }
 
-// Edit runs the editor on the draft and returns what it holds then. The editor is $VISUAL, else $EDITOR, else vi, which is said.
-// After an error the draft holds what the editor left.
+// Edit runs the editor on the draft and returns the text. The editor is $VISUAL, $EDITOR or vi,
+// which a message then says. After an error the draft holds what the editor left.
 func (d *Draft) Edit() ([]byte, error) {
 	program, by := d.chosen()
 	if !strings.HasPrefix(by, "$") {
@@ -81,7 +81,7 @@ func (d *Draft) Edit() ([]byte, error) {
 	return text, nil
 }
 
-// failed is the error of an editor that failed. The draft stays only where it holds something that was not there before.
+// failed returns the error of an editor that failed. It keeps the draft only if that differs from the initial text.
 func (d *Draft) failed(how string) error {
 	if left, err := durable.Read(d.path, durable.MaxDocument); err == nil && bytes.Equal(left, d.text) && d.Discard() == nil {
 		return app.Usagef("%s; nothing was changed", how)
@@ -89,11 +89,11 @@ func (d *Draft) failed(how string) error {
 	return app.Usagef("%s; what it left is in %s", how, d.path)
 }
 
-// atOnce is how soon an editor returns that does not wait until the person is done.
+// atOnce is the time within which an editor returns that does not wait until the person is done.
 const atOnce = time.Second
 
-// Discard removes the draft, but for one that an editor may still have open. Nothing is lost by it once the text is where it
-// belongs.
+// Discard removes the draft, unless an editor may still have it open. It is called once the text is
+// stored where it belongs, or not wanted.
 func (d *Draft) Discard() error {
 	if d.kept {
 		return nil

@@ -27,10 +27,10 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// evals is the command that measures how well an agent plans.
+// evals implements `trellis eval`.
 type evals struct{ *command.Console }
 
-// Command is `trellis eval`.
+// Command returns `trellis eval`.
 func Command(a *command.Console) *cli.Command {
 	cmd := evals{a}
 	return &cli.Command{
@@ -87,7 +87,7 @@ func (cmd evals) eval(c *cli.Context) error {
 	return err
 }
 
-// evalCases are the cases that the flags ask for, once the flags are looked through.
+// evalCases checks the flags and returns the cases that they select.
 func evalCases(c *cli.Context) ([]eval.Case, error) {
 	if n := c.Int("parallel"); n < 1 {
 		return nil, app.Usagef("--parallel %d: at least one case is planned at a time", n)
@@ -109,7 +109,7 @@ func evalCases(c *cli.Context) ([]eval.Case, error) {
 // evaluation is what all cases of one call share.
 type evaluation struct {
 	app      *command.Console
-	home     *app.Project // whose agents plan; without a repository, the folder that trellis was called in
+	home     *app.Project // its agents plan; without a repository, the folder that trellis was called in
 	cfg      *config.Config
 	agent    string
 	quick    bool
@@ -117,7 +117,7 @@ type evaluation struct {
 	keep     bool
 	show     *terminal.Live
 	event    func(runner.Event)
-	fallback func() (string, error) // the agent to take when nobody chose one
+	fallback func() (string, error) // returns the agent to use if nobody chose one
 }
 
 func (cmd evals) newEvaluation(c *cli.Context) (*evaluation, error) {
@@ -138,7 +138,7 @@ func (cmd evals) newEvaluation(c *cli.Context) (*evaluation, error) {
 	if err != nil {
 		return nil, err
 	}
-	e.cfg, _ = config.Load(config.Files{}) // the rest of this project's settings is about this project
+	e.cfg, _ = config.Load(config.Files{}) // the other settings of this project are not for the cases
 	e.cfg.Agents, e.cfg.Planning, e.cfg.Limits = own.Agents, own.Planning, own.Limits
 	e.cfg.Planning.Approval = "none"
 	if err := e.makeDir(c.String("keep")); err != nil {
@@ -151,7 +151,7 @@ func (cmd evals) newEvaluation(c *cli.Context) (*evaluation, error) {
 	return e, nil
 }
 
-// makeDir makes the folder of the repositories, outside of the project that we are in.
+// makeDir makes the folder of the repositories, outside of the current project.
 func (e *evaluation) makeDir(keep string) (err error) {
 	if !e.keep {
 		e.dir, err = os.MkdirTemp(e.app.Getenv("TMPDIR"), "trellis-eval-")
@@ -170,7 +170,7 @@ func (e *evaluation) makeDir(keep string) (err error) {
 		err = e.outside()
 	}
 	if err != nil {
-		_ = os.Remove(e.dir) // ours when it is empty; else it stays
+		_ = os.Remove(e.dir) // removes it only if it is empty
 		return app.AsKind(app.ErrUsage, err)
 	}
 	return nil
@@ -197,7 +197,7 @@ func (e *evaluation) close() {
 	}
 }
 
-// site is all that planning a case in its repository needs.
+// site returns the site that plans a case in its repository.
 func (e *evaluation) site(ctx context.Context, c eval.Case, dir string) (*runner.Site, error) {
 	repo, err := git.Open(dir)
 	if err != nil {
@@ -210,8 +210,8 @@ func (e *evaluation) site(ctx context.Context, c eval.Case, dir string) (*runner
 	return s, nil
 }
 
-// able makes sure, before anything is spent, that the agents can plan, and says who they are: by role, with
-// the model if one is named.
+// able makes sure, before anything is spent, that the agents can plan, and returns who they are: by
+// role, with the model if one is named.
 func (e *evaluation) able(ctx context.Context, c eval.Case) (map[trellis.Role]string, error) {
 	dir := filepath.Join(e.dir, ".able")
 	defer os.RemoveAll(dir)
@@ -242,7 +242,7 @@ func (e *evaluation) able(ctx context.Context, c eval.Case) (map[trellis.Role]st
 	return who, nil
 }
 
-// warning says what is going to be spent.
+// warning returns a message about the calls that the cases are going to take.
 func (e *evaluation) warning(who map[trellis.Role]string, cases []eval.Case, parallel int) string {
 	calls := 0
 	for _, c := range cases {

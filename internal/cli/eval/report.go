@@ -24,15 +24,15 @@ type Document struct {
 	Seconds float64                 `json:"seconds"` // from the first case to the last
 }
 
-// evalReport prints how cases go.
+// evalReport prints the progress and the results of cases.
 type evalReport struct {
 	app   *command.Console
-	print func(text string) // a line of a case
+	print func(text string) // prints a line about a case
 	json  bool
 	n, of int
 }
 
-// report begins a report. On a terminal that shows the progress too, lines of cases go above it.
+// report begins a report. On a terminal that shows the progress too, the lines of cases are printed above it.
 func (e *evaluation) report(asJSON bool, cases int) *evalReport {
 	r := &evalReport{app: e.app, json: asJSON, of: cases}
 	switch {
@@ -46,7 +46,7 @@ func (e *evaluation) report(asJSON bool, cases int) *evalReport {
 	return r
 }
 
-// ended prints a case.
+// ended prints the result of a case.
 func (r *evalReport) ended(res eval.Result) {
 	r.n++
 	line := fmt.Sprintf("%*d/%d  %s: %s; %s", len(fmt.Sprint(r.of)), r.n, r.of, res.ID, verdict(res), text.Count(res.Calls, "call"))
@@ -64,7 +64,7 @@ func (r *evalReport) ended(res eval.Result) {
 	}
 }
 
-// verdict says how a case went. What is wrong is in capital letters.
+// verdict returns how a case went, with what is wrong in capital letters.
 func verdict(res eval.Result) string {
 	right := strings.Join(res.Right, " or ")
 	switch {
@@ -82,7 +82,7 @@ func verdict(res eval.Result) string {
 	return "rejected AS " + strings.ToUpper(res.Category) + ", not " + right
 }
 
-// end prints what all cases came to.
+// end prints the summary of all cases.
 func (r *evalReport) end(d Document) error {
 	if r.json {
 		return terminal.JSON(r.app.Stdout, d)
@@ -106,7 +106,7 @@ func decisions(w io.Writer, s eval.Summary) {
 	_ = t.Flush() // into memory
 }
 
-// rejections are the categories, as the evaluate agent may give them.
+// rejections are the categories of rejections that the evaluate agent may give.
 var rejections = []string{"unclear", "incomplete", "out_of_scope", "harmful", "too_large"}
 
 func categories(w io.Writer, s eval.Summary) {
@@ -149,7 +149,7 @@ func totals(w io.Writer, d Document) {
 	fmt.Fprintf(w, "score: %.1f of 100\n", s.Score)
 }
 
-// evalCost is what the cases cost. Of an unknown cost nothing is added, and that is said.
+// evalCost returns the cost of the cases, and how many of them have an unknown cost, which is not added.
 func evalCost(s eval.Summary) string {
 	switch {
 	case s.Usage.CostUSD == nil:
@@ -160,7 +160,7 @@ func evalCost(s eval.Summary) string {
 	return text.Cost(s.Usage)
 }
 
-// printable is text in one line without what could steer a terminal: agents had a hand in it.
+// printable returns text on one line, with control characters made visible, as agents may have written it.
 func printable(text string) string {
 	return strings.ReplaceAll(trellis.Visible(text), "\n", " ")
 }

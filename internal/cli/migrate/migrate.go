@@ -19,18 +19,18 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Earlier says what of an earlier Trellis is there, and what becomes of it. It changes nothing.
+// Earlier reports what an earlier Trellis left in the project, and what becomes of it. It changes nothing.
 type Earlier struct {
 	Console *command.Console
 	Project *app.Project
 	Ignore  []byte                     // the .gitignore that a fresh .trellis has
-	Checks  func(root string) []string // the commands that seem to check a project
+	Checks  func(root string) []string // returns the commands that seem to check a project
 }
 
-// leftAlone are files of earlier versions below .trellis that mean nothing here.
+// leftAlone are files of earlier versions below .trellis that this version does not use.
 var leftAlone = []string{".version", ".template-hashes.json", "scripts", "workspace"}
 
-// Fit takes from the files of a fresh .trellis what the project has in its own way.
+// Fit removes from the files of a fresh .trellis what the project has already.
 func (m Earlier) Fit(files map[string][]byte) error {
 	pages, err := specs.List(m.Project.Root)
 	if err != nil {
@@ -41,7 +41,7 @@ func (m Earlier) Fit(files map[string][]byte) error {
 			delete(files, name)
 		}
 	}
-	if len(m.older().Verify) > 0 { // config.yaml would win, an empty list too
+	if len(m.older().Verify) > 0 { // a list in config.yaml would win, even an empty one
 		text := string(files["config.yaml"])
 		before, rest, found := strings.Cut(text, "\nverify:")
 		if !found {
@@ -56,15 +56,15 @@ func (m Earlier) Fit(files map[string][]byte) error {
 	return nil
 }
 
-// older is what worktree.yaml says.
+// older returns the settings of worktree.yaml.
 func (m Earlier) older() *config.Config {
 	files := m.Project.Settings.Files()
 	files.Config = config.File{}
-	c, _ := config.Load(files) // what is wrong with it is told with the rest
+	c, _ := config.Load(files) // its errors are reported with the others
 	return c
 }
 
-// Tell says what was found: tasks, settings, agents, and what nobody reads.
+// Tell prints what was found: tasks, settings, agents, and files that are not read.
 func (m Earlier) Tell() error {
 	live, err := m.Project.Store.List()
 	if err != nil {
@@ -116,7 +116,7 @@ func (m Earlier) tasks(live, archived []taskdir.Entry) {
 	m.next(live, byStatus)
 }
 
-// others are the statuses that nobody knows here.
+// others returns the statuses that this version does not know.
 func others(byStatus map[trellis.Status]int) (list []trellis.Status) {
 	for s := range byStatus {
 		if !slices.Contains(trellis.Statuses, s) {
@@ -127,7 +127,7 @@ func others(byStatus map[trellis.Status]int) (list []trellis.Status) {
 	return list
 }
 
-// next says what to do about tasks that somebody began elsewhere.
+// next prints what to do about tasks that were begun, but not by a run of this Trellis.
 func (m Earlier) next(live []taskdir.Entry, byStatus map[trellis.Status]int) {
 	const most = 5
 	var begun []string
@@ -156,7 +156,7 @@ func (m Earlier) next(live []taskdir.Entry, byStatus map[trellis.Status]int) {
 	}
 }
 
-// settings says what worktree.yaml gives, and what may be missing. What is wrong with the settings doctor says, with which init ends.
+// settings prints what worktree.yaml sets, and what may be missing. Errors in settings are left to doctor, which init runs last.
 func (m Earlier) settings() {
 	merged, _ := m.Project.Config()
 	if _, err := os.Stat(filepath.Join(m.Project.Root, ".trellis", "worktree.yaml")); err == nil {
@@ -184,7 +184,7 @@ func (m Earlier) settings() {
 	}
 }
 
-// cards says which descriptions of agents are used, and which are not.
+// cards prints which descriptions of agents are used, and which are not.
 func (m Earlier) cards() error {
 	var used, unused []string
 	for _, path := range durable.Glob(filepath.Join(m.Project.Root, ".trellis", "agents"), "*.md") {
@@ -225,7 +225,7 @@ func (m Earlier) cards() error {
 	return nil
 }
 
-// roleOf is the role that a file of an earlier Trellis describes, "" for files of others.
+// roleOf returns the role that a file of an earlier Trellis describes, or "" for other files.
 func roleOf(path string) string {
 	name := strings.TrimSuffix(filepath.Base(path), ".md")
 	role := strings.TrimPrefix(name, "trellis-")
@@ -235,7 +235,7 @@ func roleOf(path string) string {
 	return ""
 }
 
-// ignored says which other files there are that nobody reads.
+// ignored prints which other files of an earlier Trellis are not read.
 func (m Earlier) ignored() {
 	var there []string
 	for _, name := range leftAlone {
@@ -251,7 +251,7 @@ func (m Earlier) ignored() {
 	}
 }
 
-// unignored says which lines a .gitignore lacks that was there before.
+// unignored prints the lines that an existing .gitignore lacks.
 func (m Earlier) unignored() {
 	have, err := durable.ReadBelow(m.Project.Root, ".trellis/.gitignore", durable.MaxDocument)
 	if err != nil {

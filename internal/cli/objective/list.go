@@ -38,10 +38,10 @@ type objectiveRow struct {
 	Next     *objectiveNext    `json:"next"` // null: the file can't be relied on
 	Problems []trellis.Problem `json:"problems"`
 
-	merges int // steps whose work is there and not merged
+	merges int // steps whose work is done and not merged
 }
 
-// objectiveCount is how many steps stand where.
+// objectiveCount is the number of steps in each state.
 type objectiveCount struct {
 	Total      int `json:"total"`
 	Pending    int `json:"pending"`
@@ -57,7 +57,7 @@ func (c *objectiveCount) add(s roadmap.State) {
 	*map[roadmap.State]*int{roadmap.Pending: &c.Pending, roadmap.Planning: &c.Planning, roadmap.InProgress: &c.InProgress, roadmap.Done: &c.Done, roadmap.Blocked: &c.Blocked, roadmap.Skipped: &c.Skipped}[s]++
 }
 
-// over is how many steps need nothing more.
+// over returns the number of steps that need nothing more.
 func (c objectiveCount) over() int { return c.Done + c.Skipped }
 
 // objectiveNext is what comes next in an objective.
@@ -65,8 +65,8 @@ type objectiveNext struct {
 	Code roadmap.Code `json:"code"`
 	Step string       `json:"step"` // "" unless code is next
 	Why  string       `json:"why"`
-	On   []string     `json:"on"`   // the steps that hold up what is left
-	Plan string       `json:"plan"` // waiting: of the first of them
+	On   []string     `json:"on"`   // the steps that hold up the rest
+	Plan string       `json:"plan"` // if code is waiting: the plan of the first of them
 }
 
 func newObjectiveNext(d roadmap.Decision) *objectiveNext {
@@ -77,7 +77,7 @@ func newObjectiveNext(d roadmap.Decision) *objectiveNext {
 	return n
 }
 
-// words are the decision for people.
+// words returns the decision for people.
 func (n *objectiveNext) words() string {
 	switch {
 	case n.Code == roadmap.Next:
@@ -88,7 +88,7 @@ func (n *objectiveNext) words() string {
 	return string(n.Code)
 }
 
-// summary is what is said of an objective in a line.
+// summary returns the row of an objective. broken says that its file can't be relied on.
 func summary(r *roadmap.Roadmap, broken bool, tasks roadmap.Tasks) objectiveRow {
 	row := objectiveRow{Name: r.Name, Title: r.Title, File: roadmap.File(r.Name), Auto: r.Auto, Problems: append([]trellis.Problem{}, r.Check()...)}
 	for _, s := range r.Steps {
@@ -155,7 +155,7 @@ func printTable(w io.Writer, rows []objectiveRow, style terminal.Style) error {
 		switch {
 		case r.Next == nil:
 			next += brokenAt(r.Problems)
-		case r.Next.Code == roadmap.Stuck && len(r.Next.On) == 0: // by no step
+		case r.Next.Code == roadmap.Stuck && len(r.Next.On) == 0: // no step is the reason
 			next = fmt.Sprintf("%s: %s", r.Next.Code, r.Next.Why)
 		case r.Next.Code == roadmap.Complete && r.merges > 0:
 			next = fmt.Sprintf("complete, %d to be merged", r.merges)
@@ -168,7 +168,7 @@ func printTable(w io.Writer, rows []objectiveRow, style terminal.Style) error {
 	return terminal.Grid{Rows: table, Squeezes: []terminal.Squeeze{{Column: next, To: 16}, {Column: title, To: 24}, {Column: objective, To: 30}, {Column: next, To: 8}, {Column: title, To: 8}, {Column: objective, To: 12}}}.Print(w, style)
 }
 
-// brokenAt is the first problem that is no warning.
+// brokenAt returns the first problem that is not a warning.
 func brokenAt(problems []trellis.Problem) string {
 	for _, p := range problems {
 		if !p.Warning {
@@ -178,7 +178,7 @@ func brokenAt(problems []trellis.Problem) string {
 	return ""
 }
 
-// inLine is text that neither a terminal nor a table takes for anything else.
+// inLine returns s on one line, with control characters made visible and tabs replaced.
 func inLine(s string) string {
 	return strings.NewReplacer("\n", " ", "\t", " ").Replace(trellis.Visible(s))
 }

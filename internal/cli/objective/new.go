@@ -29,7 +29,7 @@ func (cmd objectives) newCommand() *cli.Command {
 			}
 			name, err := Name(cmd.Console, p, c.Args().First())
 			if err != nil {
-				name = c.Args().First() // which is no name
+				name = c.Args().First() // not a name, which writeNew reports
 			}
 			title := name
 			if c.IsSet("title") {

@@ -28,7 +28,7 @@ The first word that is printed is next, waiting (for a step under way), blocked 
 	}
 }
 
-// objectiveDecision is objective next --json.
+// objectiveDecision is what objective next --json prints.
 type objectiveDecision struct {
 	Objective string          `json:"objective"`
 	Code      roadmap.Code    `json:"code"`
@@ -86,7 +86,7 @@ func (d *objectiveDecision) print(a *command.Console, next *objectiveNext, all b
 	return nil
 }
 
-// broken tells what is wrong with a file that can't be relied on.
+// broken reports the problems of a file that can't be relied on.
 func (cmd objectives) broken(name string, problems []trellis.Problem) error {
 	unreliable := app.WithHints(app.Usagef("%s can't be relied on", roadmap.File(name)), "trellis objective check "+trellis.ShellWord(name))
 	return command.Because(cmd.Console, unreliable, problems, func(problems []trellis.Problem) {

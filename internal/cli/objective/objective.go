@@ -17,10 +17,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// objectives are the commands that work on roadmaps.
+// objectives implements the commands that work on roadmaps.
 type objectives struct{ *command.Console }
 
-// Command is `trellis objective`: roadmaps whose steps become tasks. Its part that checks objectives is given.
+// Command returns `trellis objective`: roadmaps whose steps become tasks. check is its subcommand that checks objectives.
 func Command(a *command.Console, check *cli.Command) *cli.Command {
 	cmd := objectives{a}
 	return &cli.Command{
@@ -38,7 +38,7 @@ func Command(a *command.Console, check *cli.Command) *cli.Command {
 	}
 }
 
-// forObjective is what a command does with the objective that its first argument names.
+// forObjective returns an action that calls do with the objective that the first argument names.
 func (cmd objectives) forObjective(do func(c *cli.Context, p *app.Project, name string) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		p, err := cmd.Open(c.Context)
@@ -53,8 +53,8 @@ func (cmd objectives) forObjective(do func(c *cli.Context, p *app.Project, name 
 	}
 }
 
-// Name is the name that an argument says: itself, or of the file that it is the path of, from the current folder
-// or from the repository's. The path of a file elsewhere matches roadmap.ErrNotFound.
+// Name returns the name of the objective that arg stands for: a name, or the path of its file, from the current folder
+// or from the top of the repository. For the path of a file elsewhere the error matches roadmap.ErrNotFound.
 func Name(a *command.Console, p *app.Project, arg string) (string, error) {
 	path := filepath.ToSlash(filepath.Clean(arg))
 	name, isFile := strings.CutSuffix(path, ".md")
@@ -78,14 +78,14 @@ func Name(a *command.Console, p *app.Project, arg string) (string, error) {
 	return "", app.WithHints(err, "trellis objective list")
 }
 
-// sameFolder reports whether two paths lead to one folder, which need not be there.
+// sameFolder reports whether two paths lead to one folder, which need not exist.
 func sameFolder(a, b string) bool {
 	one, err := os.Stat(a)
 	two, otherErr := os.Stat(b)
 	return a == b || err == nil && otherErr == nil && os.SameFile(one, two)
 }
 
-// Load reads an objective. When its file can't be relied on, the roadmap is what could be read of it.
+// Load reads an objective. If its file can't be relied on, it returns an error with the part that could be read.
 func Load(p *app.Project, name string) (*roadmap.Roadmap, error) {
 	r, err := roadmap.Load(p.Root, name)
 	if errors.Is(err, roadmap.ErrNotFound) {
@@ -105,25 +105,25 @@ func near(p *app.Project, name string) []string {
 	return []string{"trellis objective list"}
 }
 
-// Plans looks up the tasks that steps were planned as. They are read when the first one is asked for.
+// Plans returns the tasks that steps were planned as. They are read at the first call.
 type Plans func() (*roadmap.Works, error)
 
 func NewPlans(p *app.Project) Plans {
 	return sync.OnceValues(func() (*roadmap.Works, error) { return roadmap.Survey(p.Store, false) })
 }
 
-// of tells where an objective's tasks stand; see [roadmap.Tasks].
+// of returns a function for the status of an objective's tasks; see [roadmap.Tasks].
 func (l Plans) of(name string) roadmap.Tasks {
 	return func(plan string) (trellis.Status, bool) {
 		works, err := l()
 		if err != nil {
-			return "", true // nobody can tell
+			return "", true // the status is unknown
 		}
 		return works.Tasks(name)(plan)
 	}
 }
 
-// draft is the directory name of the task that a step is being planned as, or whose planning was cut off; "" without one.
+// draft returns the directory name of the task that a step is being planned as, even if that was cut off; "" if there is none.
 func (l Plans) draft(name, step string) string {
 	works, err := l()
 	if err != nil {
@@ -135,20 +135,20 @@ func (l Plans) draft(name, step string) string {
 	return ""
 }
 
-// Candidates are what the name of an objective may become.
+// Candidates returns the names of objectives, for completion.
 func Candidates(a *command.Console) (list []string) {
 	p, err := a.OpenRepository()
 	if err != nil {
 		return nil
 	}
-	names, _ := roadmap.Names(p.Root) // what can't be listed is not offered
+	names, _ := roadmap.Names(p.Root) // names that can't be listed are not offered
 	for _, n := range names {
 		list = append(list, n+"\tobjective")
 	}
 	return list
 }
 
-// StepCandidates are what the id of a step may become, of the objective that is among the words.
+// StepCandidates returns the ids of the steps of the objective that one of words names, for completion.
 func StepCandidates(a *command.Console, words []string) (list []string) {
 	p, err := a.OpenRepository()
 	if err != nil {

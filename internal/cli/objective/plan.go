@@ -73,7 +73,7 @@ func (cmd objectives) plan(c *cli.Context) error {
 	return cmd.plannedStep(c.Context, p, s, end, c.Bool("json"))
 }
 
-// stepOptions reads the flags. What costs nothing is checked first.
+// stepOptions reads the flags. Checks that cost nothing come first.
 func (cmd objectives) stepOptions(c *cli.Context, p *app.Project) (o runner.StepOptions, err error) {
 	o = runner.StepOptions{Step: c.String("step"), Agent: c.String("agent"), DevType: c.String("type")}
 	if c.IsSet("type") {
@@ -81,7 +81,7 @@ func (cmd objectives) stepOptions(c *cli.Context, p *app.Project) (o runner.Step
 			return o, err
 		}
 	}
-	o.Creator, _ = app.Developer(p.Root) // nobody has to say who they are
+	o.Creator, _ = app.Developer(p.Root) // the name of the user is optional
 	if c.Bool("github") {
 		o.Forge = &github.Client{Dir: p.Root, Env: cmd.Caller().CommandEnv()}
 		if err := o.Forge.SignedIn(c.Context); err != nil { // before anything is paid for
@@ -91,7 +91,7 @@ func (cmd objectives) stepOptions(c *cli.Context, p *app.Project) (o runner.Step
 	return o, nil
 }
 
-// notPlanned says why a step is not planned, or not all of it done.
+// notPlanned returns the error for a step that is not planned, or not completely. With --json it may print a document first.
 func (cmd objectives) notPlanned(c *cli.Context, p *app.Project, end stepEnd, err error) error {
 	if not, ok := errors.AsType[*runner.StepError](err); ok && not.Step == "" && c.Bool("json") {
 		d := stepDocument{Objective: end.objective, Code: not.Code, Document: outcome.Planning{}.Document("")}
@@ -115,7 +115,7 @@ type stepEnd struct {
 	objective string
 	runner.StepResult
 	seconds float64
-	step    string // its id; "" when none was chosen
+	step    string // its id; "" if none was chosen
 	github  bool   // the plan is to be put into an issue
 }
 
@@ -123,7 +123,7 @@ func (e stepEnd) planning() outcome.Planning {
 	return outcome.Planning{PlanResult: e.PlanResult, Seconds: e.seconds}
 }
 
-// again is the command that goes on with the planning.
+// again returns the command that goes on with the planning.
 func (e stepEnd) again() string {
 	command := roadmap.PlanCommand(e.objective, e.step)
 	if e.github {
@@ -132,18 +132,18 @@ func (e stepEnd) again() string {
 	return command
 }
 
-// stepDocument is what objective plan --json prints: that of plan, and the step.
+// stepDocument is what objective plan --json prints: the document of plan, and the step.
 type stepDocument struct {
 	Objective string       `json:"objective"`
-	Code      roadmap.Code `json:"code"` // next; another when no step could be planned
+	Code      roadmap.Code `json:"code"` // next; another code if no step could be planned
 	Step      string       `json:"step"`
 	Cell      string       `json:"cell"`  // the step's PR cell now
-	Known     bool         `json:"known"` // it was planned before
-	Issue     string       `json:"issue"` // address
+	Known     bool         `json:"known"` // the step had been planned before
+	Issue     string       `json:"issue"` // its address
 	outcome.Document
 }
 
-// plannedStep says how the planning of a step ended.
+// plannedStep prints how the planning of a step ended, and returns the error for the exit code.
 func (cmd objectives) plannedStep(ctx context.Context, p *app.Project, s *runner.Site, end stepEnd, asJSON bool) error {
 	if err := cmd.Print(asJSON, end.document(ctx, p), func() error { return cmd.sayStep(ctx, p, s, end) }); err != nil {
 		return err
@@ -168,7 +168,7 @@ func (e stepEnd) document(ctx context.Context, p *app.Project) stepDocument {
 	return d
 }
 
-// sayStep tells people what came of planning a step.
+// sayStep prints the result of planning a step for people.
 func (cmd objectives) sayStep(ctx context.Context, p *app.Project, s *runner.Site, end stepEnd) error {
 	if end.Known {
 		cmd.Say("step %s is planned as %s (%s)", end.Step.ID, end.Task, end.Status)
@@ -184,7 +184,7 @@ func (cmd objectives) sayStep(ctx context.Context, p *app.Project, s *runner.Sit
 	return cmd.Result(p.Store.Rel(end.Dir))
 }
 
-// dead is the error of a step whose task came to a bad end: nothing was planned, and nothing comes of it by itself.
+// dead returns the error of a step that is not planned again, since its task came to a bad end.
 func (e stepEnd) dead() error {
 	kind, again := app.ErrFailed, []string{}
 	switch e.Status {
@@ -200,7 +200,7 @@ func (e stepEnd) dead() error {
 	return app.WithHints(app.AsKind(kind, fmt.Errorf("objective %s: step %s is not planned again: %s", e.objective, e.Step.ID, e.Dead)), append(again, anew)...)
 }
 
-// stepError gives the errors of planning a step their exit codes and hints.
+// stepError adds exit codes and hints to the errors of planning a step.
 func (cmd objectives) stepError(p *app.Project, name string, err error) error {
 	var not *runner.StepError
 	var problem *trellis.Problem
@@ -224,7 +224,7 @@ func (cmd objectives) stepError(p *app.Project, name string, err error) error {
 	return forgeError(outcome.PlanError(p, err))
 }
 
-// forgeError gives the errors of gh their exit codes and hints.
+// forgeError adds exit codes and hints to the errors of gh.
 func forgeError(err error) error {
 	switch {
 	case errors.Is(err, github.ErrNoProgram):

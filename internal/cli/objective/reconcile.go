@@ -86,19 +86,19 @@ func (cmd objectives) reconcile(c *cli.Context) error {
 	return cmd.endOfReconcile(c.Context, p, all)
 }
 
-// reconciledDocument is what reconcile --json prints of an objective.
+// reconciledDocument is what reconcile --json prints for an objective.
 type reconciledDocument struct {
 	Objective string            `json:"objective"`
 	Changes   []roadmap.Change  `json:"changes"`
-	Code      roadmap.Code      `json:"code"` // of what comes next; "" when nobody can tell
+	Code      roadmap.Code      `json:"code"` // what comes next; "" if unknown
 	Why       string            `json:"why"`
-	Steps     []string          `json:"steps"`    // that were planned, or would be
-	Planned   []plannedDocument `json:"planned"`  // what came of them
+	Steps     []string          `json:"steps"`    // steps that were planned, or would be
+	Planned   []plannedDocument `json:"planned"`  // the results
 	Problems  []trellis.Problem `json:"problems"` // warnings
 	Error     string            `json:"error"`
 }
 
-// plannedDocument is what came of planning a step.
+// plannedDocument is the result of planning a step.
 type plannedDocument struct {
 	Step   string         `json:"step"`
 	Task   string         `json:"task"`
@@ -124,7 +124,7 @@ func reconciledDocuments(all []runner.Reconciled) []reconciledDocument {
 	return list
 }
 
-// sayReconciled says what came of an objective. What is or would be changed goes to standard output, a line each.
+// sayReconciled prints the result for an objective. Changes that are or would be made go to standard output, a line each.
 func (cmd objectives) sayReconciled(p *app.Project, r runner.Reconciled, dry bool) {
 	for _, c := range r.Changes {
 		fmt.Fprintf(cmd.Stdout, "%s: step %s: %s %q becomes %q: %s\n", r.Name, c.Step, c.Cell, c.Was, c.Value, c.Why)
@@ -153,7 +153,7 @@ func (cmd objectives) sayReconciled(p *app.Project, r runner.Reconciled, dry boo
 	}
 }
 
-// plannedAs says in a word or two how a step's planning ended.
+// plannedAs returns in a word or two how the planning of a step ended.
 func plannedAs(res runner.StepResult) string {
 	switch {
 	case res.Interrupted:
@@ -166,14 +166,14 @@ func plannedAs(res runner.StepResult) string {
 	return string(res.Status)
 }
 
-// endOfReconcile is what the ends of objectives mean for the exit code: what went wrong with one, or that something did
-// with several.
+// endOfReconcile returns the error for the exit code: the one error that the objectives had, or all
+// of them joined if there are several.
 func (cmd objectives) endOfReconcile(ctx context.Context, p *app.Project, all []runner.Reconciled) error {
 	if ctx.Err() != nil {
 		return context.Canceled
 	}
 	var errs []error
-	name := "" // of the last one with which something went wrong
+	name := "" // the last objective that had an error
 	for _, r := range all {
 		known := len(errs)
 		if r.Err != nil {

@@ -40,7 +40,7 @@ the status that its task has now. In a graph a whole line is a dependency that i
 	}
 }
 
-// objectiveView is objective show --json.
+// objectiveView is what objective show --json prints.
 type objectiveView struct {
 	objectiveRow
 	Phases []objectivePhase `json:"phases"`
@@ -53,21 +53,21 @@ type objectivePhase struct {
 	Steps []objectiveStep `json:"steps"`
 }
 
-// objectiveStep is a step, and where its task stands.
+// objectiveStep is a step, with the status of its task.
 type objectiveStep struct {
 	ID          string         `json:"id"`
 	Description string         `json:"description"`
 	Phase       string         `json:"phase"`
 	State       roadmap.State  `json:"state"`
 	Plan        string         `json:"plan"`
-	TaskStatus  trellis.Status `json:"task_status"` // "" when it is not planned, or its task is not here or can't be read
+	TaskStatus  trellis.Status `json:"task_status"` // "" if it is not planned, or its task is missing or can't be read
 	PRs         []string       `json:"prs"`
 	DependsOn   []string       `json:"depends_on"`
-	Stated      bool           `json:"stated"` // depends_on is what the row says
+	Stated      bool           `json:"stated"` // depends_on comes from the row
 	Line        int            `json:"line"`
 
-	here  bool   // there is a task for the plan
-	draft string // directory name of the task that it is being planned as; "" when it is not
+	here  bool   // the task of the plan exists
+	draft string // directory name of the task that it is being planned as; "" if it is not
 }
 
 func newObjectiveStep(s roadmap.Step, tasks roadmap.Tasks) objectiveStep {
@@ -79,7 +79,7 @@ func newObjectiveStep(s roadmap.Step, tasks roadmap.Tasks) objectiveStep {
 	return o
 }
 
-// toMerge reports whether the work of a step is there, and people have not taken it yet.
+// toMerge reports whether the work of a step is done, but not merged yet.
 func (s *objectiveStep) toMerge() bool {
 	return (s.State == roadmap.InProgress || s.State == roadmap.Planning) && s.TaskStatus == trellis.Review
 }
@@ -151,7 +151,7 @@ func (p *objectivePhase) print(a *command.Console, style terminal.Style) {
 	}
 }
 
-// bar is how much of a phase is over, and how much of it under way.
+// bar returns a bar that shows how much of a phase is over, and how much is under way.
 func bar(c objectiveCount) string {
 	const width = 20
 	over, begun := 0, 0
@@ -162,7 +162,7 @@ func bar(c objectiveCount) string {
 	return "[" + strings.Repeat("█", over) + strings.Repeat("▒", begun) + strings.Repeat("·", width-over-begun) + "]"
 }
 
-// stateColour is that of the states that ask for a look.
+// stateColour has the colours of the states that people should notice.
 var stateColour = map[roadmap.State]string{roadmap.Planning: "36", roadmap.InProgress: "36", roadmap.Done: "32", roadmap.Blocked: "31"}
 
 func (s *objectiveStep) line(width int, style terminal.Style) string {
@@ -178,7 +178,7 @@ func (s *objectiveStep) line(width int, style terminal.Style) string {
 	return "  " + text.Pad(inLine(s.ID), width) + "  " + state + "  " + does + link
 }
 
-// link is what a step was made into.
+// link returns what a step was made into: its pull requests and its task.
 func (s *objectiveStep) link() string {
 	links := slices.Clone(s.PRs)
 	switch {

@@ -6,7 +6,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/terminal"
 )
 
-// PrintOrder prints what came of an order, as one JSON document or to people, and returns the error that it means for the exit code.
+// PrintOrder prints the result of an order, as one JSON document or for people, and returns the error for the exit code.
 func PrintOrder(a *command.Console, o app.Ordered, asJSON bool) error {
 	if asJSON {
 		if err := terminal.JSON(a.Stdout, o); err != nil {

@@ -29,15 +29,15 @@ import (
 type Planning struct {
 	runner.PlanResult
 	Seconds float64
-	Asked   bool // people are asked about it right behind what is said
+	Asked   bool // a person is asked about the plan right after the output
 }
 
-// IsPlanned reports whether there is a plan now, which runs or waits for people.
+// IsPlanned reports whether there is a plan now, which is ready to run or waits for approval.
 func (end Planning) IsPlanned() bool {
 	return (end.Status == trellis.Waiting || end.Status == trellis.Ready) && end.Failure == nil && !end.Interrupted && len(end.Waits) == 0
 }
 
-// warnings are those of the report, with the directory by the name that it has now.
+// warnings returns the warnings of the report, with the current name of the directory.
 func (end Planning) warnings() (list []string) {
 	id := filepath.Base(end.Dir)
 	for _, w := range end.Report.Warnings {
@@ -56,35 +56,35 @@ type Document struct {
 	Details     string           `json:"details"`
 	Suggestions []string         `json:"suggestions"`
 	Size        trellis.Size     `json:"size"`
-	Confidence  *float64         `json:"confidence"` // of evaluate in its decision, 0 to 1; null: it did not decide
+	Confidence  *float64         `json:"confidence"` // of evaluate in its decision, 0 to 1; null: no decision
 	Title       string           `json:"title"`
 	Goals       int              `json:"goals"`
 	Steps       int              `json:"steps"`
-	TaskSpec    *planSpec        `json:"taskspec"` // null: nobody was asked for one
-	Judge       *planJudge       `json:"judge"`    // null: nobody judged
+	TaskSpec    *planSpec        `json:"taskspec"` // null: none was asked for
+	Judge       *planJudge       `json:"judge"`    // null: the plan was not judged
 	Why         []string         `json:"why"`      // why it waits
 	Retries     []string         `json:"retries"`  // why the plan was asked for again
 	Calls       int              `json:"calls"`
 	Seconds     float64          `json:"seconds"`
 	Usage       trellis.Usage    `json:"usage"`
-	Estimate    *status.Forecast `json:"estimate"` // of the work; null: too few earlier tasks tell
+	Estimate    *status.Forecast `json:"estimate"` // of the work; null: too few earlier tasks to tell
 	Files       []string         `json:"files"`
 	Contexts    map[string]int   `json:"contexts"`
 	Commands    []string         `json:"commands"`
 	Warnings    []string         `json:"warnings"`
 	Skipped     []string         `json:"skipped"`
 	Failure     *status.Failure  `json:"failure"`
-	Source      *taskdir.Source  `json:"source"` // null: it came from no issue
+	Source      *taskdir.Source  `json:"source"` // null: the task was not made from an issue
 }
 
-// planSpec is how asking for the TaskSpec went.
+// planSpec is the result of asking for the TaskSpec.
 type planSpec struct {
 	Valid    bool `json:"valid"`
 	Repaired bool `json:"repaired"`
 	Stub     bool `json:"stub"`
 }
 
-// planJudge is what the judge came to in the end.
+// planJudge is the final verdict of the judge.
 type planJudge struct {
 	Pass     bool   `json:"pass"`
 	Feedback string `json:"feedback"`
@@ -115,7 +115,7 @@ func PrintPlanning(ctx context.Context, a *command.Console, p *app.Project, s *r
 	return end.ExitError("trellis plan --retry " + trellis.ShellWord(rel))
 }
 
-// ExitError returns the error that the end of a planning means for the exit code; again is the command that goes on with it.
+// ExitError returns the error for the exit code after a planning; again is the command that goes on with it.
 func (end Planning) ExitError(again string) error {
 	switch {
 	case end.Interrupted:
@@ -139,7 +139,7 @@ func (end Planning) ExitError(again string) error {
 	return nil
 }
 
-// GoOn is what to do after a failure before the command again: going on within a limit that is used up comes to nothing.
+// GoOn returns what to do after a failure before the command again: a limit that is used up has to be raised first.
 func GoOn(f *flow.Failure, again string) string {
 	if spentUp(f) {
 		return "raise the limit that it names in .trellis/config.yaml; then " + again
@@ -151,7 +151,7 @@ func spentUp(f *flow.Failure) bool {
 	return slices.Contains([]trellis.Code{trellis.BudgetTokens, trellis.BudgetCost, trellis.BudgetTime}, trellis.Code(f.Code))
 }
 
-// WaitsUntil says why a planning does not go on.
+// WaitsUntil returns why a planning does not go on, and until when.
 func (end Planning) WaitsUntil() string {
 	why := "the provider limits requests"
 	switch f := end.Failure; {
@@ -163,7 +163,7 @@ func (end Planning) WaitsUntil() string {
 	return why + ": the planning can go on at " + end.Until.Local().Format(time.RFC3339)
 }
 
-// Document is the end for scripts, of the directory that is called so now.
+// Document returns the end of a planning as JSON. rel is the current path of its directory.
 func (end Planning) Document(rel string) Document {
 	r := end.Report
 	d := Document{Dir: rel, ID: strings.TrimPrefix(filepath.Base(rel), taskdir.DraftPrefix), Status: end.Status,
@@ -204,7 +204,7 @@ func orEmpty(list []string) []string {
 	return list
 }
 
-// written are the files of a planned task that there are, the context files last.
+// written returns the existing files of a planned task, the context files last.
 func written(dir string) (names []string) {
 	for _, name := range []string{taskdir.TaskJSON, taskdir.Requirement, taskdir.Rejected, taskdir.TaskSpec, taskdir.Research, taskdir.Plan, taskdir.PRD,
 		taskdir.ImplementContext, taskdir.CheckContext, taskdir.DebugContext} {
@@ -215,7 +215,7 @@ func written(dir string) (names []string) {
 	return names
 }
 
-// Say tells people what came of a planning that is at its end.
+// Say prints the result of a planning that has ended, for people.
 func (end Planning) Say(ctx context.Context, a *command.Console, p *app.Project, s *runner.Site) {
 	r, id := end.Report, filepath.Base(end.Dir)
 	for _, w := range end.warnings() {
@@ -249,7 +249,7 @@ func (end Planning) Say(ctx context.Context, a *command.Console, p *app.Project,
 	sayNext(a, s, end, p.Store.Rel(end.Dir))
 }
 
-// sayNext says what comes next, and of a plan that waits why it does.
+// sayNext prints the commands that come next, and why a waiting plan waits.
 func sayNext(a *command.Console, s *runner.Site, end Planning, rel string) {
 	id := filepath.Base(rel)
 	if end.Asked {
@@ -271,10 +271,10 @@ func sayNext(a *command.Console, s *runner.Site, end Planning, rel string) {
 	a.Say("no watcher is running; next: trellis start %s", trellis.ShellWord(id))
 }
 
-// measures say how large the work is.
+// measures returns the size of the work, for people.
 func measures(r planner.Report) []string {
 	list := []string{"size " + string(r.Verdict.Size)}
-	if c := r.Verdict.Confidence; c > 0 { // it need not say
+	if c := r.Verdict.Confidence; c > 0 { // 0 if evaluate did not state it
 		list = append(list, "confidence "+percent(c))
 	}
 	if r.Steps > 0 {
@@ -288,7 +288,7 @@ func measures(r planner.Report) []string {
 
 func percent(part float64) string { return fmt.Sprintf("%.0f%%", 100*part) }
 
-// files are those that were written, the context files with their entries.
+// files returns the files that were written, with the number of entries of context files.
 func files(end Planning) string {
 	names := written(end.Dir)
 	for i, name := range names {
@@ -299,7 +299,7 @@ func files(end Planning) string {
 	return strings.Join(names, ", ")
 }
 
-// spent is what a planning took, without what the task had used before.
+// spent returns what a planning took, without what the task had used before.
 func spent(end Planning) string {
 	u, before := end.Report.Usage, end.Before
 	cost := "cost unknown"
@@ -328,7 +328,7 @@ func sayRejected(a *command.Console, p *app.Project, res runner.PlanResult) {
 	fmt.Fprintf(a.Stderr, "See: %s\n", p.Store.Rel(filepath.Join(res.Dir, taskdir.Rejected)))
 }
 
-// SayUncommitted warns of files that a worktree won't have.
+// SayUncommitted warns of uncommitted files, which a worktree won't have.
 func SayUncommitted(ctx context.Context, a *command.Console, p *app.Project) {
 	list, err := p.Repo.Index().Status(ctx, p.Root, ".trellis/tasks", ".trellis/objectives", ".trellis/.runtime")
 	switch {
@@ -341,7 +341,7 @@ func SayUncommitted(ctx context.Context, a *command.Console, p *app.Project) {
 	}
 }
 
-// PlanError gives the errors of planning their exit codes and hints.
+// PlanError adds exit codes and hints to the errors of planning.
 func PlanError(p *app.Project, err error) error {
 	var draft *runner.DraftError
 	if untrusted, ok := errors.AsType[*trust.UntrustedError](err); ok {
@@ -350,7 +350,7 @@ func PlanError(p *app.Project, err error) error {
 		}
 	}
 	switch {
-	case durable.Unfit(err): // typed again, the command would meet the draft
+	case durable.Unfit(err): // the same command would find the draft and fail
 		return app.WithHints(err, "put the disk right, then trellis list, which says how a planning that was cut off goes on")
 	case errors.As(err, &draft):
 		return app.WithHints(app.AsKind(app.ErrUsage, err), "trellis plan --retry "+trellis.ShellWord(draft.Dir), "trellis task rm "+trellis.ShellWord(draft.Dir))

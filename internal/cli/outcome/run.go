@@ -22,8 +22,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// PrintRun says where a task stands, as one JSON document or to people, and returns the error that its end means for the
-// exit code.
+// PrintRun prints the state of a task after a run, as one JSON document or for people, and returns
+// the error for the exit code.
 func PrintRun(ctx context.Context, a *command.Console, p *app.Project, res runner.Result, asJSON bool) error {
 	if !asJSON {
 		SayRun(a, p, res)
@@ -38,16 +38,16 @@ func PrintRun(ctx context.Context, a *command.Console, p *app.Project, res runne
 	return exitOf(res)
 }
 
-// afterWait returns the command that comes next for a task that waits, "" if all that it waits for names its own.
+// afterWait returns the next command for a task that waits, for the first of its waits whose message does not name one.
 func afterWait(ctx context.Context, p *app.Project, res runner.Result) string {
 	if _, unsaid := res.Waits.Unsaid(); res.Status != trellis.Waiting || !unsaid {
 		return ""
 	}
-	next, _ := p.Next(ctx, res.Dir) // without it there is still what it waits for
+	next, _ := p.Next(ctx, res.Dir) // if that fails, the waits were still printed
 	return next
 }
 
-// exitOf is the error that a run's end means for the exit code.
+// exitOf returns the error for the exit code after a run.
 func exitOf(res runner.Result) error {
 	switch {
 	case res.Interrupted:
@@ -68,7 +68,7 @@ func exitOf(res runner.Result) error {
 	return nil
 }
 
-// RunError gives what keeps a task from running its exit code and its hint.
+// RunError adds an exit code and a hint to the error that keeps a task from running.
 func RunError(a *command.Console, p *app.Project, dir string, err error) error {
 	id := filepath.Base(dir)
 	var not *runner.NotReadyError
@@ -83,7 +83,7 @@ func RunError(a *command.Console, p *app.Project, dir string, err error) error {
 	return AgentError(err)
 }
 
-// FileRunError is why the run of a file did not go on. The command typed again would begin another run.
+// FileRunError is RunError for a run of a file. After a disk error its hint resumes that run: the command would begin another.
 func FileRunError(a *command.Console, p *app.Project, runs runner.FileRunner, id string, err error) error {
 	if _, none := runs.FileDir(id); none == nil && durable.Unfit(err) {
 		return app.WithHints(err, "put the disk right, then trellis run --resume "+trellis.ShellWord(id))
@@ -91,7 +91,7 @@ func FileRunError(a *command.Console, p *app.Project, runs runner.FileRunner, id
 	return RunError(a, p, id, err)
 }
 
-// AgentError marks a failure that was found before anything was claimed: no agent, or not signed in.
+// AgentError adds exit codes and hints to errors from before anything was claimed: no agent, not signed in, no git identity.
 func AgentError(err error) error {
 	if errors.As(err, new(*git.IdentityError)) {
 		return app.WithHints(app.AsKind(app.ErrUsage, errors.New("git does not know who you are, and so can't commit")),
@@ -106,7 +106,7 @@ func AgentError(err error) error {
 	return err
 }
 
-// SayRun says where a task stands and what to do next.
+// SayRun prints the state of a task and what to do next.
 func SayRun(a *command.Console, p *app.Project, res runner.Result) {
 	for _, line := range RunLines(p, res) {
 		a.Say("%s", line)
@@ -118,17 +118,17 @@ func SayRun(a *command.Console, p *app.Project, res runner.Result) {
 		fmt.Fprint(a.Stderr, trellis.Visible(string(data)))
 		return
 	}
-	id := filepath.Base(res.Dir) // whoever rejected it by hand wrote no page
+	id := filepath.Base(res.Dir) // rejected by hand, without REJECTED.md
 	a.Say("%s is rejected", id)
 	a.Say("next: trellis plan --retry %s --requirement '<revised requirement>'", trellis.ShellWord(id))
 }
 
-// said are lines for people.
+// said collects lines for people.
 type said []string
 
 func (s *said) say(format string, args ...any) { *s = append(*s, fmt.Sprintf(format, args...)) }
 
-// RunLines say where a task stands and what to do next.
+// RunLines returns the state of a task and what to do next, as lines for people.
 func RunLines(p *app.Project, res runner.Result) []string {
 	var s said
 	id := filepath.Base(res.Dir)
@@ -168,7 +168,7 @@ func RunLines(p *app.Project, res runner.Result) []string {
 	return s
 }
 
-// review says what people are to look at.
+// review adds the lines about a task in review.
 func (s *said) review(p *app.Project, id string, res runner.Result) {
 	r := res.Report
 	if r.Branch == "" {
@@ -181,7 +181,7 @@ func (s *said) review(p *app.Project, id string, res runner.Result) {
 	}
 	s.say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
 	s.say("worktree  %s", r.Worktree)
-	if what, why := r.Undecided(); what != "" && r.Rounds > 0 { // else another process ran it, and has the report
+	if what, why := r.Undecided(); what != "" && r.Rounds > 0 { // otherwise another process ran the task, and has the report
 		s.say("checks    %s: %s; the verdict is the agents' own", strings.ToLower(what), why)
 	}
 	if len(r.Checks.Defining) > 0 {
@@ -197,7 +197,7 @@ func (s *said) review(p *app.Project, id string, res runner.Result) {
 	}
 }
 
-// paused says until when, or why, a task is paused, and reports whether it said how it goes on, too.
+// paused adds until when, or why, a task is paused, and reports whether it also added how the task goes on.
 func (s *said) paused(id string, res runner.Result) bool {
 	if res.Until.IsZero() {
 		s.say("%s is paused", id)
@@ -215,13 +215,13 @@ func (s *said) paused(id string, res runner.Result) bool {
 	return false
 }
 
-// Todo is what a person can do about why a task failed.
+// Todo returns what a person can do about the failure of a task.
 func Todo(id string, f *flow.Failure) string {
 	info, _ := trellis.Code(f.Code).Info()
 	return strings.ReplaceAll(info.Todo, "DIR", id)
 }
 
-// SayDelivery says what a run noted, what became of its branch, and what is left to type.
+// SayDelivery prints the notes of a run, what became of its branch, and the commands that are left to run.
 func SayDelivery(a *command.Console, res runner.Result) {
 	var s said
 	s.delivery(res)
@@ -230,7 +230,7 @@ func SayDelivery(a *command.Console, res runner.Result) {
 	}
 }
 
-// noted says notes, but for those that are said elsewhere.
+// noted adds notes, except those in elsewhere.
 func (s *said) noted(notes, elsewhere []string) {
 	for _, n := range notes {
 		if !slices.Contains(elsewhere, n) {

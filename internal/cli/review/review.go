@@ -25,7 +25,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Command is `trellis review`. readKey reads the private key of --key.
+// Command returns `trellis review`. readKey reads the private key of --key.
 func Command(a *command.Console, readKey func(*command.Console, string) (ed25519.PrivateKey, error)) *cli.Command {
 	return &cli.Command{
 		Name:      "review",
@@ -56,7 +56,7 @@ shown, and when it waits for approval the exit code is 8 and the commands that a
 	}
 }
 
-// Review is one person's look at the plan of a task.
+// Review has one person read the plan of a task and decide about it.
 type Review struct {
 	*command.Console
 	Project *app.Project
@@ -65,7 +65,7 @@ type Review struct {
 	Sign    ed25519.PrivateKey // nil: nothing is signed
 }
 
-// show prints the review for those who can't be asked.
+// show prints the review where nobody can be asked.
 func (r *Review) show(ctx context.Context, asJSON bool) error {
 	shown, err := r.Project.Review(ctx, r.Dir)
 	if err != nil {
@@ -81,7 +81,7 @@ func (r *Review) show(ctx context.Context, asJSON bool) error {
 	return app.Quiet(app.ErrWaiting)
 }
 
-// waits names the commands that answer.
+// waits prints the commands that answer the review.
 func (r *Review) waits() {
 	id := filepath.Base(r.Dir)
 	r.Say("%s waits for approval", id)
@@ -90,7 +90,7 @@ func (r *Review) waits() {
 	r.Say("next: trellis plan --retry %s --feedback TEXT", trellis.ShellWord(id))
 }
 
-// choices are what a person may answer. The last one is that of who answers nothing.
+// choices are the answers that a person may give. The last one is taken if there is no answer.
 var choices = []command.Option{
 	{Key: "a", Word: "accept", Means: "it may be built as it was shown"},
 	{Key: "r", Word: "revise", Means: "have it planned again; what you write behind it is your feedback, else you are asked"},
@@ -99,7 +99,7 @@ var choices = []command.Option{
 	{Key: "l", Word: "later", Means: "nothing is decided"},
 }
 
-// offered are the choices that there are about a plan as it stands: nobody is offered what would be refused.
+// offered returns the choices for a plan in its current state, without those that would be refused.
 func offered(shown status.Review) (list []command.Option) {
 	for _, o := range choices {
 		switch o.Word {
@@ -119,7 +119,7 @@ func open(shown status.Review) bool {
 	return shown.Asked || slices.Contains([]trellis.Status{trellis.Planning, trellis.Rejected, trellis.Ready, trellis.Waiting}, shown.Status)
 }
 
-// Run shows the plan and asks, until the person has decided. Where there is nothing to decide it says what comes next.
+// Run shows the plan and asks, until the person has decided. If there is nothing to decide, it prints the next command.
 func (r *Review) Run(ctx context.Context) error {
 	for {
 		shown, err := r.Project.Review(ctx, r.Dir)
@@ -142,7 +142,7 @@ func (r *Review) Run(ctx context.Context) error {
 	}
 }
 
-// decide asks until something was done about what was shown. again: it is to be shown as it is now.
+// decide asks until something was done about the plan that was shown. again means that the plan is to be shown once again.
 func (r *Review) decide(ctx context.Context, shown status.Review) (again bool, err error) {
 	for {
 		word, rest, err := r.AskOption(ctx, "what becomes of "+shown.Task+"?", offered(shown)...)
@@ -178,7 +178,7 @@ func (r *Review) later(ctx context.Context, shown status.Review) error {
 	return app.Quiet(app.ErrWaiting)
 }
 
-// next says where it ended, and the command that comes next for the task.
+// next prints said, and the command that comes next for the task.
 func (r *Review) next(ctx context.Context, said string) error {
 	s, err := r.Project.SiteForOrders(ctx)
 	if err != nil {
@@ -228,8 +228,8 @@ func (r *Review) reject(ctx context.Context, shown status.Review, reason string)
 	return true, outcome.PrintOrder(r.Console, o, false)
 }
 
-// edit has the person change a file. It comes back to the question whatever becomes of that: what was written is kept by the
-// editor's draft where it is not saved.
+// edit has the person change a file. It prints the error if that fails, and the question is asked
+// again: the draft of the editor keeps text that was not saved.
 func (r *Review) edit(ctx context.Context, word string, planned bool) (done bool, err error) {
 	if word == "" && planned {
 		if word, err = r.Ask(ctx, "which file? (prd, plan, task, implement, check or debug; nothing: prd)"); err == io.EOF {
@@ -249,9 +249,9 @@ func (r *Review) edit(ctx context.Context, word string, planned bool) (done bool
 	return err == nil, nil
 }
 
-// revise has it planned again. Feedback that planning did not take is kept, and it is said where.
+// revise has the task planned again. Feedback that planning did not take is kept, and a message says where.
 func (r *Review) revise(ctx context.Context, feedback string) (done bool, err error) {
-	s, err := r.Project.Site(ctx) // nobody writes what can't be planned with
+	s, err := r.Project.Site(ctx) // fails before a person writes feedback in vain
 	if err != nil {
 		return false, err
 	}
@@ -294,7 +294,7 @@ func (r *Review) revise(ctx context.Context, feedback string) (done bool, err er
 	return false, outcome.PrintPlanning(ctx, r.Console, r.Project, s, end, false)
 }
 
-// plan plans it again with what the person wants different.
+// plan plans the task again with the feedback of a person.
 func (r *Review) plan(ctx context.Context, s *runner.Site, feedback string) (end outcome.Planning, err error) {
 	show, began := r.Show(s, false), r.Now()
 	res, err := s.PlanRunner().Replan(ctx, r.Dir, runner.PlanOptions{Feedback: feedback})

@@ -10,14 +10,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// choices are what becomes of a step that waits.
+// choices are the answers about a step that waits for approval.
 var choices = []command.Option{
 	{Key: "y", Word: "yes", Means: "the step and those behind it are run"},
 	{Key: "n", Word: "no", Means: "it fails; n REASON says why"},
 	{Key: "l", Word: "later", Means: "the run waits"},
 }
 
-// decide asks a person about the steps that a run waits with. left are those that it still waits with then.
+// decide asks a person about the steps that wait for approval in a run. left are those that still wait afterwards.
 func decide(ctx context.Context, a *command.Console, p *app.Project, res runner.FileRun) (left []workflow.Request, err error) {
 	for i, q := range res.Waits {
 		left = res.Waits[i:]
@@ -29,7 +29,7 @@ func decide(ctx context.Context, a *command.Console, p *app.Project, res runner.
 		if word == "no" {
 			if order = app.Orders.Reject; d.Reason == "" {
 				if d.Reason, err = a.Ask(ctx, "why?"); err == io.EOF || err == nil && d.Reason == "" {
-					return left, nil // they said nothing: it waits
+					return left, nil // no reason was given: the step still waits
 				} else if err != nil {
 					return left, err
 				}

@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// Command is `trellis run`.
+// Command returns `trellis run`.
 func Command(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "run",
@@ -56,7 +56,7 @@ it before. There a step that waits for a person is asked about at once.`,
 	}
 }
 
-// runWhat is the project and what the flags ask for. Without a file Bundle is nil.
+// runWhat returns the project and what the flags ask for. Without a file, Bundle is nil.
 func runWhat(a *command.Console, c *cli.Context) (p *app.Project, o runner.FileOptions, err error) {
 	file, resume := c.Args().First(), c.IsSet("resume")
 	switch {
@@ -131,7 +131,7 @@ func run(a *command.Console, c *cli.Context) error {
 			res.Waits = left
 			return cmp.Or(err, sayAnswers(a, res), end)
 		}
-		id, o = res.ID, runner.FileOptions{} // with what it began with
+		id, o = res.ID, runner.FileOptions{} // with the options that the run began with
 	}
 }
 
@@ -140,7 +140,7 @@ func dryRun(a *command.Console, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	set, problems := p.Config() // what is wrong in it keeps no steps from being shown
+	set, problems := p.Config() // the steps can be shown in spite of errors in the settings
 	if err := p.Agents(set).Named(o.Agent); err != nil && len(trellis.Errors(problems)) == 0 {
 		return outcome.AgentError(err)
 	}

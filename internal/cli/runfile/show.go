@@ -28,9 +28,9 @@ type following struct {
 	*terminal.Live
 	a     *command.Console
 	json  bool
-	known bool // people know which run it is: they have just answered it
+	known bool // the person knows which run it is, having just answered its question
 
-	mu sync.Mutex // of the output
+	mu sync.Mutex // protects the output
 }
 
 func newFollowing(a *command.Console, s *runner.Site, asJSON bool) *following {
@@ -46,7 +46,7 @@ func newFollowing(a *command.Console, s *runner.Site, asJSON bool) *following {
 	return f
 }
 
-// print prints an event. A reader that went away ends nothing.
+// print prints an event. A reader that went away does not end the run.
 func (f *following) print(e workflow.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -72,8 +72,8 @@ func (f *following) begin(res runner.FileRun, past []workflow.Event) {
 	f.Follow(title, res.Bundle.Resolved(), past)
 }
 
-// end says how the run ended, or where it stands. When people are asked about what it waits for, nothing is said of how else they
-// can answer, nor which run it is.
+// end prints how the run ended, or what it waits for. With asked, a person is asked about that
+// next: then it does not print the commands that answer, or the id of the run.
 func (f *following) end(ctx context.Context, res runner.FileRun, asked bool) error {
 	err := endOfFile(res)
 	if f.json {
@@ -87,7 +87,7 @@ func (f *following) end(ctx context.Context, res runner.FileRun, asked bool) err
 	return cmp.Or(err, sayAnswers(f.a, res))
 }
 
-// sayAnswers says how people answer what a run waits for, and last which run it is.
+// sayAnswers prints the commands that answer what a run waits for, and last the id of the run.
 func sayAnswers(a *command.Console, res runner.FileRun) error {
 	for _, q := range res.Waits {
 		a.Say("next: trellis approve %s --step %s", trellis.ShellWord(res.ID), trellis.ShellWord(q.Path))
@@ -96,7 +96,7 @@ func sayAnswers(a *command.Console, res runner.FileRun) error {
 	return a.Result(res.ID)
 }
 
-// finishedEvent is the last event of a run.
+// finishedEvent returns the last event of a run.
 func finishedEvent(ctx context.Context, a *command.Console, res runner.FileRun, err error) workflow.Event {
 	r := &workflow.Result{Exit: command.ExitCode(err), Steps: res.Report.Steps, Done: res.Report.Done, Skipped: res.Report.Skipped, Tolerated: res.Report.Tolerate,
 		Failed: []workflow.Outcome{}, Blocked: []workflow.Outcome{}, Waits: append([]workflow.Request{}, res.Waits...), Head: res.Report.Head,
@@ -126,7 +126,7 @@ func finishedEvent(ctx context.Context, a *command.Console, res runner.FileRun, 
 	return e
 }
 
-// sayFile says how the run of a file ended, or where it stands.
+// sayFile prints how the run of a file ended, or what it waits for.
 func sayFile(a *command.Console, res runner.FileRun) {
 	r := res.Report
 	for _, o := range r.Worst {
@@ -136,7 +136,7 @@ func sayFile(a *command.Console, res runner.FileRun) {
 		a.Say("and %s more", text.Count(n, "step"))
 	}
 	if len(res.Waits) > 0 {
-		_, unread, _ := proof.Read(res.Dir) // what it can't read the run has said
+		_, unread, _ := proof.Read(res.Dir) // the run has reported the error
 		a.SayProblems(unread)
 	}
 	for _, q := range res.Waits {
@@ -145,7 +145,7 @@ func sayFile(a *command.Console, res runner.FileRun) {
 	switch {
 	case res.Idle:
 		a.Say("run %s has ended well: nothing to do", res.ID)
-	case res.Interrupted, res.Failure != nil, len(res.Waits) > 0: // which is said
+	case res.Interrupted, res.Failure != nil, len(res.Waits) > 0: // reported before, or by the error
 	case !res.Until.IsZero():
 		a.Say("run %s sleeps until %s; next: trellis run --resume %s", res.ID, res.Until.Local().Format(time.RFC3339), trellis.ShellWord(res.ID))
 	case r.Failure() != nil:
@@ -185,7 +185,7 @@ func counts(r workflow.Report) string {
 	return strings.Join(list, ", ")
 }
 
-// sayRequest says what people are asked before a step.
+// sayRequest prints what people are asked before a step.
 func sayRequest(a *command.Console, q workflow.Request) {
 	a.Say("%s", strings.TrimSuffix(q.Path+" waits for approval: "+q.Title, ": "+q.Path))
 	if q.Description != "" {
@@ -196,7 +196,7 @@ func sayRequest(a *command.Console, q workflow.Request) {
 	}
 }
 
-// endOfFile is the error that the end of a file's run means for the exit code.
+// endOfFile returns the error for the exit code after the run of a file.
 func endOfFile(res runner.FileRun) error {
 	next := "trellis run --resume " + trellis.ShellWord(res.ID)
 	switch {
@@ -214,7 +214,7 @@ func endOfFile(res runner.FileRun) error {
 	return nil
 }
 
-// fileChanged says that a run goes on with a copy of a file that is another by now, or gone.
+// fileChanged prints that a run goes on with its copy of a file that was changed or removed since.
 func fileChanged(a *command.Console, res runner.FileRun) {
 	edited, gone := runner.FileSince(res.Input.File, res.Bundle)
 	switch {
@@ -226,7 +226,7 @@ func fileChanged(a *command.Console, res runner.FileRun) {
 	}
 }
 
-// relTo is a path as it is called from here.
+// relTo returns a path relative to the current folder if it lies there.
 func relTo(a *command.Console, path string) string {
 	if rel, err := filepath.Rel(a.Dir, path); err == nil && filepath.IsLocal(rel) {
 		return rel

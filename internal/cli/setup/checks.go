@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// verifyCommands are the commands by which the project seems to check itself.
+// verifyCommands returns the commands by which the project seems to check itself.
 func verifyCommands(root string) []string {
 	switch {
 	case hasTarget(root, "test"):
@@ -41,19 +41,19 @@ func hasTarget(root, target string) bool {
 	})
 }
 
-// manifest is what package.json says of how its scripts are run.
+// manifest has the fields of package.json that say how its scripts are run.
 type manifest struct {
 	Scripts        map[string]string
 	PackageManager string // name@version
 }
 
-// runs reports whether there is a script of a name that does something.
+// runs reports whether there is a script of that name that does something.
 func (m manifest) runs(name string) bool {
 	script := m.Scripts[name]
 	return script != "" && !strings.Contains(script, "no test specified")
 }
 
-// nodeScripts are those of the usual scripts that package.json has, run by the project's package manager.
+// nodeScripts returns commands for those of the usual scripts that package.json has, run by the project's package manager.
 func nodeScripts(root string) (list []string) {
 	var m manifest
 	if !readFile(root, "package.json", json.Unmarshal, &m) {
@@ -67,7 +67,7 @@ func nodeScripts(root string) (list []string) {
 	return list
 }
 
-// packageManager is the one that package.json names, or else whose lockfile is there.
+// packageManager returns the one that package.json names, or whose lockfile exists, or npm.
 func packageManager(root string, m manifest) string {
 	if name, _, _ := strings.Cut(m.PackageManager, "@"); slices.Contains([]string{"npm", "pnpm", "yarn", "bun"}, name) {
 		return name
@@ -85,7 +85,7 @@ func hasPytest(root string) bool {
 	return err == nil && strings.Contains(string(data), "pytest")
 }
 
-// pythonTests are pytest where the project names it, run as its lockfile says, else unittest where there are tests.
+// pythonTests returns pytest if the project names it, else unittest if there are tests, each run as the lockfile says.
 func pythonTests(root string) []string {
 	runner, python := "python3 -m ", "python3 -m "
 	switch {
@@ -105,7 +105,7 @@ func pythonTests(root string) []string {
 	return nil
 }
 
-// Where packages of a monorepo are looked for, and from how many of them commands are proposed.
+// Limits for the packages of a monorepo: how deep they are searched, and for how many of them commands are proposed.
 const (
 	maxPackageDepth  = 3
 	maxPackagesNamed = 8

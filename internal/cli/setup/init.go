@@ -28,15 +28,15 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trust/subject"
 )
 
-// scaffold is what a fresh .trellis has in it.
+// scaffold has the files of a fresh .trellis.
 //
 //go:embed scaffold
 var scaffold embed.FS
 
-// setups are the commands that set a repository up.
+// setups implements the command that sets a repository up.
 type setups struct{ *command.Console }
 
-// Command is `trellis init`.
+// Command returns `trellis init`.
 func Command(a *command.Console) *cli.Command {
 	cmd := setups{a}
 	return &cli.Command{
@@ -93,7 +93,7 @@ func (cmd setups) init(ctx context.Context, agent, user string) error {
 	return cmd.afterInit(ctx, p, made, agent)
 }
 
-// room says what stands where the folders of Trellis are to be, before anything is made.
+// room returns an error, before anything is made, if something else is where the folders of Trellis have to be.
 func (cmd setups) room(p *app.Project) error {
 	for _, name := range []string{".trellis", ".trellis/spec", p.Store.Rel(p.Store.Tasks())} {
 		if err := durable.FolderBelow(p.Root, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -104,8 +104,8 @@ func (cmd setups) room(p *app.Project) error {
 	return nil
 }
 
-// madeHere remembers that this person made the settings and the guidelines, whoever else has the same on a branch, and which
-// branch is trusted. Where nothing can be remembered, git tells when they are used.
+// madeHere records that this person made the settings and the guidelines, even if others have the same on a
+// branch, and which branch is trusted. If nothing can be recorded, git tells who made them when they are used.
 func (cmd setups) madeHere(ctx context.Context, p *app.Project, files []string) {
 	if cmd.InsideRun() {
 		return
@@ -123,8 +123,8 @@ func (cmd setups) madeHere(ctx context.Context, p *app.Project, files []string) 
 	p.Gate.WarnNotRecorded(err)
 }
 
-// lay makes the files that are not there. The guidelines become visible all at once: where there are some, no others are
-// made, and those of an init that was cut off are no choice of the project.
+// lay creates the files that don't exist. The guidelines become visible all at once: if there are some, no
+// others are created, so those of an init that was cut off must not look like a choice of the project.
 func (cmd setups) lay(p *app.Project, root string, files map[string][]byte) (made []string, err error) {
 	spec, hidden := filepath.Join(root, "spec"), filepath.Join(root, durable.TempPrefix+"spec")
 	_, err = os.Lstat(spec)
@@ -152,7 +152,7 @@ func (cmd setups) lay(p *app.Project, root string, files map[string][]byte) (mad
 		}
 		switch {
 		case errors.Is(err, durable.ErrChanged):
-			cmd.Say("%s is there already", p.Store.Rel(path)) // by now
+			cmd.Say("%s is there already", p.Store.Rel(path)) // created meanwhile
 		case err != nil:
 			return made, err
 		default:
@@ -166,7 +166,7 @@ func (cmd setups) lay(p *app.Project, root string, files map[string][]byte) (mad
 	return made, nil
 }
 
-// developerFile is what .developer is to say. Who stands there already stays.
+// developerFile returns the content of a new .developer. An existing one stays.
 func (cmd setups) developerFile(root, user string) ([]byte, error) {
 	user = strings.TrimSpace(user)
 	if user == "" || strings.ContainsAny(user, "\n=") {
@@ -182,7 +182,7 @@ func (cmd setups) developerFile(root, user string) ([]byte, error) {
 	return []byte(user + "\n"), nil
 }
 
-// afterInit says what is wrong with this machine and the project, and last what has to be done first.
+// afterInit prints what is wrong with this machine and the project, and last what has to be done first.
 func (cmd setups) afterInit(ctx context.Context, p *app.Project, made []string, agent string) error {
 	wrong, mend := doctor.Tell(ctx, cmd.Console)
 	if set, _ := p.Config(); agent != "" && agent != set.Agents.Default {
@@ -208,8 +208,8 @@ func (cmd setups) afterInit(ctx context.Context, p *app.Project, made []string, 
 	return ctx.Err()
 }
 
-// tellCommit says that what was made is to be committed, as far as git has not got it and does not ignore it, and returns the
-// command. Where there is no commit yet, doctor has told the one that takes all.
+// tellCommit prints that those of the files made that git neither has nor ignores are to be committed, and returns
+// the command. If there is no commit yet it returns "": doctor has printed the command for the first one.
 func (cmd setups) tellCommit(ctx context.Context, p *app.Project, made []string) (command string, err error) {
 	open, first, err := app.Uncommitted(ctx, p, made)
 	if err != nil || open == 0 {
@@ -228,7 +228,7 @@ func (cmd setups) tellCommit(ctx context.Context, p *app.Project, made []string)
 	return fmt.Sprintf(`%s add .trellis && %[1]s commit -m "Set up Trellis"`, git), nil
 }
 
-// scaffolding are the files of a fresh .trellis, by their path below it.
+// scaffolding returns the files of a fresh .trellis, by their path below it.
 func (cmd setups) scaffolding(ctx context.Context, p *app.Project, agent string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	err := fs.WalkDir(scaffold, "scaffold", func(path string, d fs.DirEntry, err error) error {
@@ -245,7 +245,7 @@ func (cmd setups) scaffolding(ctx context.Context, p *app.Project, agent string)
 	if err != nil {
 		return nil, err
 	}
-	set, _ := p.Config() // what is wrong in it is said later
+	set, _ := p.Config() // errors in the settings are reported later
 	if agent == "" {
 		agent = cmd.installedAgent()
 	} else if _, err := agents.New(agent, p.Agents(set).Options()); errors.Is(err, agents.ErrUnknown) && !slices.Contains(agents.Known(), agent) {
@@ -263,7 +263,7 @@ func (cmd setups) scaffolding(ctx context.Context, p *app.Project, agent string)
 	return files, err
 }
 
-// tell says what was found, and why it stands in config.yaml.
+// tell prints what was found and goes into config.yaml.
 func (cmd setups) tell(w workspace) {
 	if w.tool != "" {
 		cmd.Say("a workspace of %s: %s", w.tool, text.Count(len(w.packages), "package"))
@@ -285,7 +285,7 @@ func dirsOf(list []pkg) (dirs []string) {
 	return dirs
 }
 
-// fillConfig puts what was found into the template of config.yaml. JSON strings are YAML strings.
+// fillConfig puts what was found into the template of config.yaml. It writes strings as JSON, which is valid YAML.
 func fillConfig(template []byte, agent string, w workspace) ([]byte, error) {
 	var failed error
 	quoted := func(s string) string {
@@ -329,7 +329,7 @@ func fillConfig(template []byte, agent string, w workspace) ([]byte, error) {
 	return []byte(filled), failed
 }
 
-// installedAgent is the first agent program on the search path.
+// installedAgent returns the first agent program on the search path.
 func (cmd setups) installedAgent() string {
 	for _, name := range append(agents.Programs(), agents.Known()...) {
 		if cmd.Caller().LookPath(name) == nil {

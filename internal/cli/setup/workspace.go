@@ -17,10 +17,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// workspace is what a repository says that it is made of, by the files of its own tools.
+// workspace describes the packages of a repository, by the files of its own tools.
 type workspace struct {
-	tool     string   // whose workspace it is: go.work, pnpm, npm, yarn, bun, cargo, uv; "": packages that nothing joins, or one
-	packages []pkg    // in the order of their folders; the top is none
+	tool     string   // the tool that joins them: go.work, pnpm, npm, yarn, bun, cargo, uv; "": separate packages, or only one
+	packages []pkg    // in the order of their folders, without the top
 	verify   []string // commands that check all of it, from the top
 	setup    []string // commands that a fresh worktree needs
 }
@@ -28,7 +28,7 @@ type workspace struct {
 // pkg is a package of a repository with several.
 type pkg struct{ name, dir string }
 
-// lookAt finds out what the repository at root is made of.
+// lookAt finds the packages of the repository at root, and the commands for them.
 func lookAt(root string) workspace {
 	w := joined(root)
 	if w.tool == "" {
@@ -49,7 +49,7 @@ func lookAt(root string) workspace {
 	return w
 }
 
-// joined is the workspace that the files at the top tell of, the zero value without one.
+// joined returns the workspace that the files at the top declare, or the zero value.
 func joined(root string) workspace {
 	for _, look := range []func(string) workspace{goWorkspace, nodeWorkspace, cargoWorkspace, uvWorkspace} {
 		if w := look(root); w.tool != "" {
@@ -60,7 +60,7 @@ func joined(root string) workspace {
 	return workspace{}
 }
 
-// goWorkspace is that of go.work: https://go.dev/ref/mod#workspaces.
+// goWorkspace returns the workspace of go.work: https://go.dev/ref/mod#workspaces.
 func goWorkspace(root string) workspace {
 	data, err := durable.ReadBelow(root, "go.work", durable.MaxRecords)
 	if err != nil {
@@ -78,7 +78,7 @@ func goWorkspace(root string) workspace {
 	return workspace{tool: "go.work", packages: named(dirs), verify: []string{"go vet " + list, "go test " + list}}
 }
 
-// nodeWorkspace is that of package.json or pnpm-workspace.yaml. A script of the top is run instead of those of its packages.
+// nodeWorkspace returns the workspace of package.json or pnpm-workspace.yaml. A script of the top replaces those of its packages.
 func nodeWorkspace(root string) workspace {
 	var m struct {
 		manifest
@@ -110,7 +110,7 @@ func nodeWorkspace(root string) workspace {
 	return w
 }
 
-// inAll runs a script in all packages that have it.
+// inAll returns the command that runs a script in all packages that have it.
 func inAll(manager, script string, berry bool) string {
 	switch {
 	case manager == "pnpm":
@@ -140,7 +140,7 @@ func cargoWorkspace(root string) workspace {
 	return workspace{tool: "cargo", packages: named(matching(root, m.Workspace.Members, "Cargo.toml")), verify: []string{"cargo test --workspace"}}
 }
 
-// uvWorkspace is that of pyproject.toml: https://docs.astral.sh/uv/concepts/projects/workspaces.
+// uvWorkspace returns the workspace of pyproject.toml: https://docs.astral.sh/uv/concepts/projects/workspaces.
 func uvWorkspace(root string) workspace {
 	var m struct {
 		Tool struct {
@@ -159,13 +159,13 @@ func uvWorkspace(root string) workspace {
 	return w
 }
 
-// readFile reads a file into a value, in the form that unmarshal knows, and reports whether it is there and has that form.
+// readFile decodes a file into a value by unmarshal, and reports whether the file exists and is valid.
 func readFile(root, name string, unmarshal func([]byte, any) error, into any) bool {
 	data, err := durable.ReadBelow(root, name, durable.MaxRecords)
 	return err == nil && unmarshal(data, into) == nil
 }
 
-// matching are the folders below root that globs of a workspace name and that have a manifest. A glob with a ! leaves out.
+// matching returns the folders below root that match the globs of a workspace and have a manifest. A glob with ! excludes.
 func matching(root string, globs []string, manifest string) (dirs []string) {
 	for _, dir := range packageDirs(root, "", 1) {
 		in := false
@@ -182,7 +182,7 @@ func matching(root string, globs []string, manifest string) (dirs []string) {
 	return dirs
 }
 
-// within reports whether a folder is one that a glob names. A ** at its end names all below.
+// within reports whether a glob matches a folder. A ** at its end matches all folders below.
 func within(glob, dir string) bool {
 	if above, ok := strings.CutSuffix(glob, "/**"); ok {
 		return strings.HasPrefix(dir, above+"/")
@@ -191,7 +191,7 @@ func within(glob, dir string) bool {
 	return ok && err == nil
 }
 
-// named gives packages the names of their folders, with those above where two are called the same.
+// named returns packages with the names of their folders, or of their whole paths where two have the same name.
 func named(dirs []string) (list []pkg) {
 	slices.Sort(dirs)
 	count := map[string]int{}
@@ -210,7 +210,7 @@ func named(dirs []string) (list []pkg) {
 	return list
 }
 
-// setupCommands install what a fresh checkout at root lacks, as its lockfile says.
+// setupCommands returns the command that installs what a fresh checkout at root lacks, by its lockfile.
 func setupCommands(root string) []string {
 	for _, lock := range [][2]string{{"pnpm-lock.yaml", "pnpm install --frozen-lockfile"}, {"package-lock.json", "npm ci"}, {"bun.lock", "bun install --frozen-lockfile"},
 		{"bun.lockb", "bun install --frozen-lockfile"}, {"uv.lock", "uv sync"}, {"poetry.lock", "poetry install"}} {
@@ -227,7 +227,7 @@ func setupCommands(root string) []string {
 	return nil
 }
 
-// inFolder are commands as the top of the repository runs them in a folder.
+// inFolder returns commands so that they run in a folder when called from the top of the repository.
 func inFolder(dir string, commands []string) (list []string) {
 	for _, c := range commands {
 		list = append(list, fmt.Sprintf("cd %s && %s", trellis.ShellWord(dir), c))
@@ -235,7 +235,7 @@ func inFolder(dir string, commands []string) (list []string) {
 	return list
 }
 
-// packageDirs are the folders below dir that hold a package of their own. What others wrote, or tests need, is passed over.
+// packageDirs returns the folders below dir that hold a package. It skips third-party code, test data and build output.
 func packageDirs(root, dir string, depth int) (found []string) {
 	entries, err := os.ReadDir(filepath.Join(root, dir))
 	if err != nil || depth > maxPackageDepth {

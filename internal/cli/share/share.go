@@ -1,4 +1,4 @@
-// Package share is the commands submit and pull: they give tasks to the machines that share them by a git remote, and bring what those did.
+// Package share has submit and pull, which give tasks to the machines that share a git remote, and bring back their results.
 package share
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/text"
 )
 
-// SubmitCommand is trellis submit.
+// SubmitCommand returns trellis submit.
 func SubmitCommand(a *command.Console) *cli.Command {
 	return &cli.Command{Name: "submit", Usage: "give a task to the machines that share the tasks of this repository", ArgsUsage: "TASKDIR", Flags: []cli.Flag{&cli.BoolFlag{Name: "withdraw", Usage: "take it off the remote instead, where no machine is at work on it"}, command.JSONFlag()},
 		Description: command.Manual(`The task directory goes to the remote that shared.remote names, or trellis watch --shared named here. The
@@ -51,7 +51,7 @@ func runSubmit(a *command.Console, c *cli.Context, p *app.Project, dir string) e
 	})
 }
 
-// teamOf is this checkout among those that share the tasks of a project, which tells the person what it does.
+// teamOf returns this checkout as a member of the team that shares the tasks of a project. Its messages are printed.
 func teamOf(ctx context.Context, a *command.Console, p *app.Project) (*app.Team, error) {
 	s, err := p.Site(ctx)
 	if err != nil {
@@ -65,14 +65,14 @@ func teamOf(ctx context.Context, a *command.Console, p *app.Project) (*app.Team,
 	return t, nil
 }
 
-// submitted is what became of a submission, as JSON.
+// submitted is the result of a submission, as JSON.
 type submitted struct {
 	Task      string `json:"task"`
-	News      bool   `json:"news"` // the team did not know it so
+	News      bool   `json:"news"` // the team did not have it in this state
 	Withdrawn bool   `json:"withdrawn"`
 }
 
-// PullCommand is trellis pull.
+// PullCommand returns trellis pull.
 func PullCommand(a *command.Console) *cli.Command {
 	return &cli.Command{Name: "pull", Usage: "bring what other machines made of the tasks of this repository", Flags: PullFlags(),
 		Description: command.Manual(`What other machines did appears in the task directories here, without their worktrees, and is shown by list, status,
@@ -82,12 +82,12 @@ cancel ask that machine. The directories that changed go to stdout, a line each.
 		Action: func(c *cli.Context) error { return Pull(a, c) }}
 }
 
-// PullFlags are what [Pull] reads.
+// PullFlags returns the flags that [Pull] reads.
 func PullFlags() []cli.Flag {
 	return []cli.Flag{&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until interrupted"}, command.JSONFlag()}
 }
 
-// Pull brings what other machines did into the task directories here, and prints which changed.
+// Pull brings what other machines did into the task directories here, and prints the directories that changed.
 func Pull(a *command.Console, c *cli.Context) error {
 	p, err := a.Open(c.Context)
 	if err != nil {
@@ -121,12 +121,12 @@ func Pull(a *command.Console, c *cli.Context) error {
 	return cmp.Or(err, unbrought)
 }
 
-// pulled is what was brought, as JSON.
+// pulled is the result of a pull, as JSON.
 type pulled struct {
 	Changed []string `json:"changed"` // directories of tasks
 }
 
-// pullOn brings what others do until ctx ends, or nobody takes what it prints.
+// pullOn brings what other machines do until ctx ends, or its output can't be written.
 func pullOn(ctx context.Context, a *command.Console, p *app.Project, t *app.Team, asJSON bool) error {
 	following, end := context.WithCancelCause(ctx)
 	defer end(nil)

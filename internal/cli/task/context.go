@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// contextCommands write and show the files that name what agents read.
+// contextCommands returns the commands that write and show context files, which name what agents read.
 func (cmd tasks) contextCommands() []*cli.Command {
 	return []*cli.Command{
 		{
@@ -104,7 +104,7 @@ func (cmd tasks) initContext(c *cli.Context, p *app.Project, dir string) error {
 	return nil
 }
 
-// phaseFiles are the context files that a phase reads.
+// phaseFiles returns the context files that a phase reads.
 func phaseFiles() []string {
 	return []string{taskdir.ImplementContext, taskdir.CheckContext, taskdir.DebugContext}
 }
@@ -117,7 +117,7 @@ func (cmd tasks) addContext(p *app.Project, dir, file, path, reason string) erro
 	if near := contextfiles.Misspelled(name); near != "" {
 		return app.WithHints(app.Usagef("no phase reads %s", name), "did you mean: "+strings.TrimSuffix(near, ".jsonl"))
 	}
-	if read := phaseFiles(); !slices.Contains(read, name) { // such files may lie there, for people and other tools
+	if read := phaseFiles(); !slices.Contains(read, name) { // other files are allowed, for people and other tools
 		cmd.Say("no phase reads %s: those that are read are %s, %s and %s", name, read[0], read[1], read[2])
 	}
 	row := contextfiles.Row{Path: path, Reason: reason, Type: contextfiles.File}
@@ -132,7 +132,7 @@ func (cmd tasks) addContext(p *app.Project, dir, file, path, reason string) erro
 			next = problem.Hint
 		}
 	}
-	top, err := filepath.Rel(p.Root, cmd.Path(path)) // as who is below the top may mean it
+	top, err := filepath.Rel(p.Root, cmd.Path(path)) // path may be meant from the current folder
 	if _, missing := os.Stat(cmd.Path(path)); err == nil && missing == nil && filepath.IsLocal(top) && top != filepath.Clean(path) {
 		next = "trellis task add-context " + trellis.ShellWord(filepath.Base(dir)) + " " + trellis.ShellWord(file) + " " + trellis.ShellWord(top)
 	}
@@ -154,7 +154,7 @@ type contextEntry struct {
 	Path    string `json:"path"`
 	Type    string `json:"type"`
 	Reason  string `json:"reason"`
-	Problem string `json:"problem"` // why it can't be used
+	Problem string `json:"problem"` // why it can't be used, "" if it can
 }
 
 func (cmd tasks) listContext(c *cli.Context, p *app.Project, dir string) error {

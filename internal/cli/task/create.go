@@ -48,7 +48,7 @@ func (cmd tasks) create(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg, _ := p.Config() // settings that are wrong keep nobody from writing a task down
+	cfg, _ := p.Config() // errors in the settings don't keep a person from writing a task
 	n, parent, err := cmd.newTask(c, p, cfg)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (cmd tasks) create(c *cli.Context) error {
 	return cmd.PrintTask(p, dir)
 }
 
-// newTask is the task that the flags describe, and the directory of its parent.
+// newTask returns the task that the flags describe, and the directory of its parent.
 func (cmd tasks) newTask(c *cli.Context, p *app.Project, cfg *config.Config) (n taskdir.New, parent string, err error) {
 	n = taskdir.New{Title: strings.TrimSpace(c.Args().First()), Description: c.String("description"), Priority: c.String("priority"),
 		Assignee: c.String("assignee")}
@@ -100,11 +100,11 @@ func (cmd tasks) newTask(c *cli.Context, p *app.Project, cfg *config.Config) (n 
 	return n, parent, nil
 }
 
-// makeTask makes the directory, and links it to its parent.
+// makeTask creates the directory, and links it to its parent.
 func (cmd tasks) makeTask(p *app.Project, n taskdir.New, parent string) (dir string, err error) {
 	t, err := p.Store.Create(n)
 	if taken, ok := errors.AsType[*taskdir.ExistsError](err); ok {
-		if old, loadErr := p.Store.Load(taken.Dir); loadErr == nil && parent != "" && old.Parent == n.Parent { // cut off in between?
+		if old, loadErr := p.Store.Load(taken.Dir); loadErr == nil && parent != "" && old.Parent == n.Parent { // cut off before the link?
 			err = errors.Join(err, p.Store.AddSubtask(parent, taken.Dir))
 		}
 		return "", app.WithHints(app.AsKind(app.ErrUsage, err), "trellis task show "+trellis.ShellWord(filepath.Base(taken.Dir)), "choose another with --slug")

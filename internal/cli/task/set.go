@@ -59,16 +59,16 @@ func (cmd tasks) setCommand(s setter) *cli.Command {
 	}
 }
 
-// open says why a task that has begun can't be given the value. Its branch can be named again where no run is under way: the next
-// one does not take work there that is on another, and begins afresh there when it is asked to. A base branch that is not there any
-// more can be named again at any time.
+// open returns an error if the task has begun and can't be given the value any more. The branch can be
+// changed while no run is under way: the next run does not take over the work on another branch, and
+// begins afresh if it is asked to. A base branch that no longer exists can be changed at any time.
 func (s setter) open(ctx context.Context, p *app.Project, dir string, t *taskdir.Task, value string) error {
 	if s.field == "scope" || t.Pipeline.BaseCommit == "" {
 		return nil
 	}
 	done, copied := app.WorkSoFar(p.Store, dir)
 	if s.field == "branch" && done.Begun && !done.Fresh && value == done.Branch {
-		return nil // somebody edited it, and it is put right
+		return nil // restores the branch after an edit by hand
 	}
 	if base, err := p.Repo.Refs().Find(ctx, t.BaseBranch); s.field == "base_branch" && (err != nil || base == "") {
 		return err
@@ -117,7 +117,7 @@ func checkBranch(ctx context.Context, p *app.Project, dir, branch string) error 
 	switch taken := (*git.BranchError)(nil); {
 	case !errors.As(err, &taken):
 		return err
-	case taken.Tip != "": // which a person can give to the task
+	case taken.Tip != "": // a person can give the branch to the task
 		p.Env.Say("warning: %v", taken)
 		p.Env.Say("next: trellis start %s --adopt-branch if it is this task's", trellis.ShellWord(filepath.Base(dir)))
 		return nil
@@ -149,7 +149,7 @@ func checkScope(_ context.Context, _ *app.Project, _, scope string) error {
 	return nil
 }
 
-// linkCommands make a task part of another, or not any more.
+// linkCommands returns the commands that make a task part of another, or undo that.
 func (cmd tasks) linkCommands() []*cli.Command {
 	link := func(name, usage, text string, change func(taskdir.Store) func(parent, child string) error) *cli.Command {
 		return &cli.Command{
@@ -166,7 +166,7 @@ func (cmd tasks) linkCommands() []*cli.Command {
 					}
 				}
 				err = change(p.Store)(parent, child)
-				if err != nil && command.ExitCode(err) == command.ExitFailed { // a link that can't be is a mistake of the caller
+				if err != nil && command.ExitCode(err) == command.ExitFailed { // an impossible link is a usage error
 					err = app.AsKind(app.ErrUsage, err)
 				}
 				return err

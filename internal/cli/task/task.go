@@ -19,11 +19,11 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// tasks are the commands that make and change task directories by hand.
+// tasks implements the commands that make and change task directories by hand.
 type tasks struct{ *command.Console }
 
-// Command is `trellis task`: changes of task directories by hand, by scripts and by agents. All are
-// safe to call at the same time. The one that checks a task is given.
+// Command returns `trellis task`: changes of task directories by hand, by scripts and by agents.
+// All are safe to call at the same time. validate is its subcommand that checks a task.
 func Command(a *command.Console, validate *cli.Command) *cli.Command {
 	cmd := tasks{a}
 	return &cli.Command{
@@ -114,8 +114,8 @@ func (cmd tasks) archive(c *cli.Context, p *app.Project, dir string) error {
 	return err
 }
 
-// archivable reports whether a task may be put away: one in review becomes completed, which it is not before its work is
-// merged.
+// archivable reports whether a task may be archived. Archiving completes a task in review, so its
+// work has to be merged, unless --force is given or a person agrees.
 func (cmd tasks) archivable(c *cli.Context, p *app.Project, dir string) (bool, error) {
 	t, err := p.Store.Load(dir)
 	if err != nil || t.Status != trellis.Review || c.Bool("force") {

@@ -16,14 +16,14 @@ import (
 // report is what `trellis trust --json` prints.
 type report struct {
 	Trusted  bool            `json:"trusted"`
-	Branch   string          `json:"branch"` // that is trusted, and by what it was chosen
+	Branch   string          `json:"branch"` // the trusted branch, and how it was chosen
 	Subjects []subjectReport `json:"subjects"`
 }
 
 type subjectReport struct {
 	Subject string          `json:"subject"`
 	Trusted bool            `json:"trusted"`
-	Agreed  bool            `json:"agreed"` // by this call
+	Agreed  bool            `json:"agreed"` // in this call
 	Foreign []trust.Foreign `json:"foreign"`
 	Next    string          `json:"next,omitempty"`
 }
@@ -38,7 +38,7 @@ func (r *report) add(v trust.Verdict, agreed bool) {
 	r.Subjects = append(r.Subjects, s)
 }
 
-// printVerdict shows each thing that is not trusted in full, what runs before what is read, with nothing invisible in it.
+// printVerdict prints each untrusted item in full, those that run before those that are read, with nothing invisible.
 func printVerdict(w io.Writer, e *trust.UntrustedError) {
 	fmt.Fprintln(w, trellis.VisibleLine(e.Error())+":")
 	list := slices.Clone(e.Verdict.Foreign)
@@ -58,7 +58,7 @@ func printVerdict(w io.Writer, e *trust.UntrustedError) {
 	}
 }
 
-// rank puts what runs first, and keeps what came together together.
+// rank sorts items that run before the others. A stable sort keeps items of one commit together.
 func rank(f trust.Foreign) int {
 	if f.Item.Kind.Runs() {
 		return 0
@@ -80,7 +80,7 @@ func cameWith(f trust.Foreign) string {
 
 func printItem(w io.Writer, i trust.Item) {
 	if i.Kind == trust.CommitKind {
-		return // its line says it
+		return // cameWith has said it
 	}
 	where := i.File
 	if i.Line > 0 {

@@ -23,7 +23,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Command is `trellis trust`.
+// Command returns `trellis trust`.
 func Command(console *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "trust",
@@ -107,12 +107,12 @@ type call struct {
 	project *app.Project
 	judge   *trust.Judge
 	options
-	again string // the same call for somebody who is not asked
+	again string // the same call with --yes
 
-	unasked error // why something that was to be agreed to was not
+	unasked error // the error if a person had to agree and could not be asked
 }
 
-// run shows what is not trusted, and has it agreed to unless nothing was named.
+// run prints what is not trusted, and asks a person to agree to it if the call names something.
 func (c *call) run(ctx context.Context) error {
 	verdicts, err := c.verdicts(ctx)
 	if err != nil {
@@ -151,12 +151,12 @@ func (c *call) run(ctx context.Context) error {
 	return app.Quiet(app.ErrWaiting)
 }
 
-// asks reports whether something was named to be agreed to.
+// asks reports whether the call names something to agree to.
 func (c *call) asks() bool {
 	return c.all || c.settings || c.task != "" || c.objective != "" || c.base != ""
 }
 
-// settle shows a verdict and has a person agree to it.
+// settle prints a verdict and has a person agree to it.
 func (c *call) settle(v trust.Verdict) (agreed bool, err error) {
 	if v.Unsaved != nil {
 		c.console.Say("%s: %v", v.Subject, v.Unsaved)
@@ -212,7 +212,7 @@ func (c *call) verdicts(ctx context.Context) (list []trust.Verdict, err error) {
 	if !c.asks() {
 		return list, nil
 	}
-	v, err := c.ofBase(ctx, subjects[0].Name) // hooks and planners have what is checked out before them
+	v, err := c.ofBase(ctx, subjects[0].Name) // hooks and planners see what is checked out
 	if err == nil && !v.Trusted() {
 		list = append(list, v)
 	}
@@ -227,7 +227,7 @@ func (c *call) ofCommit(ctx context.Context, name string) (trust.Verdict, error)
 	return c.judge.Base(ctx, commit)
 }
 
-// ofBase is the verdict on the branch that a task names to begin at, or, of anything else too, on what is checked out.
+// ofBase returns the verdict on the base branch of the task that is named, or else on the commit that is checked out.
 func (c *call) ofBase(ctx context.Context, id string) (trust.Verdict, error) {
 	task, err := c.project.Store.Load(filepath.Join(c.project.Store.Tasks(), id))
 	if c.task != "" && err == nil && task.BaseBranch != "" {
@@ -237,7 +237,7 @@ func (c *call) ofBase(ctx context.Context, id string) (trust.Verdict, error) {
 	}
 	head, err := c.project.Repo.Refs().Head(ctx, c.project.Root)
 	if errors.Is(err, git.ErrNoCommit) {
-		return trust.Verdict{}, nil // there is nothing to begin at yet, and the run says so
+		return trust.Verdict{}, nil // there is no commit to begin at, which the run reports
 	}
 	if err != nil {
 		return trust.Verdict{}, err
@@ -265,7 +265,7 @@ func (c *call) subjects() ([]trust.Subject, error) {
 	return c.everySubject()
 }
 
-// everySubject is the settings, all objectives, and the tasks that are not over.
+// everySubject returns the settings, all objectives, and the tasks that are not over.
 func (c *call) everySubject() ([]trust.Subject, error) {
 	list := []trust.Subject{subject.Settings()}
 	names, err := roadmap.Names(c.project.Root)

@@ -89,7 +89,7 @@ func (v *validation) objective(p *app.Project, plans objective.Plans, name strin
 	return nil
 }
 
-// objectives checks every objective of the project, and tells of files that are none.
+// objectives checks every objective of the project, and reports files that are not objectives.
 func (v *validation) objectives(p *app.Project) error {
 	names, err := roadmap.Names(p.Root)
 	if err != nil {
@@ -97,7 +97,7 @@ func (v *validation) objectives(p *app.Project) error {
 	}
 	plans := objective.NewPlans(p)
 	for _, name := range names {
-		if err := v.objective(p, plans, name); err != nil && !errors.Is(err, roadmap.ErrNotFound) { // just removed
+		if err := v.objective(p, plans, name); err != nil && !errors.Is(err, roadmap.ErrNotFound) { // ErrNotFound: just removed
 			return err
 		}
 	}

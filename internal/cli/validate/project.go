@@ -29,7 +29,7 @@ func (v *validation) project(ctx context.Context, p *app.Project) error {
 			v.Problems = append(v.Problems, *page.Problem)
 		}
 	}
-	var agents []string // as long as it can be told
+	var agents []string // nil: not known, as the settings have errors
 	if len(trellis.Errors(problems)) == 0 {
 		agents = cfg.AgentNames()
 	}
@@ -41,7 +41,7 @@ func (v *validation) add(checked string, problems ...trellis.Problem) {
 	v.Problems = append(v.Problems, problems...)
 }
 
-// roles checks .trellis/agents, where these agents are known.
+// roles checks .trellis/agents, where roles may name these agents.
 func (v *validation) roles(p *app.Project, agents []string) error {
 	return v.overrides(p, "agents", ".md", "role", trellis.Strings(trellis.Roles), func(file, name string) error {
 		in, err := app.Instructions(p.Root, trellis.Role(name), agents)
@@ -64,7 +64,7 @@ func (v *validation) templates(p *app.Project) error {
 	})
 }
 
-// overrides checks the files of a folder of .trellis that take the place of something known by its name.
+// overrides checks the files in a folder of .trellis that replace something built in of the same name.
 func (v *validation) overrides(p *app.Project, folder, suffix, kind string, known []string, check func(file, name string) error) error {
 	entries, err := durable.ReadDirBelow(p.Root, ".trellis/"+folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -80,7 +80,7 @@ func (v *validation) overrides(p *app.Project, folder, suffix, kind string, know
 		v.add(file)
 		if !slices.Contains(known, name) {
 			unknown := unknownName(file, kind, name, known)
-			unknown.Warning = kind == "role" // agents of other tools lie there too
+			unknown.Warning = kind == "role" // the folder may have agents of other tools
 			v.Problems = append(v.Problems, unknown)
 			continue
 		}

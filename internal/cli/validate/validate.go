@@ -1,4 +1,4 @@
-// Package validate is `trellis validate` and its kin: they check tasks, objectives and the project.
+// Package validate has `trellis validate` and related commands, which check tasks, objectives and the project.
 package validate
 
 import (
@@ -20,10 +20,10 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// validations are the commands that check tasks, objectives and the project.
+// validations implements the commands that check tasks, objectives and the project.
 type validations struct{ *command.Console }
 
-// Command is `trellis validate`.
+// Command returns `trellis validate`.
 func Command(a *command.Console) *cli.Command {
 	c := TaskCommand(a)
 	c.Usage = "check task directories, and with --all config and guidelines too"
@@ -60,7 +60,7 @@ func TaskCommand(a *command.Console) *cli.Command {
 
 type validateOptions struct{ all, fix, json bool }
 
-// validation is the answer of validate --json.
+// validation is what validate --json prints.
 type validation struct {
 	OK       bool              `json:"ok"`
 	Checked  []string          `json:"checked"`
@@ -91,7 +91,7 @@ func (cmd validations) validate(ctx context.Context, ref string, o validateOptio
 			return err
 		}
 		for _, problem := range able(dir) {
-			if !slices.Contains(v.Problems, problem) { // --all looks at all of a project's words by itself
+			if !slices.Contains(v.Problems, problem) { // with --all it may have been found before
 				v.Problems = append(v.Problems, problem)
 			}
 		}
@@ -99,8 +99,8 @@ func (cmd validations) validate(ctx context.Context, ref string, o validateOptio
 	return cmd.end(v, o.json)
 }
 
-// staffing looks for the agents of tasks that are still to begin, each once, as whoever starts one does, and, of those that may go on
-// too, whether the settings can be used. An agent that is missing here is a warning, since another machine may have it.
+// staffing returns a function that checks whether the agents of a task that is still to begin can be used, each agent once,
+// and for tasks that may go on too whether the settings can. A missing agent is a warning, as another machine may have it.
 func (cmd validations) staffing(ctx context.Context, p *app.Project) func(dir string) []trellis.Problem {
 	_, problems := p.Config()
 	wrong := trellis.Errors(problems)
@@ -109,7 +109,7 @@ func (cmd validations) staffing(ctx context.Context, p *app.Project) func(dir st
 	return func(dir string) []trellis.Problem {
 		t, unread := p.Store.Load(dir)
 		if unread != nil || slices.Contains([]trellis.Status{trellis.Review, trellis.Completed, trellis.Rejected, trellis.Cancelled}, t.Status) {
-			return nil // what is wrong with task.json is said elsewhere
+			return nil // errors in task.json are reported elsewhere
 		}
 		begins := t.Status == trellis.Planning || t.Status == trellis.Ready || t.Status == trellis.Waiting
 		if len(wrong) > 0 || err != nil || !begins || seen[t.Pipeline.Agent] {
@@ -120,7 +120,7 @@ func (cmd validations) staffing(ctx context.Context, p *app.Project) func(dir st
 		if missing == nil {
 			return nil
 		}
-		var words *trellis.Problem // of the project for a role, which no task could be run with
+		var words *trellis.Problem // in the project's text for a role, which makes every task fail
 		if errors.As(missing, &words) {
 			return []trellis.Problem{*words}
 		}
@@ -130,7 +130,7 @@ func (cmd validations) staffing(ctx context.Context, p *app.Project) func(dir st
 	}
 }
 
-// toValidate are the directories asked for. Planners at work are none of ours.
+// toValidate returns the directories to check. Those of planners at work are left out.
 func (cmd validations) toValidate(p *app.Project, ref string, o validateOptions) ([]string, error) {
 	if !o.all {
 		dir, err := p.Find(ref)
@@ -162,10 +162,10 @@ func (cmd validations) validateTask(ctx context.Context, p *app.Project, dir str
 	return err
 }
 
-// shownRow is a row as it is shown. One that is dropped may stand nowhere else.
+// shownRow returns a row for a message, almost in full: a row that is dropped may be stored nowhere else.
 func shownRow(row string) string { return text.Cut(trellis.VisibleLine(row), 1000) }
 
-// fix mends or drops invalid rows and adds missing fields, and says what it did.
+// fix mends or drops invalid rows and adds missing fields, and returns what it did.
 func (cmd validations) fix(p *app.Project, dir string) (fixed []string, err error) {
 	fields, err := p.Store.AddMissing(dir)
 	if err != nil {
@@ -189,7 +189,7 @@ func (cmd validations) fix(p *app.Project, dir string) (fixed []string, err erro
 			return fixed, err
 		}
 		for _, m := range mends {
-			if m.Problem.Line == 0 { // it is no row
+			if m.Problem.Line == 0 { // not about a row
 				continue
 			}
 			said := fmt.Sprintf("dropped: %s; it was: %s", m.Problem.Message, shownRow(m.Was))
@@ -202,7 +202,7 @@ func (cmd validations) fix(p *app.Project, dir string) (fixed []string, err erro
 	return fixed, nil
 }
 
-// end prints what was found, and is the error that it means for the exit code.
+// end prints the result and returns the error for the exit code.
 func (cmd validations) end(v validation, asJSON bool) error {
 	v.OK = len(trellis.Errors(v.Problems)) == 0
 	if err := cmd.Print(asJSON, v, func() error { return cmd.print(v) }); err != nil || v.OK {

@@ -22,21 +22,21 @@ import (
 // logLevels are the values of --log-level.
 var logLevels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "error": slog.LevelError}
 
-// records tells what happens in a site as one record a line, for a service that nobody looks at while it works.
+// records logs what happens in a site as one record a line, for a service that nobody watches while it works.
 type records struct {
 	*slog.Logger
 	tasks string        // the folder that is watched
-	rests *atomic.Value // what was told last of a watcher that has nothing to do
+	rests *atomic.Value // the last message about a watcher that has nothing to do
 }
 
 func (r records) begin(parallel int) {
 	r.Info("watching", "tasks", r.tasks, "parallel", parallel, "version", command.Version(), "pid", os.Getpid())
 }
 
-// end leaves it to the exit code and to what was told.
+// end logs nothing: the exit code and earlier records say how the watcher ended.
 func (r records) end([]runner.Result, error) {}
 
-// idle tells that nothing runs, and what waits, when that changes.
+// idle logs that nothing runs, and what waits, when that changes.
 func (r records) idle(w runner.Watching) {
 	if w.Idle.IsZero() {
 		return
@@ -46,10 +46,10 @@ func (r records) idle(w runner.Watching) {
 	}
 }
 
-// LogLevels are the names of those values, sorted.
+// LogLevels returns the values of --log-level, sorted.
 func LogLevels() []string { return slices.Sorted(maps.Keys(logLevels)) }
 
-// newRecords writes records of at least a level, as text or as JSON. Nothing secret is in them.
+// newRecords returns a log of records of at least a level, as text or as JSON. Secrets are redacted.
 func newRecords(w io.Writer, asJSON bool, level slog.Level, redact func(string) string) records {
 	o := &slog.HandlerOptions{Level: level, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Value.Kind() == slog.KindString {
@@ -84,7 +84,7 @@ func (r records) take(e runner.Event) {
 	}
 }
 
-// standing tells of a status or a phase that a run has come to.
+// standing logs a status or a phase that a run has come to.
 func standing(log *slog.Logger, s pipeline.TaskState) {
 	level, msg := slog.LevelInfo, string(s.Status)
 	switch s.Status {
@@ -120,7 +120,7 @@ func standing(log *slog.Logger, s pipeline.TaskState) {
 	log.Log(context.Background(), level, msg, args...)
 }
 
-// told tells of a check, a wait or the end of a run.
+// told logs a check, a wait or the end of a run.
 func told(log *slog.Logger, e events.Event) {
 	switch {
 	case e.Check != nil:

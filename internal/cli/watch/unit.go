@@ -23,13 +23,13 @@ import (
 
 // service is a watcher that the system starts, and starts again when it fails.
 type service struct {
-	Name string   // of its own among those of other repositories
+	Name string   // unlike those for other repositories
 	Root string   // the main checkout
 	Args []string // program, command, flags
-	Path string   // PATH: agents are looked for there
+	Path string   // PATH, in which agents are found
 }
 
-// printUnit prints a service for this system that watches the project as this call would.
+// printUnit prints a service for this system that watches the project with the flags of this call.
 func printUnit(a *command.Console, c *cli.Context, p *app.Project) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -47,21 +47,21 @@ func printUnit(a *command.Console, c *cli.Context, p *app.Project) error {
 	return s.systemd(a.Stdout)
 }
 
-// serviceName is trellis-<folder>-<hash of the path>: letters, digits and single dashes.
+// serviceName returns trellis-<folder>-<hash of the path>: letters, digits and single dashes.
 func serviceName(root string) string {
 	words := trellis.Words(filepath.Base(root))
 	sum := sha256.Sum256([]byte(root))
 	return strings.Join(append(append([]string{"trellis"}, words...), hex.EncodeToString(sum[:3])), "-")
 }
 
-// systemd prints a user unit. Only the guard is told to end: it has the worker end its agents in order, and what is
-// left after TimeoutStopSec is killed.
+// systemd prints a user unit. Only the guard gets SIGTERM: it has the worker end its agents in
+// order. What is left after TimeoutStopSec is killed.
 func (s service) systemd(w io.Writer) error {
 	words := s.Args
-	if strings.ContainsAny(words[0], `"'\`) { // in the name of a program systemd allows none of them
+	if strings.ContainsAny(words[0], `"'\`) { // systemd allows none of them in the name of a program
 		words = append([]string{"/bin/sh", "-c", `exec "$0" "$@"`}, words...)
 	}
-	argv := []string{quoteUnit(words[0])} // of the program nothing is expanded
+	argv := []string{quoteUnit(words[0])} // systemd expands no $ in the program
 	for _, word := range words[1:] {
 		argv = append(argv, quoteUnit(strings.ReplaceAll(word, "$", "$$")))
 	}
@@ -95,16 +95,16 @@ WantedBy=default.target
 	return err
 }
 
-// specifiers keeps systemd from putting something in the place of %h and its like.
+// specifiers escapes %, so that systemd does not replace %h and other specifiers.
 func specifiers(s string) string { return strings.ReplaceAll(s, "%", "%%") }
 
-// quoteUnit is a word of a unit's command line or environment.
+// quoteUnit quotes a word of a unit's command line or environment.
 func quoteUnit(word string) string {
 	return `"` + specifiers(strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(word)) + `"`
 }
 
-// unitFolder is a path that takes the rest of a line as it is: there, spaces at its end would be cut and a last
-// backslash would take in the next line.
+// unitFolder returns a path for a setting that takes the rest of its line unquoted: spaces at its
+// end would be cut, and a backslash there would join the next line.
 func unitFolder(path string) string {
 	if strings.HasSuffix(path, " ") || strings.HasSuffix(path, `\`) {
 		path += "/"

@@ -1,4 +1,4 @@
-// Package watch is `trellis watch`: it runs tasks as they become ready, and tells of them as a log or a show.
+// Package watch is `trellis watch`: it runs tasks as they become ready, and reports on them as a log or a show.
 package watch
 
 import (
@@ -28,7 +28,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Command is `trellis watch`.
+// Command returns `trellis watch`.
 func Command(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:  "watch",
@@ -74,8 +74,8 @@ they change and on SIGHUP; runs under way keep theirs.`,
 	}
 }
 
-// garbage is how much of the heap, in percent, may be garbage while watching: half of what Go allows. A watcher rests most
-// of its life, and what a look through all tasks leaves lies there until the next one.
+// garbage is how much of the heap, in percent, may be garbage while watching: half of Go's default. A
+// watcher is idle most of its life, and the garbage of one scan of all tasks stays until the next.
 const garbage = 50
 
 func run(a *command.Console, c *cli.Context) error {
@@ -100,7 +100,7 @@ func run(a *command.Console, c *cli.Context) error {
 	}
 	o := scheduler.WatchOptions{Once: c.Bool("once"), Parallel: c.Int("parallel"), Rescan: c.Duration("rescan"), Poll: c.Bool("poll"),
 		Objectives: c.Bool("objectives"), Reload: settingsReloader(c.Context, p, files), Hangup: proc.Hangups(c.Context)}
-	o.Creator, _ = app.Developer(p.Root) // nobody has to say who they are
+	o.Creator, _ = app.Developer(p.Root) // the name of the user is optional
 	ctx, stop := context.WithCancel(c.Context)
 	var following sync.WaitGroup
 	defer following.Wait()
@@ -122,7 +122,7 @@ func run(a *command.Console, c *cli.Context) error {
 	return endOfWatch(c, p, results, err)
 }
 
-// open is the project, where it can be watched, sharing its tasks with whom the command line says.
+// open opens the project if it can be watched, and shares its tasks as --shared says.
 func open(a *command.Console, c *cli.Context) (*app.Project, error) {
 	p, err := a.Open(c.Context)
 	if err != nil {
@@ -134,7 +134,7 @@ func open(a *command.Console, c *cli.Context) (*app.Project, error) {
 	return p, app.SharingOf(p).With(c.Context, c.String("shared"))
 }
 
-// teller tells what a watcher does: as a log or as a show.
+// teller reports what a watcher does: as a log or as a show.
 type teller interface {
 	begin(parallel int)
 	take(runner.Event)
@@ -148,11 +148,11 @@ func tellerOf(a *command.Console, c *cli.Context, p *app.Project, s *runner.Site
 	return &endings{a: a, p: p, show: a.ShowTasks(c, s, false), once: c.Bool("once"), of: map[string]trellis.Status{}}
 }
 
-// watcherNews tells people when a watcher stops that was there to stay.
+// watcherNews notifies people when a watcher stops, unless it ran with --once.
 type watcherNews struct {
 	once    bool
 	news    *app.News
-	stopped func(error) // nil: it did not begin
+	stopped func(error) // nil: the watcher did not begin
 }
 
 func (w *watcherNews) begin() {
@@ -167,15 +167,15 @@ func (w *watcherNews) end(err error) {
 	}
 }
 
-// follow keeps the checkout and other machines up to date with each other until ctx ends, if it shares its tasks. It returns the directories
-// that are to be looked at as others changed them. A watch --once knows how they stand before it begins.
+// follow keeps this checkout and other machines up to date with each other until ctx ends, if it shares its tasks.
+// It returns the directories to inspect as others change them. With once, it pulls their state before it returns.
 func follow(ctx context.Context, p *app.Project, s *runner.Site, once bool, following *sync.WaitGroup) (<-chan string, error) {
 	t, err := app.SharingOf(p).Team(s)
 	if errors.Is(err, app.ErrNoTeam) {
 		return nil, nil
 	}
 	if err == nil && once {
-		if _, err = t.Pull(ctx); errors.As(err, new(*app.UnbroughtError)) { // it is told by who follows, and the other tasks can run
+		if _, err = t.Pull(ctx); errors.As(err, new(*app.UnbroughtError)) { // Follow reports it, and the other tasks can run
 			err = nil
 		}
 	}
@@ -194,14 +194,14 @@ func follow(ctx context.Context, p *app.Project, s *runner.Site, once bool, foll
 	return changed, nil
 }
 
-// endings says how each run ended when it ends: what it came to, and what is to be done next.
+// endings prints how each run ended, when it ends: its result, and what is to be done next.
 type endings struct {
 	a    *command.Console
 	p    *app.Project
 	show *terminal.Live
 	once bool
 	mu   sync.Mutex
-	of   map[string]trellis.Status // that was said, by directory
+	of   map[string]trellis.Status // the status that was printed, by directory
 }
 
 func (e *endings) begin(parallel int) {
@@ -226,7 +226,7 @@ func (e *endings) take(happened runner.Event) {
 	e.of[res.Dir] = res.Status
 }
 
-// end ends the show, and says of each task what was not said yet.
+// end ends the show, and prints the results of tasks that were not printed yet.
 func (e *endings) end(results []runner.Result, err error) {
 	e.show.Close()
 	for _, r := range results {
@@ -239,7 +239,7 @@ func (e *endings) end(results []runner.Result, err error) {
 	}
 }
 
-// watchRecords are the log of a watcher that has one: a service, or one that was asked for it.
+// watchRecords returns the log of a watcher, and whether it has one: a service has, and a call with the flags for it.
 func watchRecords(a *command.Console, c *cli.Context, p *app.Project, s *runner.Site) (records, bool) {
 	asked := c.Bool("json") || c.IsSet("log-level")
 	if !asked && (c.Bool("once") || c.Bool("plain") || command.IsTerminal(a.Stderr)) {
@@ -254,8 +254,8 @@ func watchRecords(a *command.Console, c *cli.Context, p *app.Project, s *runner.
 	return r, true
 }
 
-// settingsReloader reads the settings again, where they are others than files. A file of the project that is gone, as while git
-// checks out a commit of before it, changes nothing: what it asks of checks and sandbox would be the defaults'.
+// settingsReloader returns a function that loads the settings if their files changed. If a file of the project is gone,
+// as while git checks out an older commit, it returns an error: the defaults for checks and sandbox must not apply.
 func settingsReloader(ctx context.Context, p *app.Project, files config.Files) func() (*runner.Site, error) {
 	return func() (*runner.Site, error) {
 		now, unread := p.Settings.Read()
@@ -278,7 +278,7 @@ func settingsReloader(ctx context.Context, p *app.Project, files config.Files) f
 			return nil, app.WithNext(err)
 		}
 		if judged, _ := p.Settings.Read(); !reflect.DeepEqual(judged, now) {
-			return nil, nil // others were checked out meanwhile: their event comes
+			return nil, nil // they changed again meanwhile: another event follows
 		}
 		files = now
 		p.News.Notifier().Configure(cfg.Notify)
@@ -286,7 +286,7 @@ func settingsReloader(ctx context.Context, p *app.Project, files config.Files) f
 	}
 }
 
-// endOfWatch is what the end of a watcher means for the exit code.
+// endOfWatch returns the error for the exit code after a watcher.
 func endOfWatch(c *cli.Context, p *app.Project, results []runner.Result, err error) error {
 	if c.Context.Err() != nil {
 		return context.Canceled
@@ -300,7 +300,7 @@ func endOfWatch(c *cli.Context, p *app.Project, results []runner.Result, err err
 	return endOfAll(results)
 }
 
-// holderWords say which process has a lock, as far as is known.
+// holderWords describes the process that holds a lock, as far as is known.
 func holderWords(h durable.Holder) string {
 	if h.PID == 0 {
 		return "nobody knows as which process"
@@ -315,7 +315,7 @@ func holderWords(h durable.Holder) string {
 	return words
 }
 
-// endOfAll is the error that the ends of several tasks mean for the exit code: the first that applies of
+// endOfAll returns the error for the exit code after several tasks: the first that applies of
 // failed, no agent, not ready, waiting.
 func endOfAll(results []runner.Result) error {
 	var found [4]bool
@@ -325,7 +325,7 @@ func endOfAll(results []runner.Result) error {
 			found[1] = true
 		case r.Status == trellis.Review && r.Failure != nil: // its pull request is not mended
 			found[0] = true
-		case r.Status == trellis.Failed, r.Status == trellis.Cancelled, r.Status == trellis.Rejected, r.Status == trellis.Planning: // the last two of steps of objectives
+		case r.Status == trellis.Failed, r.Status == trellis.Cancelled, r.Status == trellis.Rejected, r.Status == trellis.Planning: // the last two: steps of objectives
 			found[0] = true
 		case r.Status == trellis.Waiting, r.Status == trellis.Paused, r.Status == trellis.Ready && !r.Until.IsZero():
 			found[3] = true
