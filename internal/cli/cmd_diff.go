@@ -70,7 +70,7 @@ func (d difference) notBegun() {
 	d.console.Say("%s has not begun: nothing was changed for it", filepath.Base(d.dir))
 }
 
-// visible calls write with w itself, as git apply needs it, or on a terminal with a writer that blanks control characters.
+// visible calls write with w itself, as git apply needs it, or on a terminal with a writer that colours and escapes the text.
 func (d difference) visible(w io.Writer, write func(io.Writer) error) error {
 	if !command.IsTerminal(d.console.Stdout) {
 		return write(w)

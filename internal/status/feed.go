@@ -22,43 +22,43 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Feed tells what happens to the tasks of a repository while it happens, whoever works on them, from what is on disk. While
-// nobody works it does nothing until a file changes.
+// Feed reports what happens to the tasks of a repository while it happens, whichever process works
+// on them, from the files on disk. While no process works it does nothing until a file changes.
 type Feed struct {
 	Store taskdir.Store
-	// Decode makes a decoder of the raw stream that an agent of that name leaves.
+	// Decode returns a decoder of the raw stream that an agent of that name leaves.
 	Decode func(agent string) func(line string) []agents.Event
 	Now    func() time.Time
 	Tell   func(events.Event)                   // called by one goroutine
-	After  func(time.Duration) <-chan time.Time // nil is time.After
+	After  func(time.Duration) <-chan time.Time // nil: time.After
 
 	began   time.Time
-	notify  *fsnotify.Watcher // nil: this system has no events of files
-	changed map[string]bool   // tasks, by directory name, that are to be told of
+	notify  *fsnotify.Watcher // nil: file events are not available
+	changed map[string]bool   // tasks to report, by directory name
 	at      map[string]*followed
-	files   map[string]time.Time // of a system without events: when task.json was written last
+	files   map[string]time.Time // without file events: when each task.json was last written
 	stirred bool                 // a journal was written to
-	beaten  bool                 // the watcher told what it does
+	beaten  bool                 // the watcher wrote its heartbeat
 	beat    watched
 }
 
-// followed is a task that somebody works on.
+// followed is a task that a process works on.
 type followed struct {
 	log   *Log
 	state pipeline.TaskState // as the run wrote it last
-	rests bool               // its run is over, or waits for somebody
+	rests bool               // its run has ended, or waits
 }
 
 const (
-	// feedSettle is how long changes of files are collected before they are told of together.
+	// feedSettle is how long changes of files are collected before they are reported together.
 	feedSettle = 50 * time.Millisecond
-	// feedLook is how often the journals and streams of those at work are looked at, whatever events say.
+	// feedLook is the interval at which the journals and streams of running tasks are read, whatever file events say.
 	feedLook = 150 * time.Millisecond
-	// feedPoll is how often all is looked at where there are no events.
+	// feedPoll is the interval at which all tasks are scanned if there are no file events.
 	feedPoll = 2 * time.Second
 )
 
-// Run tells of everything from now on until ctx is done. begun is called once nothing that happens after is missed.
+// Run reports everything from now on until ctx is done. It calls begun once nothing that happens afterwards can be missed.
 func (f *Feed) Run(ctx context.Context, begun func()) error {
 	f.began = f.Now()
 	f.changed, f.at, f.files = map[string]bool{}, map[string]*followed{}, map[string]time.Time{}
@@ -97,7 +97,7 @@ func (f *Feed) Run(ctx context.Context, begun func()) error {
 			}
 		case err, ok := <-f.failed():
 			if ok && errors.Is(err, fsnotify.ErrEventOverflow) && f.scan(true) != nil && poll == nil {
-				poll = after(feedPoll) // what can't be looked at now is looked at again
+				poll = after(feedPoll) // repeat a scan that failed
 			}
 		case <-settle:
 			settle = nil
@@ -128,10 +128,10 @@ func (f *Feed) failed() <-chan error {
 	return f.notify.Errors
 }
 
-// scan looks at all tasks. The first time nothing of what is there is told.
+// scan checks all tasks for changes. The first scan, without tell, reports nothing.
 func (f *Feed) scan(tell bool) error {
 	f.listen(f.Store.Tasks())
-	f.listen(filepath.Dir(f.Store.Tasks())) // where the folder of the watcher's beats appears
+	f.listen(filepath.Dir(f.Store.Tasks())) // where the folder of the watcher's heartbeat appears
 	f.listen(filepath.Dir(pulse.File(f.Store.Root)))
 	entries, err := os.ReadDir(f.Store.Tasks())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -167,7 +167,7 @@ func (f *Feed) scan(tell bool) error {
 	return nil
 }
 
-// listen begins to listen to a folder. One that is gone again, or that there is no room for, is looked at with the others.
+// listen watches a folder. One that is gone is ignored; any other error, as at the limit of watches, turns to polling.
 func (f *Feed) listen(dir string) {
 	if f.notify == nil {
 		return
@@ -183,7 +183,7 @@ func isTask(name string) bool {
 	return name != "archive" && (!strings.HasPrefix(name, ".") || strings.HasPrefix(name, taskdir.DraftPrefix))
 }
 
-// note takes in that something happened at a path.
+// note handles an event of a file.
 func (f *Feed) note(e fsnotify.Event) {
 	switch beats := filepath.Dir(pulse.File(f.Store.Root)); {
 	case e.Name == beats:
@@ -192,7 +192,7 @@ func (f *Feed) note(e fsnotify.Event) {
 		return
 	case e.Name == f.Store.Tasks():
 		f.listen(e.Name)
-		_ = f.scan(true) // what can't be read now is looked at with the next event
+		_ = f.scan(true) // the next event repeats a scan that failed
 		return
 	case filepath.Dir(e.Name) == beats:
 		f.beaten = f.beaten || e.Name == pulse.File(f.Store.Root) || e.Name == pulse.Lock(f.Store.Root)
@@ -206,7 +206,7 @@ func (f *Feed) note(e fsnotify.Event) {
 	if strings.HasPrefix(rel, "..") || !isTask(name) {
 		return
 	}
-	if strings.HasPrefix(rest, taskdir.Run+"/") { // which holds what is done, not what is known
+	if strings.HasPrefix(rest, taskdir.Run+"/") { // run/ has the journal and the streams, not the state of the task
 		if f.stirred = true; f.at[name] != nil {
 			f.at[name].rests = false
 		}
@@ -218,7 +218,7 @@ func (f *Feed) note(e fsnotify.Event) {
 	f.changed[name] = true
 }
 
-// flush tells of the tasks that changed, follows those that somebody works on now, and tells what is new of those.
+// flush reports the tasks that changed, follows those that a process works on now, and reports what is new in them.
 func (f *Feed) flush() {
 	f.flushChanged()
 	if f.beaten {
@@ -244,7 +244,7 @@ func (f *Feed) flushChanged() {
 	}
 }
 
-// begin follows a task that a process works on.
+// begin follows a task if a process works on it.
 func (f *Feed) begin(name string) {
 	dir := filepath.Join(f.Store.Tasks(), name)
 	if holder(dir) == nil {
@@ -259,13 +259,13 @@ func (f *Feed) begin(name string) {
 	}
 }
 
-// look tells what is new of those that are followed.
+// look reports what is new in the tasks that are followed.
 func (f *Feed) look() {
 	for name, at := range f.at {
 		if at.rests {
 			continue
 		}
-		idle := holder(at.log.Dir) == nil // before what is there is read: who is at work may write and end behind that
+		idle := holder(at.log.Dir) == nil // before the log is read: a process may write and end after that
 		lines, ended, err := at.log.Next()
 		f.lines(at, lines)
 		if _, gone := os.Stat(at.log.Dir); gone != nil {
@@ -276,15 +276,15 @@ func (f *Feed) look() {
 	}
 }
 
-// lines tells of lines, but for what was done before this feed began.
+// lines reports lines, except those from before this feed began.
 func (f *Feed) lines(at *followed, lines []Line) {
-	old := map[string]bool{} // calls that began before
+	old := map[string]bool{} // calls that began before the feed
 	for _, l := range lines {
 		before := l.At.Before(f.began)
 		if l.Kind == KindStart && before {
 			old[l.ID] = true
 		}
-		if l.Kind == KindAgent || l.Kind == kindCheck { // which have no time
+		if l.Kind == KindAgent || l.Kind == kindCheck { // kinds without a time
 			before = old[l.ID]
 		}
 		switch {
@@ -296,7 +296,7 @@ func (f *Feed) lines(at *followed, lines []Line) {
 	}
 }
 
-// busy reports whether somebody works on a task.
+// busy reports whether a process works on a task.
 func (f *Feed) busy() bool {
 	for _, at := range f.at {
 		if !at.rests {

@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// line tells what a line of a log says. Phases are told as the run writes them into task.json; what an agent plays, and what
-// runs commands, has its end told as well.
+// line reports what a line of a log says. Phases are reported as the run writes them into task.json; for
+// calls of agents, and for activities that run commands, the end is reported as well.
 func (f *Feed) line(name string, at *followed, l Line) {
 	e := events.Event{Time: l.At, Run: l.Run, Phase: l.Activity, Round: l.Round, Step: l.Step, Call: l.ID, Agent: l.Agent, Seconds: l.Seconds, Text: l.Text, Failure: failed(l.Failure)}
 	e.Round = cmp.Or(e.Round, at.state.Round)
@@ -85,7 +85,7 @@ func (f *Feed) ended(name string, at *followed, e events.Event, l Line) {
 	}
 }
 
-// checked tells how commands ended.
+// checked reports how commands ended.
 func (f *Feed) checked(name string, e events.Event, checks []events.Check) {
 	e.Kind, e.Text, e.Failure = events.Checked, "", nil
 	for _, c := range checks {
@@ -94,7 +94,7 @@ func (f *Feed) checked(name string, e events.Event, checks []events.Check) {
 	}
 }
 
-// state tells of a phase or a status that the run wrote into task.json.
+// state reports a phase or a status that the run wrote into task.json.
 func (f *Feed) state(name string, at *followed, e events.Event, s pipeline.TaskState) {
 	last := at.state
 	at.state = s
@@ -110,7 +110,7 @@ func (f *Feed) state(name string, at *followed, e events.Event, s pipeline.TaskS
 	f.tell(name, e)
 }
 
-// outcomeOf is how a run ended, by what it wrote last and by its report, where it came to one.
+// outcomeOf returns how a run ended, by the state that it wrote last, or by its report if it has one.
 func (f *Feed) outcomeOf(at *followed, l Line) *events.Outcome {
 	o := events.Outcome{Status: at.state.Status, Outcome: at.state.Outcome, Usage: at.state.Usage, Rounds: at.state.Round, Seconds: l.Seconds, Commit: at.state.Commit}
 	if h, err := journal.Read(filepath.Join(at.log.Dir, taskdir.Run)); err == nil && h.Flow == pipeline.Flow {

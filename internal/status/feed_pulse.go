@@ -9,10 +9,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// watched is what the watcher says that tasks wait for, by directory name.
+// watched is what tasks wait for according to the watcher, by directory name.
 type watched map[string]events.Wait
 
-// watchedAt reads that. Without a watcher nobody says anything.
+// watchedAt reads that from the watcher's heartbeat. Without a watcher it is empty.
 func watchedAt(root string, now time.Time) watched {
 	s := pulse.Look(root, now)
 	w := watched{}
@@ -22,7 +22,7 @@ func watchedAt(root string, now time.Time) watched {
 	return w
 }
 
-// pulse tells what the watcher says now that it did not say before.
+// pulse reports how the watcher's waits differ from the last ones.
 func (f *Feed) pulse() {
 	now := watchedAt(f.Store.Root, f.Now())
 	for task, wait := range now {
@@ -38,7 +38,7 @@ func (f *Feed) pulse() {
 	f.beat = now
 }
 
-// WaitSaid is what a watcher says that a task waits for, as an event says it.
+// WaitSaid converts the wait that a watcher's heartbeat gives for a task into that of an event.
 func WaitSaid(w pulse.Wait, b pulse.Beat) events.Wait {
 	wait := events.Wait{For: waitKind(w.For), Why: w.For}
 	if w.Until != nil {
@@ -55,7 +55,7 @@ func WaitSaid(w pulse.Wait, b pulse.Beat) events.Wait {
 	return wait
 }
 
-// waitKind is what a task waits for, as an event says it, of what the watcher says of it in words.
+// waitKind returns the kind of a wait, as events name it, for the words of the watcher.
 func waitKind(said string) string {
 	for _, of := range []struct{ begins, kind string }{{"approval", "approval"}, {pulse.Trust, "trust"}, {"somebody", "person"}, {"decision", "person"}, {"its time", "time"}, {"time", "time"},
 		{"another try", "backoff"}, {"tomorrow", "budget"}, {"the provider of", "provider"}, {ForSlot, "slot"}, {"the process that holds it", "slot"}} {

@@ -2,19 +2,19 @@ package status
 
 import "github.com/trellis-tasks/trellis/internal/trellis"
 
-// Forecast is what a task may take from its start to its end, by what earlier ones of the project took.
+// Forecast is what a task may take from its start to its end, based on earlier tasks of the project.
 type Forecast struct {
-	Tasks     int          `json:"tasks"` // so many earlier ones
-	Size      trellis.Size `json:"size"`  // that they had; "": they had any
-	Agent     string       `json:"agent"` // that worked on them; "": any did
+	Tasks     int          `json:"tasks"` // how many earlier tasks it is based on
+	Size      trellis.Size `json:"size"`  // of those tasks; "": any size
+	Agent     string       `json:"agent"` // of those tasks; "": any agent
 	Calls     Span         `json:"calls"`
 	Tokens    Span         `json:"tokens"`
-	CostUSD   *Span        `json:"cost_usd"` // null: nobody knows what they cost
+	CostUSD   *Span        `json:"cost_usd"` // null: unknown
 	Estimated bool         `json:"cost_estimated"`
 	Minutes   Span         `json:"minutes"` // of agents and checks
 }
 
-// Span is between what numbers lie, and the one in the middle.
+// Span is the range in which a number is likely to lie, and the median.
 type Span struct {
 	Low    float64 `json:"low"`
 	Median float64 `json:"median"`

@@ -27,61 +27,61 @@ const (
 	KindStart  = "start"  // an activity began
 	KindAgent  = "agent"  // an agent did something
 	KindDone   = "done"   // an activity ended
-	kindCheck  = "check"  // one of the project's commands ended, or waits, in an activity that goes on
-	KindSignal = "signal" // somebody said something to the run
-	KindCancel = "cancel" // somebody called the run off
+	kindCheck  = "check"  // one of the project's commands ended, or waits, in a running activity
+	KindSignal = "signal" // a person sent something to the run
+	KindCancel = "cancel" // a person cancelled the run
 	KindEnd    = "end"    // the run ended
 )
 
 // Line is one thing that happened to a task. Its JSON is what `trellis logs --json` prints, one a line.
 type Line struct {
 	Kind     string        `json:"kind"`
-	At       time.Time     `json:"at,omitzero"` // not known of what an agent did
+	At       time.Time     `json:"at,omitzero"` // unknown for what an agent did
 	Run      string        `json:"run"`         // <task>/<number>
 	ID       string        `json:"id,omitempty"`
 	Activity string        `json:"activity,omitempty"`
 	Round    int           `json:"round,omitempty"`
-	Step     string        `json:"step,omitempty"`  // of the plan, that the activity belongs to: its path
-	Agent    string        `json:"agent,omitempty"` // start: who plays the role
+	Step     string        `json:"step,omitempty"`  // path of the plan's step that the activity belongs to
+	Agent    string        `json:"agent,omitempty"` // start: the agent that plays the role
 	Event    *agents.Event `json:"event,omitempty"`
 	Seconds  float64       `json:"seconds,omitempty"`
 	Failure  *flow.Failure `json:"failure,omitempty"`
-	// In a few words, several lines where there is output. Start: why a planning asks once more, what a person said to the
-	// work, what a step is, and what an agent is to do in it.
+	// A few words, or several lines if there is output. Start: why a planning asks again, what a
+	// person said to the work, what a step is, and what an agent is to do in it.
 	Text string `json:"text,omitempty"`
-	// Of an activity that ran the project's own commands, once it ended.
+	// The project's own commands that an activity ran, once it has ended.
 	Checks []events.Check `json:"checks,omitempty"`
 	Wait   *events.Wait   `json:"wait,omitempty"` // start: nothing is done until this is over
 
-	untold string              // start: what is to be mended, where nothing has told it before
-	state  *pipeline.TaskState // done: what task.json said from then on
+	untold string              // start: what is to be mended, if it has not been reported before
+	state  *pipeline.TaskState // done: the state that was written into task.json
 	asked  bool                // done: it was a call of an agent
-	told   int                 // done: so many of Checks were told before
+	told   int                 // done: how many of Checks were reported before
 }
 
-// LastRun as a log's run is the one that is the last when the log is first read, and what comes after it.
+// LastRun as a log's run is the run that is the last one when the log is first read, and all runs after it.
 const LastRun = -1
 
-// Log reads what was done for a task: first all that is there, then what is new.
+// Log reads what was done for a task: first everything that exists, then what is new.
 type Log struct {
 	Dir   string // of the task
 	Run   int    // only the run of this number; 0 is all, from the first on
 	Phase string // only this activity: implement, check, verify, …; "" is all
-	// Tail is how many bytes of an agent's stream are read at once: of one that has grown by more only the end. 0: all that
-	// agents may leave.
+	// Tail is how many bytes of an agent's stream are read at once: if it has grown by more, only
+	// the end is read. 0: all that agents may leave.
 	Tail int64
-	// Decode makes a decoder of the raw stream that an agent of that name leaves.
+	// Decode returns a decoder of the raw stream that an agent of that name leaves.
 	Decode func(agent string) func(line string) []agents.Event
 
-	checks  bool // commands are told as they end, and not once more when all have
-	begun   bool // it was read before
+	checks  bool // commands are reported as they end, and not again when all have ended
+	begun   bool // the log was read before
 	earlier int
 	run     runLog
 	read    fs.FileInfo // of the journal, when it was read last
 	history *journal.History
 }
 
-// NoRunError is a log of a run that there is not.
+// NoRunError is the error of a log for a run that does not exist.
 type NoRunError struct{ Run, Last int }
 
 func (e *NoRunError) Error() string {
@@ -91,10 +91,10 @@ func (e *NoRunError) Error() string {
 	return fmt.Sprintf("there is no run %d: the last one is %d", e.Run, e.Last)
 }
 
-// Earlier is how many runs there are before the one that a log of the last run began with.
+// Earlier returns how many runs there are before the one that a log of the last run began with.
 func (l *Log) Earlier() int { return l.earlier }
 
-// journal is what the journal says, read anew only when it was written to.
+// journal returns the history in the journal, which it reads again only after a change.
 func (l *Log) journal(dir string) (*journal.History, error) {
 	now, err := os.Stat(filepath.Join(filepath.Dir(dir), taskdir.Journal))
 	if err == nil && l.history != nil && os.SameFile(now, l.read) && now.Size() == l.read.Size() && now.ModTime().Equal(l.read.ModTime()) {
@@ -107,8 +107,8 @@ func (l *Log) journal(dir string) (*journal.History, error) {
 	return h, readErr
 }
 
-// Next are the lines since the last call, and whether nothing will be added to what is there: the run that is the latest
-// has ended, or the one asked for. No journal is no error: there may be one soon.
+// Next returns the lines since the last call, and whether no more will follow: the latest run has
+// ended, or the one that was asked for. A missing journal is not an error: it may be created soon.
 func (l *Log) Next() (lines []Line, ended bool, err error) {
 	dir := l.find()
 	h, err := l.journal(dir)
@@ -133,8 +133,8 @@ func (l *Log) Next() (lines []Line, ended bool, err error) {
 	return append(lines, l.of(dir, h)...), h.Ended, err
 }
 
-// past are the journals of runs before the current one of which there is something to tell: at first those that were
-// asked for, then the rest of one that another has followed.
+// past returns the journals of earlier runs that have something to report: in the first call those
+// that were asked for, later the rest of a run that another one has followed.
 func (l *Log) past(dir string, current *journal.History) (list []*journal.History, err error) {
 	if l.begun && (l.run.name == "" || current == nil || current.Run == l.run.name) {
 		return nil, nil
@@ -154,14 +154,14 @@ func (l *Log) past(dir string, current *journal.History) (list []*journal.Histor
 		if err != nil && h == nil {
 			return nil, err
 		}
-		if current == nil || h.Run != current.Run { // a journal has two names for a moment
+		if current == nil || h.Run != current.Run { // while it is archived, a journal has two names
 			list = append(list, h)
 		}
 	}
 	return list, nil
 }
 
-// pick are the files of earlier runs that were asked for.
+// pick returns the files of earlier runs that were asked for.
 func (l *Log) pick(files []string, current *journal.History) ([]string, error) {
 	switch {
 	case l.Run == LastRun && current == nil:
@@ -188,7 +188,7 @@ func (l *Log) pick(files []string, current *journal.History) ([]string, error) {
 	return nil, &NoRunError{Run: l.Run, Last: last}
 }
 
-// of are the lines of a run that are new.
+// of returns the new lines of a run.
 func (l *Log) of(dir string, h *journal.History) []Line {
 	if l.run.name != h.Run {
 		l.run = runLog{log: l, dir: dir}
@@ -196,7 +196,7 @@ func (l *Log) of(dir string, h *journal.History) []Line {
 	return l.run.next(h)
 }
 
-// find is the run folder of the task. A planning's directory gets its name when it has ended.
+// find returns the run folder of the task. The directory of a planning is renamed when it has ended.
 func (l *Log) find() string {
 	parent, name := filepath.Split(l.Dir)
 	if final, draft := strings.CutPrefix(name, taskdir.DraftPrefix); draft {
@@ -215,7 +215,7 @@ type runLog struct {
 	name    string
 	calls   map[string]*callLog
 	begun   map[string]time.Time    // steps, by path
-	bundles map[string]*plan.Bundle // that they are of, by hash; nil: gone
+	bundles map[string]*plan.Bundle // plans of the steps, by hash; nil: gone
 	signals int
 	cancel  bool
 	end     bool
@@ -224,10 +224,10 @@ type runLog struct {
 // callLog is how far one activity has been read.
 type callLog struct {
 	started, done bool
-	entry         int // whose stream is read
+	entry         int // number of the entry whose stream is read
 	offset        int64
 	decode        func(string) []agents.Event
-	checks        int // that were told
+	checks        int // how many were reported
 }
 
 func (r *runLog) next(h *journal.History) (lines []Line) {
@@ -301,7 +301,7 @@ func (r *runLog) call(h *journal.History, c journal.Entry) (lines []Line) {
 	return lines
 }
 
-// stream reads what an agent printed since the last look, for every entry into the activity in turn.
+// stream reads what an agent printed since the last call, for every entry into the activity in turn.
 func (r *runLog) stream(seen *callLog, c journal.Entry, agent string, line Line) (lines []Line) {
 	line.Kind = KindAgent
 	base := filepath.Join(r.dir, agentcall.Folder(flow.Call{Run: r.name, ID: c.ID}))
@@ -320,8 +320,8 @@ func (r *runLog) stream(seen *callLog, c journal.Entry, agent string, line Line)
 	return lines
 }
 
-// newLines are the whole lines of a file from offset on, with a tail only those in the last bytes of it; the last one also
-// when it has no end, if nothing will be added to it. A file that is not there has none.
+// newLines returns the whole lines of a file from offset on, or, with tail, of those only the lines in its last
+// tail bytes. If the file is closed, a last line without an end is included. A missing file has no lines.
 func newLines(path string, offset *int64, tail int64, closed bool) []string {
 	f, err := durable.OpenBelow(filepath.Dir(path), filepath.Base(path), durable.AnySize)
 	if err != nil {
@@ -357,8 +357,8 @@ func newLines(path string, offset *int64, tail int64, closed bool) []string {
 	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 }
 
-// maxRead is how much of a stream is read at once. Agents' files are capped at as much.
+// maxRead is how many bytes of a stream are read at once. Agents' files are capped at the same size.
 const maxRead = 128 << 20
 
-// secondsBetween is how long it was from one time to another, nothing where the clock was set back meanwhile.
+// secondsBetween returns the seconds from one time to another, 0 if the clock was set back meanwhile.
 func secondsBetween(from, to time.Time) float64 { return max(0, to.Sub(from).Seconds()) }

@@ -12,14 +12,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 )
 
-// roundIn is the round that an activity belongs to, 0 when its input does not say.
+// roundIn returns the round that an activity belongs to, 0 if its input does not say.
 func roundIn(c journal.Entry) int {
 	var in struct{ Round int }
-	_ = json.Unmarshal(c.In, &in) // what is not there is not said
+	_ = json.Unmarshal(c.In, &in) // an input that can't be decoded has no round
 	return in.Round
 }
 
-// checksOf are the project's commands that an activity ran.
+// checksOf returns the project's commands that an activity ran.
 func checksOf(c journal.Entry) []events.Check {
 	var out pipeline.Checks
 	if isRole(c.Activity) || json.Unmarshal(c.Out, &out) != nil {
@@ -32,12 +32,12 @@ func checksOf(c journal.Entry) []events.Check {
 	return checks
 }
 
-// forgiven reports whether a command that failed does not speak against the work: before the work nothing does.
+// forgiven reports whether a command that failed does not count against the work: none does in the baseline, before the work.
 func forgiven(c journal.Entry, check events.Check) bool {
 	return check.Code != 0 && (check.Forgiven || c.Activity == "baseline")
 }
 
-// ended are the project's commands of an activity that goes on which have ended since the last look, and what they wait for now.
+// ended returns the commands of an unfinished activity that ended since the last call, and what the activity waits for now.
 func (r *runLog) ended(seen *callLog, c journal.Entry) (list []events.Check, waits *events.Wait) {
 	if entry := max(c.Entries, 1); entry != seen.entry {
 		seen.entry, seen.offset, seen.checks = entry, 0, 0
@@ -46,7 +46,7 @@ func (r *runLog) ended(seen *callLog, c journal.Entry) (list []events.Check, wai
 	for _, text := range newLines(filepath.Join(base, pipeline.ToldChecks), &seen.offset, 0, false) {
 		var told pipeline.Told
 		if json.Unmarshal([]byte(text), &told) != nil {
-			continue // the journal has it when the activity ends
+			continue // the journal has the line when the activity ends
 		}
 		if waits = told.Wait; waits != nil {
 			continue
@@ -59,7 +59,7 @@ func (r *runLog) ended(seen *callLog, c journal.Entry) (list []events.Check, wai
 	return list, waits
 }
 
-// stateOf is what an activity wrote into task.json, nil when it did not.
+// stateOf returns the state that an activity wrote into task.json, nil if it wrote none.
 func stateOf(c journal.Entry) *pipeline.TaskState {
 	if c.Fail != nil {
 		return nil

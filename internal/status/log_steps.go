@@ -22,8 +22,8 @@ const (
 	StepAsks   = "request"
 )
 
-// StepOf takes the id of an activity apart: the path of the step that it belongs to, "" when it is no step's, and
-// what it is called there.
+// StepOf splits the id of an activity into the path of the step that it belongs to, "" if there is
+// none, and its name within that step.
 func StepOf(id string) (path, rest string) {
 	parts := strings.Split(strings.TrimPrefix(strings.TrimPrefix(id, pipeline.FirstWork), "steps/"), "/")
 	var names []string
@@ -43,8 +43,8 @@ func StepOf(id string) (path, rest string) {
 	return strings.Join(names, "."), strings.Join(parts, "/")
 }
 
-// told is what the start of an activity says: why a planning asks once more, what a step is, what an agent is to do in
-// it.
+// told returns the text for the start of an activity: what a person said to the work, why a
+// planning asks again, what a step is, or what an agent is to do in it.
 func (r *runLog) told(c journal.Entry) string {
 	if path, _ := StepOf(c.ID); path == "" {
 		if said := pipeline.FeedbackOf(r.dir, c); said != "" {
@@ -68,7 +68,7 @@ func (r *runLog) told(c journal.Entry) string {
 	return ""
 }
 
-// maxTold is how much of what an agent is to do stands in a log, in letters.
+// maxTold is how many characters of what an agent is to do are shown in a log.
 const maxTold = 300
 
 func (r *runLog) stepSays(c journal.Entry, about workflow.About) string {
@@ -76,7 +76,7 @@ func (r *runLog) stepSays(c journal.Entry, about workflow.About) string {
 		Kind      string
 		Round, Of int
 	}
-	_ = json.Unmarshal(c.In, &in) // what is not there is not said
+	_ = json.Unmarshal(c.In, &in) // missing fields stay empty
 	says := in.Kind
 	if in.Round > 0 {
 		says += fmt.Sprintf(", %d of %d", in.Round, in.Of)
@@ -87,7 +87,7 @@ func (r *runLog) stepSays(c journal.Entry, about workflow.About) string {
 	return says
 }
 
-// step is the step that an activity is for, nil when the plan that the run took in is gone.
+// step returns the step that an activity is for, nil if the copy of the plan that the run took is gone.
 func (r *runLog) step(about workflow.About) *plan.Step {
 	b, known := r.bundles[about.Bundle]
 	if !known {
@@ -100,14 +100,14 @@ func (r *runLog) step(about workflow.About) *plan.Step {
 	return b.Step(about.Place)
 }
 
-// came fills in what came of an activity of a step.
+// came adds the result of an activity of a step to its line.
 func (r *runLog) came(c journal.Entry, line *Line) {
 	switch c.Activity {
 	case StepBegins:
 		r.begun[line.Step] = c.Started
 	case StepEnds:
 		var in struct{ Outcome workflow.Outcome }
-		_ = json.Unmarshal(c.In, &in) // what is not there is not said
+		_ = json.Unmarshal(c.In, &in) // a missing outcome stays empty
 		line.Text = strings.TrimSuffix(string(in.Outcome.State)+": "+in.Outcome.Detail, ": ")
 		if at, ok := r.begun[line.Step]; ok {
 			line.Seconds = secondsBetween(at, c.Finished)
@@ -121,7 +121,7 @@ func (r *runLog) came(c journal.Entry, line *Line) {
 	}
 }
 
-// asksPeople is what people are asked before a step, "" once they have decided.
+// asksPeople returns what people are asked before a step, "" once they have decided.
 func asksPeople(c journal.Entry) string {
 	var q workflow.Request
 	var said workflow.Answer
@@ -131,7 +131,7 @@ func asksPeople(c journal.Entry) string {
 	return q.Title
 }
 
-// ranIn is the command that an activity of a step ran.
+// ranIn returns the command that an activity of a step ran, with its result.
 func ranIn(c journal.Entry) string {
 	var ran workflow.Ran
 	if json.Unmarshal(c.Out, &ran) != nil || ran.Command == "" {

@@ -7,20 +7,20 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// NeedsPerson reports whether nothing happens to a task until a person does something: reviews it, decides, mends it.
+// NeedsPerson reports whether a task stays as it is until a person does something: reviews it, decides, mends it.
 func (t *Task) NeedsPerson() bool {
 	switch t.Status {
 	case "", trellis.Review, trellis.Failed:
 		return true
 	case trellis.Planning:
-		return t.HeldBy == nil // it was cut off
+		return t.HeldBy == nil // it was cut off, or a person writes it
 	case trellis.Waiting, trellis.Paused, trellis.Ready:
 		return t.asksPerson()
 	}
 	return false
 }
 
-// asksPerson reports whether a task that stands still goes on only when a person does something about it.
+// asksPerson reports whether a task that does not run goes on only when a person does something about it.
 func (t *Task) asksPerson() bool {
 	forPerson := []string{"approval", "decision", "merge of", "trust", "start", "somebody", "agent ("}
 	return t.Steps.Waits || len(t.Problems) > 0 && t.WaitingFor == "" && t.HeldBy == nil ||

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Again says why a planning asks once more, "" when it does not.
+// Again returns why a planning repeats a request, "" if it does not.
 func Again(r agentcall.Request) string {
 	if r.Repair != nil && len(r.Repair.Problems) > 0 {
 		return fmt.Sprintf("%s again: %s%s", r.Role, text.OneLine(r.Repair.Problems[0]), more(len(r.Repair.Problems)-1))
@@ -48,7 +48,7 @@ func more(n int) string {
 	return fmt.Sprintf(" (and %d more)", n)
 }
 
-// Opinion is what the answers of those who decide have in common.
+// Opinion has the fields that the answers of evaluate and judge share.
 type Opinion struct {
 	Decision string
 	Category string
@@ -57,10 +57,10 @@ type Opinion struct {
 	Feedback string
 }
 
-// OpinionOf is the opinion in an answer, an empty one when the role decides nothing.
+// OpinionOf returns the opinion in an answer, an empty one for roles that decide nothing.
 func OpinionOf(role trellis.Role, r agentcall.Reply) (o Opinion) {
 	if role == trellis.Evaluate || role == trellis.Judge {
-		_ = json.Unmarshal(r.Answer, &o) // an answer that is none decides nothing
+		_ = json.Unmarshal(r.Answer, &o) // an invalid answer decides nothing
 	}
 	return o
 }
@@ -68,7 +68,7 @@ func OpinionOf(role trellis.Role, r agentcall.Reply) (o Opinion) {
 // Refused reports whether the judge said no.
 func (o Opinion) Refused() bool { return o.Pass != nil && !*o.Pass }
 
-// String is what was decided, "" when the role decides nothing.
+// String returns what was decided, "" if the role decides nothing.
 func (o Opinion) String() string {
 	switch {
 	case o.Category != "":
@@ -83,8 +83,8 @@ func (o Opinion) String() string {
 	return ""
 }
 
-// planningOf is where a planning stands that has not ended: the role that is asked, of several the first, or else that was asked
-// last, which round of it, and why something was last asked once more.
+// planningOf returns the state of a planning that has not ended: the role that is asked, the first of
+// several, or else the role that was asked last, the round of its call, and why a request was last repeated.
 func planningOf(dir string) (role string, round int, why string) {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err != nil || h.Flow != planner.Flow || h.Ended {
@@ -105,14 +105,14 @@ func planningOf(dir string) (role string, round int, why string) {
 	return role, round, why
 }
 
-// roundOf is which plan a call is about, 0 where there is none yet.
+// roundOf returns the number of the plan that a call is about, 0 if there is none yet.
 func roundOf(c journal.Entry) int {
 	var r struct{ Data struct{ Round int } }
-	_ = json.Unmarshal(c.In, &r) // what has no round is in none
+	_ = json.Unmarshal(c.In, &r) // a call without a round is in none
 	return r.Data.Round
 }
 
-// againOf says why a planning asks an agent once more, "" when it does not.
+// againOf returns why a planning asks an agent again, "" if it does not.
 func againOf(c journal.Entry) string {
 	var r agentcall.Request
 	if !isRole(c.Activity) || json.Unmarshal(c.In, &r) != nil || !r.Role.Planning() {

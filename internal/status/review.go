@@ -22,25 +22,25 @@ type Review struct {
 	Task     string         `json:"task"` // the directory's name
 	Title    string         `json:"title"`
 	Status   trellis.Status `json:"status"`
-	Hash     string         `json:"hash"` // of what it was read from: an approval of another is refused
+	Hash     string         `json:"hash"` // of what was read: an approval with another hash is refused
 	Type     string         `json:"type"`
 	Package  string         `json:"package"`
 	Priority string         `json:"priority"`
 	Branch   string         `json:"branch"`
 	Base     string         `json:"base"`
 
-	Asked     bool              `json:"asked"`     // people's approval is missing
+	Asked     bool              `json:"asked"`     // approval by people is missing
 	Approvers int               `json:"approvers"` // how many have to agree, 0: nobody is asked
-	Agreed    []string          `json:"agreed"`    // who did
-	Approved  string            `json:"-"`         // by whom and when they had agreed, in words, whatever has become of the task since; "": they had not
-	Why       []string          `json:"why"`       // why they are asked, as far as the plan says
-	Rejected  string            `json:"rejected"`  // why the requirement or the plan was, "" when it was not
-	Failed    string            `json:"-"`         // why the planning did, "" when it did not
+	Agreed    []string          `json:"agreed"`    // who has agreed
+	Approved  string            `json:"-"`         // by whom and when it was approved, in words, whatever became of the task since; "": it was not
+	Why       []string          `json:"why"`       // why approval is needed, as far as the plan says
+	Rejected  string            `json:"rejected"`  // why the requirement or the plan was rejected, "" if it was not
+	Failed    string            `json:"-"`         // why the planning failed, "" if it did not
 	Problems  []trellis.Problem `json:"problems"`  // what `trellis validate` says
 
 	Summary      string            `json:"summary"`
 	Requirements []string          `json:"requirements"`
-	Decisions    []string          `json:"decisions"` // of design
+	Decisions    []string          `json:"decisions"` // design decisions
 	Criteria     []pipeline.Stated `json:"criteria"`
 	Verify       []string          `json:"verify"` // commands that decide in the end
 	Before       []string          `json:"before"` // what must hold before the work begins
@@ -53,15 +53,15 @@ type Review struct {
 	OutOfScope   []string          `json:"out_of_scope"`
 	Undo         []string          `json:"undo"`
 	Estimate     Estimate          `json:"estimate"`
-	Judge        *taskdir.Judge    `json:"judge"` // null: nobody judged
+	Judge        *taskdir.Judge    `json:"judge"` // null: the plan was not judged
 	Document     string            `json:"document"`
 }
 
-// Estimate is what is known of how much work a plan is. A limit of 0 is none.
+// Estimate is what is known of how much work a plan is. A limit of 0 means that there is none.
 type Estimate struct {
 	Size    trellis.Size  `json:"size"`
 	Steps   int           `json:"steps"`
-	Rounds  int           `json:"rounds"` // of check and debug at most
+	Rounds  int           `json:"rounds"` // at most, of check and debug
 	Tokens  int64         `json:"tokens"`
 	CostUSD float64       `json:"cost_usd"`
 	Seconds int64         `json:"seconds"`
@@ -69,10 +69,10 @@ type Estimate struct {
 	Likely  *Forecast     `json:"likely"` // by what earlier tasks took; null: there are too few
 }
 
-// unsettled is how often a review is read again because somebody saved a file meanwhile.
+// unsettled is how many times a review is read if files are saved while it is read.
 const unsettled = 5
 
-// ReadReview reads what the directory of a task says is going to be built, all of it as it was with one hash.
+// ReadReview reads what is going to be built from the directory of a task, all of it in the state with the hash in r.Hash.
 func ReadReview(store taskdir.Store, dir string, cfg *config.Config) (r Review, err error) {
 	for range unsettled {
 		t, err := store.Load(dir)
@@ -100,7 +100,7 @@ func ReadReview(store taskdir.Store, dir string, cfg *config.Config) (r Review, 
 func readReview(store taskdir.Store, t *taskdir.Task, cfg *config.Config) (r Review, err error) {
 	b, err := pipeline.LoadPlan(store, t.Dir)
 	if errors.As(err, new(*flow.Failure)) {
-		b, err = nil, nil // its problems say so
+		b, err = nil, nil // the problems of the review report it
 	}
 	if err != nil {
 		return r, err
@@ -137,7 +137,7 @@ func readReview(store taskdir.Store, t *taskdir.Task, cfg *config.Config) (r Rev
 	return r, nil
 }
 
-// take takes over what a plan says.
+// take copies what a plan says.
 func (r *Review) take(p *plan.Plan) {
 	r.Title, r.Summary = cmp.Or(r.Title, p.Title), cmp.Or(p.Summary, r.Summary)
 	r.Requirements, r.Decisions, r.Files = p.Requirements, p.DesignDecisions, p.Files
@@ -154,7 +154,7 @@ func (r *Review) take(p *plan.Plan) {
 	}
 }
 
-// fill makes lists of what there is none of, for scripts.
+// fill replaces nil lists by empty ones, for scripts.
 func (r *Review) fill() {
 	for _, list := range []*[]string{&r.Agreed, &r.Why, &r.Requirements, &r.Decisions, &r.Verify, &r.Before, &r.Touches, &r.Assumptions, &r.Questions, &r.Left, &r.OutOfScope, &r.Undo} {
 		if *list == nil {
@@ -167,7 +167,7 @@ func (r *Review) fill() {
 	r.Files = append([]plan.File{}, r.Files...)
 }
 
-// document is the text of a file of a task, "" when there is none.
+// document returns the text of a file of a task, "" if there is none.
 func document(dir, name string) (string, error) {
 	data, err := taskdir.ReadFile(dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -176,7 +176,7 @@ func document(dir, name string) (string, error) {
 	return string(data), err
 }
 
-// questions are the items below headings of a text that say they are open questions.
+// questions returns the items below headings of a text that say they are open questions.
 func questions(document string) (list []string) {
 	open := false
 	for line := range strings.Lines(document) {

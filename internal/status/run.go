@@ -14,23 +14,23 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// How the run of a file stands.
+// States of the run of a file.
 const (
 	RunRunning = "running"
-	RunPaused  = "paused" // nobody is at work on it, or a budget is used up
+	RunPaused  = "paused" // no process works on it, or a budget is used up
 	RunWaiting = "waiting"
 	RunDone    = "done"
 	RunFailed  = "failed"
 )
 
-// Run is how the run of a file of steps stands. Its JSON is what `trellis status RUN --json` prints.
+// Run is the state of the run of a file of steps. Its JSON is what `trellis status RUN --json` prints.
 type Run struct {
 	ID        string   `json:"id"`
 	Dir       string   `json:"dir"`
 	File      string   `json:"file"`
 	Status    string   `json:"status"`
-	At        string   `json:"at"`   // path of the step at work, or that was when the run was cut off
-	Done      int      `json:"done"` // steps that came to a good end, rounds of loops too
+	At        string   `json:"at"`   // path of the step at work, or of the one that was when the run was cut off
+	Done      int      `json:"done"` // steps that ended well, rounds of loops too
 	Waits     []string `json:"waits"`
 	Failure   Failure  `json:"failure"`
 	HeldBy    *Holder  `json:"held_by"`
@@ -38,9 +38,9 @@ type Run struct {
 	UpdatedAt string   `json:"updated_at"`
 }
 
-// ReadRun reads how the run in a folder stands.
+// ReadRun reads the state of the run in a folder.
 func ReadRun(dir string, now time.Time) (r Run, err error) {
-	by := holder(dir) // before what it writes is read: it may end behind that
+	by := holder(dir) // before the journal is read: its writer may end after that
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err != nil {
 		return r, fmt.Errorf("reading run %s: %w", filepath.Base(dir), err)
@@ -111,7 +111,7 @@ func (r *Run) underway(h *journal.History, past []workflow.Event, now time.Time)
 // Over reports whether the run has ended, well or not.
 func (r Run) Over() bool { return r.Status == RunDone || r.Status == RunFailed }
 
-// Next is the command that comes next for the run, "" when nothing is left to do.
+// Next returns the command that comes next for the run, "" if nothing is left to do.
 func (r Run) Next() string {
 	switch r.Status {
 	case RunRunning:

@@ -1,5 +1,5 @@
-// Package status reads from disk what is known of tasks and of runs of files: status, phase, who is at work, what they
-// wait for, the log of what was done. It changes nothing, and nothing has to run.
+// Package status reads from disk what is known of tasks and of runs of files: status, phase, who is at work,
+// what they wait for, the log of what was done. It changes nothing, and no process has to run for it.
 package status
 
 import (
@@ -23,11 +23,11 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Way are the phases of a run, in the order in which they are.
+// Way lists the phases of a run in their order.
 var Way = []string{"prepare", "implement", "check", "verify", "accept", "commit", "final-verify", "deliver"}
 
-// Task is where a task stands. Its JSON is a contract with scripts: the object that `trellis list` and
-// `trellis status` print.
+// Task is the state of a task. Its JSON is a contract with scripts: the object that `trellis list`
+// and `trellis status` print.
 type Task struct {
 	Dir        string            `json:"dir"` // relative to the main checkout
 	ID         string            `json:"id"`
@@ -40,17 +40,17 @@ type Task struct {
 	Branch     string            `json:"branch"`
 	BaseBranch string            `json:"base_branch"`
 	Commit     string            `json:"commit"`   // of its work; "": there is none yet
-	Worktree   string            `json:"worktree"` // where that is, or was before it was cleaned up
+	Worktree   string            `json:"worktree"` // path of its worktree, also once that was cleaned up
 	Phase      string            `json:"phase"`
 	Round      int               `json:"round"`
 	Attempt    int               `json:"attempt"`
 	Outcome    trellis.Outcome   `json:"outcome"`
 	Failure    Failure           `json:"failure"`
 	WaitingFor string            `json:"waiting_for"`
-	Since      string            `json:"since"`   // when it began to stand like this; RFC 3339, UTC
-	HeldBy     *Holder           `json:"held_by"` // the process at work on it; null: none
+	Since      string            `json:"since"`   // when it came into this state; RFC 3339, UTC
+	HeldBy     *Holder           `json:"held_by"` // the process that works on it; null: none
 	Watcher    string            `json:"watcher"` // of the repository: none, alive or hangs
-	Steps      Underway          `json:"steps"`   // of a task that is looked at alone
+	Steps      Underway          `json:"steps"`   // set by Reader.Task only
 	Scope      string            `json:"scope"`
 	Package    string            `json:"package"`
 	Creator    string            `json:"creator"`
@@ -61,32 +61,32 @@ type Task struct {
 	Subtasks   Subtasks          `json:"subtasks"`
 	Usage      trellis.Usage     `json:"usage"`
 	PRURL      string            `json:"pr_url"`
-	PR         *delivery.Pull    `json:"pr"`            // as it was at the last `trellis status --refresh`; null: nobody looked
+	PR         *delivery.Pull    `json:"pr"`            // as of the last `trellis status --refresh`; null: there was none
 	Modules    map[string]string `json:"submodule_prs"` // pull requests of what was done in submodules, by their paths
 	UpdatedAt  string            `json:"updated_at"`    // RFC 3339, UTC
 	Problems   []trellis.Problem `json:"problems"`
-	Criteria   []pipeline.Stated `json:"criteria,omitzero"`       // of a task that is looked at alone
-	Defining   []string          `json:"changed_checks,omitzero"` // so too: what its last run changed of what the checks do
+	Criteria   []pipeline.Stated `json:"criteria,omitzero"`       // set by Reader.Task only
+	Defining   []string          `json:"changed_checks,omitzero"` // set by Reader.Task only: files that define the checks and that its last run changed
 
 	Source *taskdir.Task `json:"-"` // task.json; nil: it can't be read
-	Plan   *plan.Plan    `json:"-"` // of a task that is looked at alone; nil: it has none, or none that can be read
-	CutOff bool          `json:"-"` // it is of a status to be at work on, its run was begun or can't be read, or its planning has not ended, and nobody is
-	Slots  string        `json:"-"` // how many of the watcher's are busy, in words, when the task waits for one
-	Retry  string        `json:"-"` // why the planning at work asks once more
+	Plan   *plan.Plan    `json:"-"` // set by Reader.Task only; nil: no plan, or it can't be read
+	CutOff bool          `json:"-"` // no process works on it, though its status needs one and its run or planning is unfinished or unreadable
+	Slots  string        `json:"-"` // how many slots of the watcher are busy, in words, if the task waits for one
+	Retry  string        `json:"-"` // why the planning at work asked again last
 
-	step string // that people are asked about
+	step string // the step that people are asked about
 }
 
-// Working reports whether somebody is at work on the task, or was until cut off.
+// Working reports whether the task has a status in which a process works on it, or did until it was cut off.
 func (t Task) Working() bool { return t.Status == trellis.InProgress || t.Status == trellis.Planning }
 
-// Subtasks are how far a task has come that has others as its parts.
+// Subtasks is the progress of a task that has subtasks.
 type Subtasks struct {
-	Done int `json:"done"` // are completed
+	Done int `json:"done"` // how many are completed
 	Of   int `json:"of"`
 }
 
-// Holder is a process.
+// Holder is the process that holds a task or a run.
 type Holder struct {
 	PID   int    `json:"pid"` // 0: on another machine
 	Host  string `json:"host"`
@@ -99,33 +99,33 @@ type Failure struct {
 	Detail string       `json:"detail"`
 }
 
-// Reader reads where the tasks of a repository stand.
+// Reader reads the state of the tasks of a repository.
 type Reader struct {
 	Store   taskdir.Store
 	Merged  bool        // a dependency is met when it is completed, not already in review
-	Watcher pulse.State // who would run them
+	Watcher pulse.State // the watcher that would run them
 	Now     time.Time
-	// Known are the statuses of all tasks by directory name, for who has read them; nil: they are read where they matter.
+	// Known has the statuses of all tasks by directory name, if the caller has read them; nil: they are read as needed.
 	Known map[string]trellis.Status
-	// Approvers is how many people have to agree to each plan that needs a yes, as the settings say; below 1 is 1.
+	// Approvers is how many people have to agree to each plan that needs approval, by the settings; below 1 means 1.
 	Approvers int
-	// Agreement is what people said to the plan of a task, as its run would take it; nil: nobody said anything.
+	// Agreement returns what people said to the plan of a task, as its run would read it; nil: nobody said anything.
 	Agreement func(dir string) pipeline.Agreement
-	// Elsewhere says which other machine has the task of a directory, nil when none has; nil: tasks are shared with none.
+	// Elsewhere returns the other machine that has the task of a directory, nil if none has; nil: tasks are not shared.
 	Elsewhere func(dir string) *Holder
-	// Given reports whether other machines know the task of a directory, and may run it; nil: tasks are shared with none.
+	// Given reports whether other machines know the task of a directory, and may run it; nil: tasks are not shared.
 	Given func(dir string) bool
 }
 
 // Filter picks tasks. The zero value picks all that are not archived.
 type Filter struct {
 	Statuses []trellis.Status // none: all
-	Whose    string           // who works on it, or made it; "": everybody's
-	Archived bool             // the archive's instead of the others
+	Whose    string           // who works on it, or made it; "": anybody
+	Archived bool             // archived tasks instead of the others
 }
 
-// Tasks are the tasks that f picks, by priority, then by directory name. One whose task.json can't be
-// read is among them with its problem, unless f asks for a status or a person.
+// Tasks returns the tasks that f picks, by priority, then by directory name. A task whose task.json
+// can't be read is included with its problem, unless f asks for a status or a person.
 func (r Reader) Tasks(f Filter) ([]Task, error) {
 	list := r.Store.List
 	if f.Archived {
@@ -140,7 +140,7 @@ func (r Reader) Tasks(f Filter) ([]Task, error) {
 	return tasks, nil
 }
 
-// Some are the tasks in some of the directories of the store, in their order. What they depend on is read as well.
+// Some returns the tasks in some of the directories of the store, in their order. It also reads what they depend on.
 func (r Reader) Some(dirs []string) []Task {
 	entries := r.Store.Entries(dirs)
 	known := statuses(entries)
@@ -150,7 +150,7 @@ func (r Reader) Some(dirs []string) []Task {
 	return r.tasks(entries, known)
 }
 
-// learn reads the statuses of those that a task depends on and that are not known yet.
+// learn reads the statuses of the tasks that a task depends on and that are not known yet.
 func (r Reader) learn(known map[string]trellis.Status, t *taskdir.Task) {
 	if t == nil {
 		return
@@ -166,12 +166,12 @@ func (r Reader) learn(known map[string]trellis.Status, t *taskdir.Task) {
 	}
 }
 
-// tasks is where entries stand, in their order, looked at several at a time.
+// tasks returns the tasks of entries, in their order. Several are read at a time.
 func (r Reader) tasks(entries []taskdir.Entry, known map[string]trellis.Status) []Task {
 	return taskdir.ParallelMap(entries, func(e taskdir.Entry) Task { return r.task(e, known) })
 }
 
-// Task is the task in a directory.
+// Task returns the task in a directory.
 func (r Reader) Task(dir string) (Task, error) {
 	e := taskdir.Entry{Dir: dir, ID: filepath.Base(dir), Planning: strings.HasPrefix(filepath.Base(dir), taskdir.DraftPrefix)}
 	if e.Task, e.Err = r.Store.Load(dir); errors.Is(e.Err, taskdir.ErrNotFound) && !e.Planning {
@@ -200,7 +200,7 @@ func (r Reader) Task(dir string) (Task, error) {
 	if v.step != "" {
 		v.Steps.At, v.Steps.Waits = v.step, true
 	}
-	v.Plan, _ = pipeline.ReadPlan(r.Store, dir) // what is wrong with it is for validate to say
+	v.Plan, _ = pipeline.ReadPlan(r.Store, dir) // its errors are left to validate
 	v.Criteria = append([]pipeline.Stated{}, pipeline.ReadCriteria(dir, v.Plan)...)
 	v.Defining = append([]string{}, defining(dir)...)
 	return v, nil
@@ -209,7 +209,7 @@ func (r Reader) Task(dir string) (Task, error) {
 func statuses(entries []taskdir.Entry) map[string]trellis.Status {
 	known := make(map[string]trellis.Status, len(entries))
 	for _, e := range entries {
-		known[e.ID] = "" // one that can't be read
+		known[e.ID] = "" // task.json can't be read
 		if e.Task != nil {
 			known[e.ID] = e.Task.Status
 		}
@@ -224,10 +224,10 @@ func (f Filter) picks(t Task) bool {
 	return f.Whose == "" || t.Source != nil && (t.Source.Assignee == f.Whose || t.Source.Creator == f.Whose)
 }
 
-// Order is what tasks are sorted by: the most urgent first, then by name.
+// Order returns the key that tasks are sorted by: the most urgent first, then by name.
 func (t Task) Order() string { return cmp.Or(t.Priority, "P9") + t.ID }
 
-// task is where an entry stands, beside others of known statuses.
+// task returns the task of an entry. known has the statuses of others.
 func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 	last := written(filepath.Join(e.Dir, taskdir.TaskJSON))
 	v := Task{Dir: r.Store.Rel(e.Dir), ID: e.ID, Problems: []trellis.Problem{}, Modules: map[string]string{}, Children: []string{}, DependsOn: []string{}, UpdatedAt: updated(e.Dir, last),
@@ -256,7 +256,7 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 		if v.Working() {
 			v.HeldBy = r.holder(e.Dir)
 		}
-		if v.Working() && v.HeldBy == nil { // cut off, or over since it was read
+		if v.Working() && v.HeldBy == nil { // cut off, or ended since it was read
 			if now, err := r.Store.Load(e.Dir); err == nil && now.Status != t.Status {
 				e.Task = now
 				return r.task(e, known)
@@ -264,7 +264,7 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 		}
 		if v.Working() && v.HeldBy == nil {
 			if v.CutOff = begun(e.Dir, v.Status); !v.CutOff {
-				v.Phase, v.Round = "", 0 // they are those of the run before
+				v.Phase, v.Round = "", 0 // they are those of the previous run
 			}
 		}
 		v.WaitingFor = r.waitingFor(&t, known, v.HeldBy != nil)
@@ -282,7 +282,7 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 	return v
 }
 
-// says fills in what the task.json of dir says of itself, wherever its run has come to.
+// says copies what the task.json of dir says, whatever its run has done since.
 func (r Reader) says(v *Task, dir string, t *taskdir.Task) {
 	p := t.Pipeline
 	v.Source, v.TaskID = t, t.GivenID()
@@ -293,14 +293,14 @@ func (r Reader) says(v *Task, dir string, t *taskdir.Task) {
 	v.Phase, v.Round, v.Attempt, v.Outcome, v.Usage = p.Phase, p.Round, p.Attempt, p.Outcome, p.Usage
 	v.Failure, v.Subtasks = Failure{p.Failure.Code, p.Failure.Detail}, Subtasks{r.Store.Completed(t), len(t.Children)}
 	if t.PRURL != "" {
-		v.PR, _ = delivery.ReadPull(dir) // one that can't be read is looked at anew
+		v.PR, _ = delivery.ReadPull(dir) // a record that can't be read is refreshed later
 		if r, err := delivery.ReadRecord(dir); err == nil && r.Modules != nil {
 			v.Modules = r.Modules
 		}
 	}
 }
 
-// published is the task that a draft became which is not there any more.
+// published returns the task that a draft was published as, if the draft is gone.
 func (r Reader) published(e taskdir.Entry) (now taskdir.Entry, ok bool) {
 	if durable.Exists(e.Dir) {
 		return now, false
@@ -311,12 +311,12 @@ func (r Reader) published(e taskdir.Entry) (now taskdir.Entry, ok bool) {
 	return now, now.Err == nil
 }
 
-// busySlots says how many of the watcher's slots are taken.
+// busySlots returns how many of the watcher's slots are taken, in words.
 func busySlots(b pulse.Beat) string {
 	return fmt.Sprintf("%d of %d slots busy", len(b.Running), b.Parallel)
 }
 
-// problem is an error as one; what is none names the directory.
+// problem returns an error as a Problem; one that is not a Problem names the directory.
 func problem(err error, dir string) trellis.Problem {
 	if p, ok := errors.AsType[*trellis.Problem](err); ok {
 		return *p
@@ -324,7 +324,7 @@ func problem(err error, dir string) trellis.Problem {
 	return trellis.Problem{File: dir, Message: err.Error()}
 }
 
-// updated is when something was written about a task whose task.json was written last at a time.
+// updated returns when something was last written about a task whose task.json was last written at a time.
 func updated(dir string, last time.Time) string {
 	if j := written(filepath.Join(dir, taskdir.Journal)); j.After(last) {
 		last = j
@@ -340,7 +340,7 @@ func written(path string) time.Time {
 	return st.ModTime()
 }
 
-// stamp is a time as JSON tells it, "" for none.
+// stamp returns a time as JSON has it, "" for the zero time.
 func stamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -348,7 +348,7 @@ func stamp(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// holder is who is at work in a task directory: a process here, or another machine.
+// holder returns who works in a task directory: a process here, or another machine.
 func (r Reader) holder(dir string) *Holder {
 	if h := holder(dir); h != nil || r.Elsewhere == nil {
 		return h
@@ -356,12 +356,12 @@ func (r Reader) holder(dir string) *Holder {
 	return r.Elsewhere(dir)
 }
 
-// holder is the process that holds a task directory, nil when there is none.
+// holder returns the process that holds a task directory, nil if there is none.
 func holder(dir string) *Holder {
 	lock := filepath.Join(dir, taskdir.RunLock)
 	if _, err := os.Stat(lock); err != nil || !durable.Held(lock) {
 		return nil
 	}
-	h, _ := durable.ReadHolder(lock) // it is held, by whomever
+	h, _ := durable.ReadHolder(lock) // it is held even if the holder can't be read
 	return &Holder{h.PID, h.Host, stamp(h.Since)}
 }

@@ -15,7 +15,7 @@ import (
 
 func isRole(activity string) bool { return slices.Contains(trellis.Roles, trellis.Role(activity)) }
 
-// agentOf is the agent that plays in an activity, "" when it is no agent's work.
+// agentOf returns the agent that an activity calls, "" if it calls none.
 func agentOf(c journal.Entry) string {
 	var r struct{ Agent string }
 	if !isRole(c.Activity) || json.Unmarshal(c.In, &r) != nil {
@@ -24,8 +24,8 @@ func agentOf(c journal.Entry) string {
 	return r.Agent
 }
 
-// summary is what came of an activity, as far as people want to read it. Records of activities that it
-// does not know, or in another shape, say nothing.
+// summary returns the result of an activity in words for people, and "" for records of activities
+// that it does not know, or in another form.
 func summary(c journal.Entry) string {
 	if isRole(c.Activity) {
 		var reply agentcall.Reply

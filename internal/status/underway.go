@@ -14,16 +14,16 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Underway is how far a run that is not over has come with the steps of its plan. The zero value is a task of which
-// no step was begun.
+// Underway is the progress of an unfinished run through the steps of its plan. The zero value is a
+// task of which no step was begun.
 type Underway struct {
 	At    string `json:"at"`    // path of the step at work, or of the one that waits
 	Waits bool   `json:"waits"` // for people
-	Done  int    `json:"done"`  // steps at the top of the plan
-	Of    int    `json:"of"`    // that the run does; those that verify come at its end
+	Done  int    `json:"done"`  // steps at the top of the plan that are done
+	Of    int    `json:"of"`    // how many the run does, without those that verify at its end
 }
 
-// underway looks where the run in a task directory stands. What can't be read is for others to say.
+// underway reads the progress of the run in a task directory. Errors are left for others to report.
 func underway(dir string) (u Underway) {
 	h, err := runOf(dir)
 	if err != nil {
@@ -46,7 +46,7 @@ func underway(dir string) (u Underway) {
 	return u
 }
 
-// runOf is the history of a run of a plan's steps that is not over, an empty one when there is none.
+// runOf returns the history of an unfinished run of a plan's steps, an empty one if there is none.
 func runOf(dir string) (*journal.History, error) {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err == nil && (h.Flow != pipeline.Flow || h.Ended) {
@@ -55,7 +55,7 @@ func runOf(dir string) (*journal.History, error) {
 	return h, err
 }
 
-// at is the innermost of the steps that began and have not ended.
+// at returns the innermost of the steps that began and have not ended.
 func at(past []workflow.Event) string {
 	var open []string
 	for _, e := range past {
@@ -71,7 +71,7 @@ func at(past []workflow.Event) string {
 	return open[len(open)-1]
 }
 
-// bundleOf is the plan that the last step of a run was begun with, as the run froze it.
+// bundleOf returns the plan that the last step of a run was begun with, in the copy that the run keeps.
 func bundleOf(run string, h *journal.History) (*plan.Bundle, error) {
 	var hash string
 	for _, c := range h.Calls {
@@ -82,7 +82,7 @@ func bundleOf(run string, h *journal.History) (*plan.Bundle, error) {
 	return plan.OpenBundle(filepath.Join(run, "inputs", hash), hash)
 }
 
-// aboutStep is what the input of an activity says of the step that it is for: of an agent's call, or of another.
+// aboutStep returns what the input of an activity, a call of an agent or another, says about the step that it is for.
 func aboutStep(c journal.Entry) workflow.About {
 	var in struct {
 		workflow.About
@@ -97,7 +97,7 @@ func aboutStep(c journal.Entry) workflow.About {
 	return in.About
 }
 
-// Asked is the step that the task in a directory waits for people with, nil when it does not.
+// Asked returns the step for which the task in a directory waits for people, nil if it does not.
 func Asked(dir string, now time.Time) *workflow.Request {
 	if q, _ := asking(dir, now); q != nil {
 		return &q.Request
@@ -105,14 +105,14 @@ func Asked(dir string, now time.Time) *workflow.Request {
 	return nil
 }
 
-// request is one to people, with what they said to it so far.
+// request is a request to people, with what they said to it so far.
 type request struct {
 	workflow.Request
 	said proof.ApprovalState
 }
 
-// asking is the step whose approval a run waits for, nil when there is none that is not decided yet. asked reports
-// whether there was one.
+// asking returns the step whose approval a run waits for, nil if all are decided. asked reports
+// whether there was a request.
 func asking(dir string, now time.Time) (q *request, asked bool) {
 	h, err := runOf(dir)
 	if err != nil {
@@ -132,7 +132,7 @@ func asking(dir string, now time.Time) (q *request, asked bool) {
 	return nil, len(open) > 0
 }
 
-// undecided are those of a run's requests to which people have not said yet what is needed. The others are for the run to go on with.
+// undecided returns the requests of a run that people have not decided yet. The run itself goes on with the others.
 func undecided(open []workflow.Request, said []proof.Approval, now time.Time) (left []request) {
 	for _, q := range open {
 		if v := proof.Decide(said, q.Path, q.Hash, q.Approvers, now); v.State == proof.Pending && len(v.Unbound) == 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Verdicts are what the last run of the task in a directory that came to judge found of its criteria, by their texts.
+// Verdicts returns what the last run of the task in a directory that judged found for each criterion, by its text.
 func Verdicts(dir string) map[string]pipeline.CriterionResult {
 	found := map[string]pipeline.CriterionResult{}
 	if r := lastReport(dir); r != nil {
@@ -19,7 +19,7 @@ func Verdicts(dir string) map[string]pipeline.CriterionResult {
 	return found
 }
 
-// defining are the files that say what the checks do, and that the last run of a task changed, by its report.
+// defining returns the files that define the checks and that the last run of a task changed, by its report.
 func defining(dir string) []string {
 	if r := lastReport(dir); r != nil {
 		return r.Checks.Defining
@@ -27,8 +27,8 @@ func defining(dir string) []string {
 	return nil
 }
 
-// lastReport is that of the last run of the task in a directory that has one, nil without. A journal that can't be read
-// has none: whoever works on the task says so.
+// lastReport returns the report of the last run in a directory that has one, or nil. For a journal
+// that can't be read it returns nil too: the process that works on the task reports that.
 func lastReport(dir string) *pipeline.Report {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err != nil {

@@ -15,15 +15,15 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// What a task waits for that could run at once.
+// What a task that could run at once waits for.
 const (
 	ForWatcher = "watcher: none is running"
-	ForMachine = "machine: none has taken it yet" // of those that it is shared with
-	ForSlot    = "room"                           // as the watcher says it
-	ForPerson  = "somebody"                       // so too: to mend what is wrong with it
+	ForMachine = "machine: none has taken it yet" // of the machines that share it
+	ForSlot    = "room"                           // the word of the watcher
+	ForPerson  = "somebody"                       // the word of the watcher: a person has to mend the task
 )
 
-// waitingFor says what a task that stands still waits for, "" when it does not. held tells that a process is at work
+// waitingFor returns what a task that does not run waits for, or "". held says that a process works
 // on it.
 func (r Reader) waitingFor(t *taskdir.Task, known map[string]trellis.Status, held bool) string {
 	p := t.Pipeline
@@ -41,10 +41,10 @@ func (r Reader) waitingFor(t *taskdir.Task, known map[string]trellis.Status, hel
 		if open := r.dependencies(p.DependsOn, known); open != "" {
 			return open
 		}
-		if strings.HasPrefix(string(p.Failure.Code), "agent_") { // it was tried
+		if strings.HasPrefix(string(p.Failure.Code), "agent_") { // a start has failed
 			return fmt.Sprintf("agent (%s)", p.Failure.Code) + r.unwatched(t)
 		}
-		if p.Approval.Required && r.Agreement != nil && r.Agreement(t.Dir).State == proof.Pending { // its plan was edited since
+		if p.Approval.Required && r.Agreement != nil && r.Agreement(t.Dir).State == proof.Pending { // its plan was edited after the approval
 			return "approval"
 		}
 		return r.turn(t)
@@ -92,7 +92,7 @@ func (r Reader) waitingFor(t *taskdir.Task, known map[string]trellis.Status, hel
 	return ""
 }
 
-// unstarted says of a task that nobody runs what keeps it from being run by whoever comes.
+// unstarted corrects what a task that no process runs waits for: nothing if one just took it, a person if it has errors.
 func (r Reader) unstarted(v *Task, dir string) {
 	if v.WaitingFor != ForWatcher && v.WaitingFor != ForMachine {
 		return
@@ -108,8 +108,8 @@ func (r Reader) unstarted(v *Task, dir string) {
 	}
 }
 
-// begun reports whether the run in a task directory has done anything: one that a person asked for with feedback has not.
-// One whose journal can't be read has. Of a task in planning it is whether that has not ended: one that a person writes has none.
+// begun reports whether the run in a task directory has done anything, or can't be read. A run that a person asked for with
+// feedback has done nothing yet. In planning it reports whether a planning has not ended: a task that a person writes has none.
 func begun(dir string, s trellis.Status) bool {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if s == trellis.Planning {
@@ -118,7 +118,7 @@ func begun(dir string, s trellis.Status) bool {
 	return err != nil || len(h.Calls) > 0
 }
 
-// Unstarted says why nobody is at work on a task that could run, "" when it waits for something else.
+// Unstarted returns why no process works on a task that could run, "" if it waits for something else.
 func (t Task) Unstarted() string {
 	switch {
 	case t.WaitingFor == ForSlot:
@@ -135,7 +135,7 @@ func (t Task) Unstarted() string {
 	return ""
 }
 
-// inReview are the dependencies that may have to be merged: a task begins on one of them, not on several.
+// inReview returns the dependencies that may have to be merged: a task can begin on one of them, not on several.
 func inReview(ids []string, known map[string]trellis.Status) (list []string) {
 	for _, id := range ids {
 		if known[id] == trellis.Review {
@@ -145,12 +145,12 @@ func inReview(ids []string, known map[string]trellis.Status) (list []string) {
 	return list
 }
 
-// over says that the ready of a task is no request to run, as whoever would run it says: its journal knows more. Without a
-// journal it is "", as git is not asked here whether there is work on its branch.
+// over returns why a ready task is not to be run, as the process that would run it would decide by its
+// journal. Without a journal it returns "", as it does not ask git whether there is work on the branch.
 func (r Reader) over(t *taskdir.Task) string {
 	h, err := journal.Read(filepath.Join(t.Dir, taskdir.Run))
 	if err != nil {
-		return "" // none, or one that validate and start name
+		return "" // no journal, or an error that validate and start report
 	}
 	p, err := pipeline.ReadProgress(h)
 	if err != nil {
@@ -163,16 +163,16 @@ func (r Reader) over(t *taskdir.Task) string {
 	if t.Pipeline.Revision < p.Revision {
 		why = "task.json was taken back"
 	}
-	if why == "" || r.holder(t.Dir) != nil { // who holds it has just written it
+	if why == "" || r.holder(t.Dir) != nil { // the holder has just written task.json
 		return ""
 	}
-	if now, err := r.Store.Load(t.Dir); err != nil || now.Pipeline.Revision != t.Pipeline.Revision { // a whole run since it was read
+	if now, err := r.Store.Load(t.Dir); err != nil || now.Pipeline.Revision != t.Pipeline.Revision { // a whole run took place since
 		return ""
 	}
 	return "decision: " + why + ": run `trellis retry`"
 }
 
-// turn says what keeps a task from running that could, "" when nothing does.
+// turn returns what keeps a task that could run from running, "" if nothing does.
 func (r Reader) turn(t *taskdir.Task) string {
 	switch {
 	case !r.Watcher.Alive && r.given(t):
@@ -185,12 +185,12 @@ func (r Reader) turn(t *taskdir.Task) string {
 	return r.said(t.ID)
 }
 
-// agreed reports whether people said yes to the plan of a task as it is now.
+// agreed reports whether people have approved the current plan of a task.
 func (r Reader) agreed(dir string) bool {
 	return r.Agreement != nil && r.Agreement(dir).State == proof.Approved
 }
 
-// yeses says of the plan of a task that several people have to agree to how many of them do and who, behind a blank; else it is "".
+// yeses returns how many of the people who have to agree to the plan of a task do, and who, led by a blank; "" if one is enough.
 func (r Reader) yeses(t *taskdir.Task) string {
 	if r.Agreement == nil || max(r.Approvers, t.Pipeline.Approval.Approvers) < 2 {
 		return ""
@@ -202,7 +202,7 @@ func (r Reader) yeses(t *taskdir.Task) string {
 	return counted(g.ApprovalState, g.Approvers)
 }
 
-// counted says how many of the people who have to agree do, and who; "" where one is enough.
+// counted returns how many of the people who have to agree do, and who; "" if one is enough.
 func counted(v proof.ApprovalState, of int) string {
 	if of < 2 {
 		return ""
@@ -213,7 +213,7 @@ func counted(v proof.ApprovalState, of int) string {
 // given reports whether other machines have been given a task, and may run it.
 func (r Reader) given(t *taskdir.Task) bool { return r.Given != nil && r.Given(t.Dir) }
 
-// unwatched says that nobody is there who would see that a task's time has come, "" when somebody is.
+// unwatched returns a remark that no watcher would start a task at its time, "" if one would.
 func (r Reader) unwatched(t *taskdir.Task) string {
 	switch {
 	case !r.Watcher.Alive && r.given(t):
@@ -226,7 +226,7 @@ func (r Reader) unwatched(t *taskdir.Task) string {
 	return ""
 }
 
-// said is what the watcher says that a task waits for.
+// said returns what a task waits for according to the watcher.
 func (r Reader) said(id string) string {
 	for _, w := range r.Watcher.Beat.Waiting {
 		if w.Task == id {
@@ -239,7 +239,7 @@ func (r Reader) said(id string) string {
 	return ""
 }
 
-// phase is what the watcher says of a task that it runs, nil when it does not.
+// phase returns the heartbeat's entry for a task that the watcher runs, nil if it does not run it.
 func (r Reader) phase(id string) *pulse.Work {
 	for _, w := range r.Watcher.Beat.Running {
 		if w.Task == id {
@@ -259,8 +259,8 @@ func health(s pulse.State) string {
 	return "none"
 }
 
-// asks says what a task waits for that waits for approval: of a step of its run, or else of the plan. When people have
-// decided about the step it is for the run to go on.
+// asks returns what a task that waits for approval waits for: that of a step of its run, or else of
+// the plan. Once people have decided about the step, the run itself has to go on.
 func (r Reader) asks(t *taskdir.Task) (step, what string) {
 	switch q, asked := asking(t.Dir, r.Now); {
 	case q != nil:
@@ -274,16 +274,16 @@ func (r Reader) asks(t *taskdir.Task) (step, what string) {
 	return "", "approval" + r.yeses(t)
 }
 
-// unconfirmed is what was changed of what judges the work of a task, and nobody has said yes to yet.
+// unconfirmed returns the changes to what judges the work of a task that nobody has approved yet.
 func (r Reader) unconfirmed(dir string) []string {
 	u, err := pipeline.ReadUnconfirmed(dir)
 	if err != nil {
-		return nil // it is told by whoever runs it
+		return nil // the run reports it
 	}
 	return u.Changes(r.Store, dir)
 }
 
-// away is where a dependency stands that is not among the tasks, "" when nobody waits for it. An archive that can't be read tells nothing.
+// away returns the state of a dependency that is not among the tasks, "" if nothing waits for it or the archive can't be read.
 func (r Reader) away(id string) string {
 	dir, err := r.Store.Archived(id)
 	switch {
@@ -298,7 +298,7 @@ func (r Reader) away(id string) string {
 	return ""
 }
 
-// dependencies are those that a task still waits for, with where they stand.
+// dependencies returns the dependencies that a task still waits for, with their states.
 func (r Reader) dependencies(ids []string, known map[string]trellis.Status) string {
 	var open []string
 	for _, id := range ids {
