@@ -10,21 +10,21 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Diff is the unified diff from one text to another, both of the file name; "" when they are the same. What a terminal
-// would obey is blanked out.
+// Diff returns the unified diff from one text to another, both of the file name; "" if they are the
+// same. Control characters are made visible.
 func Diff(name, from, to string) string {
-	_, text, _ := strings.Cut(string(diff.Diff("a/"+name, []byte(from), "b/"+name, []byte(to))), "\n") // the first line is that of the command
+	_, text, _ := strings.Cut(string(diff.Diff("a/"+name, []byte(from), "b/"+name, []byte(to))), "\n") // the first line names the diff command
 	return trellis.Visible(strings.ReplaceAll(text, "\r\n", "\n"))
 }
 
-// DiffWriter shows what git writes of a difference, a patch or a list of files, as a terminal can: nothing that it would
-// obey, and in colours. Close writes a last line without an end.
+// DiffWriter writes what git prints of a difference, a patch or a list of files, for a terminal:
+// with control characters made visible, and in colours. Close writes a last line that has no end.
 type DiffWriter struct {
 	W      io.Writer
 	Colour bool
 
-	held []byte // a line that is not at its end
-	hunk bool   // what comes is text of a file
+	held []byte // a line whose end has not come yet
+	hunk bool   // the next line is text of a file
 }
 
 func (d *DiffWriter) Write(p []byte) (int, error) {
@@ -44,7 +44,7 @@ func (d *DiffWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Close writes what is held.
+// Close writes the line that is held.
 func (d *DiffWriter) Close() error {
 	if len(d.held) == 0 {
 		return nil
@@ -54,7 +54,7 @@ func (d *DiffWriter) Close() error {
 	return err
 }
 
-// line is a line without its end, in its colour.
+// line returns a line, without its end, in its colour.
 func (d *DiffWriter) line(s string) string {
 	s = trellis.Visible(s)
 	if !d.Colour || s == "" {
@@ -83,7 +83,7 @@ func (d *DiffWriter) line(s string) string {
 	return Paint(s, "1", true)
 }
 
-// bars is a line of a list of files: how much was added and deleted in each.
+// bars colours a line of a list of files: how much was added and deleted in each.
 func bars(s string) string {
 	at := len(strings.TrimRight(s, "+-"))
 	if at == len(s) || !strings.Contains(s[:at], " | ") {

@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/text"
 )
 
-// Forecast is what a task may take, in words, and by how many earlier ones.
+// Forecast returns what a task may take, in words, and on how many earlier tasks that is based.
 func Forecast(f status.Forecast) string {
 	cost := "cost unknown"
 	if c := f.CostUSD; c != nil {
@@ -25,7 +25,7 @@ func Forecast(f status.Forecast) string {
 		between(f.Minutes.Low, f.Minutes.High, func(n float64) string { return text.Seconds(60 * n) }), text.Count(f.Tasks, "earlier task"), of)
 }
 
-// between are two numbers in words, or one where they say the same.
+// between returns two numbers in words, or one if their words are the same.
 func between(low, high float64, words func(float64) string) string {
 	from, to := words(low), words(high)
 	if from == to {

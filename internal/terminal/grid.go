@@ -8,17 +8,17 @@ import (
 	"github.com/trellis-tasks/trellis/internal/text"
 )
 
-// Squeeze is a step of making a table narrower: a column is cut to so many columns of the terminal, 0 takes it away.
+// Squeeze is a step of making a table narrower: a column is cut to To columns of the terminal; 0 removes it.
 type Squeeze struct{ Column, To int }
 
-// Grid is a table: cells below each other's, two blanks between them. On a terminal no line of it is longer than that is
-// wide; elsewhere nothing is cut.
+// Grid is a table: columns of cells with two blanks between them. On a terminal its lines are cut
+// to the width of that; elsewhere nothing is cut.
 type Grid struct {
 	Rows [][]string
-	// What yields where the terminal is too narrow: one step after the other, none further than needed. What then is left
-	// of the width goes back to them, the last one first.
+	// What is cut if the terminal is too narrow: one step after the other, none further than
+	// needed. Width that is left over then goes back to those columns, the last one first.
 	Squeezes []Squeeze
-	Paint    func(row, column int) string // the colour of a cell as a terminal takes it; "" and nil: none
+	Paint    func(row, column int) string // returns the colour code of a cell; "" or a nil func: none
 }
 
 const gap = 2
@@ -47,7 +47,7 @@ func (g Grid) Print(w io.Writer, style Style) error {
 	return err
 }
 
-// shown are the rows with each cell in one line, and nothing in it that a terminal would obey.
+// shown returns the rows with each cell on one line and its control characters made visible.
 func (g Grid) shown() [][]string {
 	rows := make([][]string, len(g.Rows))
 	for n, row := range g.Rows {
@@ -65,7 +65,7 @@ func (g Grid) painted(row, column int, cell string, style Style) string {
 	return Paint(cell, g.Paint(row, column), style.Colour)
 }
 
-// widths are those of the columns where lines have at most limit, 0 is no limit.
+// widths returns the widths of the columns so that lines have at most limit columns; 0 is no limit.
 func (g Grid) widths(rows [][]string, limit int) []int {
 	var natural []int
 	for _, row := range rows {
@@ -96,7 +96,7 @@ func (g Grid) widths(rows [][]string, limit int) []int {
 	return widths
 }
 
-// total is how wide lines of such columns are.
+// total returns the width of a line with such columns.
 func total(widths []int) (n int) {
 	for _, w := range widths {
 		if w > 0 {

@@ -1,5 +1,5 @@
-// Package terminal shows people what is known of tasks and runs: tables, the lines of a log, differences, and what
-// happens while it happens.
+// Package terminal shows people what is known of tasks and runs: tables, the lines of a log, diffs,
+// and what happens while it happens.
 package terminal
 
 import (
@@ -19,20 +19,20 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Live shows what happens while it happens. On a terminal each task at work has lines that are written over: how far it is, what
-// is done now, time, tokens, cost, or what it waits for; of a planning, its stages; and of a run of steps, a tree. Elsewhere
-// there is a line for every phase and check, for what is waited for and how it ended, one for the begin and the end of every
+// Live shows what happens while it happens. On a terminal each task at work has lines that are redrawn: how far it is,
+// what is done now, time, tokens, cost, or what it waits for; for a planning, its stages; and for a run of steps, a
+// tree. Elsewhere it prints a line for every phase and check, for waits and ends, for the begin and the end of every
 // call of a planning and of every step, and what steps print. Its methods may be called by several goroutines.
 type Live struct {
 	screen
 	now   func() time.Time
 	ahead [][]trellis.Role
 	tasks []*working     // in the order in which they began
-	waits []events.Event // of a watcher: who waits and is not at work
-	idle  time.Time      // since when a watcher has had nothing to do; zero: it has, or there is none
+	waits []events.Event // of a watcher: tasks that wait and do not run
+	idle  time.Time      // since when a watcher has had nothing to do; zero: it is busy, or there is none
 	tree  *tree          // nil: no run of steps is followed
-	rests string         // what was said last of a watcher that has nothing to do
-	deaf  func()         // stops listening for other sizes; nil: nobody listens
+	rests string         // the last message about a watcher that has nothing to do
+	deaf  func()         // stops the notification of resizes; nil: there is none
 }
 
 // working is a task at work.
@@ -41,15 +41,15 @@ type working struct {
 	phase  string
 	round  int
 	began  time.Time
-	used   trellis.Usage // by what is finished
+	used   trellis.Usage // before this phase
 	calls  []*call       // of agents in this phase
-	last   string        // that is done, or was done last
+	last   string        // what is done, or was done last
 	notice string        // the last one
-	wait   *events.Wait  // nil: somebody is at work on it
+	wait   *events.Wait  // nil: it does not wait
 	stages [][]trellis.Role
 }
 
-// NewLive shows on w, which is written over when it is a terminal. [Live.Close] must be called.
+// NewLive returns a Live that writes to w, with lines that are redrawn if w is a terminal. [Live.Close] must be called.
 func NewLive(w io.Writer, style Style, isTerminal bool, now func() time.Time) *Live {
 	l := &Live{screen: screen{w: w, style: style, live: isTerminal}, now: now}
 	l.frame, l.moves = l.lines, func() bool { return len(l.tasks) > 0 || l.tree != nil }
@@ -57,15 +57,15 @@ func NewLive(w io.Writer, style Style, isTerminal bool, now func() time.Time) *L
 	return l
 }
 
-// Sized has every drawing ask how large the terminal is, and draws anew when that changes, which resizes tells until it is
-// stopped.
+// Sized has every drawing ask for the size of the terminal, and redraws when that changes, which
+// resizes reports until it is stopped.
 func (l *Live) Sized(size func() (width, height int), resizes func(resized func()) (stop func())) {
 	l.change(func() { l.size = size })
 	l.deaf = resizes(func() { l.change(func() {}) })
 }
 
-// Stamped has every line that stays begin with its time, and none follow itself: what is told of tasks, to people who read it
-// later.
+// Stamped has every line that stays begin with its time, and drops a line that repeats the one
+// before: for output about tasks that people read later.
 func (l *Live) Stamped() {
 	l.change(func() { l.stamp = func() string { return l.now().Local().Format(time.TimeOnly) } })
 }
@@ -74,9 +74,9 @@ func (l *Live) Stamped() {
 func (l *Live) Take(e runner.Event) {
 	update := l.change
 	if agent := e.Agent.Kind != "" && e.Agent.Kind != agents.EventNotice; l.live && (agent || e.Step != nil && e.Step.Type == workflow.StepOutput && e.Step.Stream != "log") {
-		update = l.note // it comes faster than anybody reads
+		update = l.note // such events come faster than anybody reads
 	}
-	update(func() { l.take(strings.TrimPrefix(e.Task, taskdir.DraftPrefix), e) }) // a draft as it is called in the end
+	update(func() { l.take(strings.TrimPrefix(e.Task, taskdir.DraftPrefix), e) }) // a draft by its final name
 }
 
 func (l *Live) take(task string, e runner.Event) {
@@ -88,7 +88,7 @@ func (l *Live) take(task string, e runner.Event) {
 	case e.Told != nil && l.tree == nil:
 		l.told(task, *e.Told)
 	case l.tree != nil:
-		if e.Step != nil { // which tells what its agents do, too
+		if e.Step != nil { // events of steps include what their agents do
 			l.tree.take(*e.Step)
 			l.tell(*e.Step)
 		}
@@ -107,7 +107,7 @@ func (l *Live) take(task string, e runner.Event) {
 	}
 }
 
-// stands takes in that a task has come to a status in which nobody works on it.
+// stands shows that a task has come to a status in which no process works on it.
 func (l *Live) stands(task string, s pipeline.TaskState) {
 	w := l.find(task)
 	said := strings.TrimSuffix(task+": "+string(s.Status)+": "+s.Why(), ": ") + l.goesOn(s.ResumeAt)
@@ -116,13 +116,13 @@ func (l *Live) stands(task string, s pipeline.TaskState) {
 	}
 	switch {
 	case s.Status == trellis.Review, s.Status == trellis.Completed: // the end of the run says more
-	case s.Status == trellis.Waiting && s.Failure == nil: // so does what is waited for
+	case s.Status == trellis.Waiting && s.Failure == nil: // so does the event of the wait
 	default:
 		l.print(said)
 	}
 }
 
-// phase says that a task is in a phase now, and what it used in all.
+// phase shows that a task is in a phase now, and what it has used in all.
 func (l *Live) phase(t *working, s pipeline.TaskState) {
 	t.used, t.calls, t.wait = s.Usage, nil, nil
 	phase := s.Phase
@@ -177,17 +177,17 @@ func (l *Live) step(t *working, e workflow.Event) {
 	}
 }
 
-// Say prints something that stays.
+// Say prints text that stays.
 func (l *Live) Say(text string) { l.change(func() { l.print(text) }) }
 
-// End takes a task off the screen.
+// End removes a task from the screen.
 func (l *Live) End(task string) { l.change(func() { l.end(task) }) }
 
 func (l *Live) end(task string) {
 	l.tasks = slices.DeleteFunc(l.tasks, func(t *working) bool { return t.name == task })
 }
 
-// Close takes everything off the screen that does not stay. After it nothing is shown.
+// Close removes from the screen everything that does not stay. Afterwards nothing is shown.
 func (l *Live) Close() {
 	l.close(func() { l.tasks, l.tree, l.waits, l.idle = nil, nil, nil, time.Time{} })
 	if l.deaf != nil {

@@ -12,13 +12,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// quiet are activities that only keep the books.
+// quiet are activities that only do bookkeeping.
 var quiet = map[string]bool{"status": true, "observe": true, "finish": true}
 
-// line is a line of a log as people are shown it.
+// line is a line of a log in the form that people are shown.
 type line struct{ status.Line }
 
-// How much of a long text a log shows: of one that has more than longText lines, the first shortText.
+// How much of a long text a log shows: of a text with more than longText lines, the first shortText.
 const (
 	longText  = 30
 	shortText = 20
@@ -31,10 +31,10 @@ type LogPrinter struct {
 	Full  bool   // long texts are not cut
 	Whole string // the command that prints them whole
 
-	said map[string]string // by run and activity, what its agent said last
+	said map[string]string // the last text of an agent, by run and activity
 }
 
-// Print writes a line of a log; what says nothing to people, or what they have just been told, is passed over.
+// Print writes a line of a log. It skips lines that mean nothing to people, or that repeat the one before.
 func (p *LogPrinter) Print(of status.Line) error {
 	l := line{of}
 	shown := l.text()
@@ -56,7 +56,7 @@ func (p *LogPrinter) Print(of status.Line) error {
 	return err
 }
 
-// repeats reports whether an agent says once more what it has just said: some give their last words as an answer too.
+// repeats reports whether an agent repeats its last text: some give their last words as an answer too.
 func (p *LogPrinter) repeats(l status.Line) bool {
 	if l.Kind != status.KindAgent || l.Event.Kind != agents.EventText {
 		return false
@@ -70,7 +70,7 @@ func (p *LogPrinter) repeats(l status.Line) bool {
 	return text != "" && text == before
 }
 
-// lines are those of a text, no wider than the terminal where an agent speaks, and not too many.
+// lines splits a text into lines, wrapped to the terminal if an agent speaks, and cut off if there are too many.
 func (p *LogPrinter) lines(l line, shown string) (list []string) {
 	room := p.Style.Width - len("15:04:05  ")
 	for part := range strings.SplitSeq(shown, "\n") {
@@ -97,7 +97,7 @@ func (p *LogPrinter) lines(l line, shown string) (list []string) {
 	return append(list[:shortText], fmt.Sprintf("%s… %s; next: %s", lead, text.Count(len(list)-shortText, "more line"), p.Whole))
 }
 
-// bar stands before what an agent says.
+// bar precedes what an agent says.
 const bar = "│ "
 
 func (l line) text() string {
@@ -156,8 +156,8 @@ func (l line) ended() string {
 	return head
 }
 
-// label is an activity's id without the number of a first call: round-2/check#1 is round-2/check, and what belongs to a
-// step is led by its path.
+// label returns an activity's id without the number of a first call: round-2/check#1 becomes
+// round-2/check. For an activity of a step, the path of the step comes first.
 func (l line) label() string {
 	id := l.ID
 	if path, rest := status.StepOf(id); path != "" {
@@ -166,7 +166,7 @@ func (l line) label() string {
 	return strings.TrimSuffix(id, "#1")
 }
 
-// eventText is what an agent did, "" for what people need not see.
+// eventText returns what an agent did, "" for what people need not see.
 func eventText(e agents.Event) string {
 	switch e.Kind {
 	case agents.EventText:
@@ -179,7 +179,7 @@ func eventText(e agents.Event) string {
 	return ""
 }
 
-// stepText is a line of a log that is about a step, for people; "" is one that says nothing to them.
+// stepText returns a line of a log about a step, for people; "" if it says nothing to them.
 func (l line) stepText() string {
 	switch {
 	case l.Activity == status.StepBegins && l.Kind == status.KindStart:

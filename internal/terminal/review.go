@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Review prints what a person agrees to, whole: nothing of it is cut, and long lines are broken where the terminal ends.
+// Review prints all that a person agrees to: nothing of it is cut, and long lines are wrapped.
 func Review(w io.Writer, r status.Review, style Style) error {
 	p := reviewPage{Style: style}
 	p.title(r.Task + "  " + r.Title)
@@ -54,7 +54,7 @@ func Review(w io.Writer, r status.Review, style Style) error {
 	return err
 }
 
-// reviewPage is the text of a review in the making.
+// reviewPage builds the text of a review.
 type reviewPage struct {
 	Style
 	strings.Builder
@@ -84,7 +84,7 @@ func (p *reviewPage) paragraph(s string) {
 	}
 }
 
-// section prints items below a heading, nothing without items.
+// section prints items below a heading, or nothing if there are none.
 func (p *reviewPage) section(heading string, items []string, mark string) {
 	if len(items) == 0 || len(items) == 1 && items[0] == "" {
 		return
@@ -100,7 +100,7 @@ func (p *reviewPage) section(heading string, items []string, mark string) {
 	}
 }
 
-// lines prints a line with what stands before it, broken where the terminal ends.
+// lines prints a line wrapped to the terminal. first and next are what its first and its further lines begin with.
 func (p *reviewPage) lines(line, first, next string) {
 	list := []string{trellis.Visible(line)}
 	if p.Width > 2*len(first) {
@@ -172,7 +172,7 @@ func problemLines(problems []trellis.Problem) (list []string) {
 	return list
 }
 
-// estimate is what is known of how much work it is.
+// estimate returns what is known of how much work it is.
 func estimate(e status.Estimate) (list []string) {
 	if e.Size != "" {
 		list = append(list, "size "+string(e.Size))

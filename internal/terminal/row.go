@@ -11,27 +11,27 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// barPhases are the phases of a run that its bar has a cell for, and those that stand in the same place.
+// barPhases are the phases of a run that have a cell in its bar; barPlaces are phases that share the cell of another.
 var barPhases = []string{"prepare", "implement", "check", "verify", "accept", "commit", "final-verify"}
 
 var barPlaces = map[string]string{"claim": "prepare", "baseline": "prepare", "debug": "implement", "update": "commit", "deliver": "final-verify"}
 
-// phaseBar shows how far a run is: what is behind it, the phase that it is in, what is to come.
+// phaseBar returns a bar of how far a run is: phases that are done, the one that it is in, and those to come.
 func phaseBar(phase string) string {
 	if place, ok := barPlaces[phase]; ok {
 		phase = place
 	}
-	reached := slices.Index(barPhases, phase) + 1 // 0 of one that has no cell
+	reached := slices.Index(barPhases, phase) + 1 // 0 for a phase without a cell
 	return strings.Repeat("▰", reached) + strings.Repeat("▱", len(barPhases)-reached)
 }
 
-// Terminals narrower than these get less of a line.
+// Terminals narrower than these show less of a line.
 const (
 	wideEnough   = 100 // for words in full
 	narrowerThan = 64  // for tokens and cost
 )
 
-// row is a task at work in one line: name, how far it is, what is done now, what it took.
+// row returns a task at work in one line: name, how far it is, what is done now, what it took.
 func (t *working) row(now time.Time, name, width int, colour bool) string {
 	head := text.Pad(text.Clip(t.name, name), name) + "  "
 	if t.wait != nil {
@@ -58,10 +58,10 @@ func (t *working) row(now time.Time, name, width int, colour bool) string {
 	return text.Clip(head+phaseBar(t.phase)+" "+strings.Join(parts, " · "), width)
 }
 
-// leastWhy is how much of a reason, in columns, has to be left to be of use.
+// leastWhy is how many columns of a reason have to be left for it to be useful.
 const leastWhy = 20
 
-// waits is what is waited for in so many columns. Until when matters more than why.
+// waits returns what is waited for, in at most width columns if possible. The time matters more than the reason.
 func waits(w events.Wait, now time.Time, width int) string {
 	words := text.OneLine(w.Words(now))
 	over := text.Width(words) - width
@@ -75,7 +75,7 @@ func waits(w events.Wait, now time.Time, width int) string {
 	return text.OneLine(w.Short(now))
 }
 
-// waiting is who waits and nobody is at work on, in one line: what for, how many, and as many names as there is room for.
+// waiting returns one line about tasks that wait and do not run: for each kind of wait, how many and their names.
 func waiting(list []events.Event, now time.Time) string {
 	var kinds []string
 	of := map[string][]events.Event{}

@@ -13,36 +13,36 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// screen is the end of an output. On a terminal it has lines that are written over; elsewhere it has none.
+// screen is an output that ends, on a terminal, with lines that are redrawn; elsewhere it has no such lines.
 // Its methods may be called by several goroutines.
 type screen struct {
 	w     io.Writer
 	style Style
-	size  func() (width, height int) // of the terminal now; nil: as style says
+	size  func() (width, height int) // returns the current size of the terminal; nil: the one in style
 	live  bool                       // w is a terminal
-	stamp func() string              // what every line begins with that stays; nil: the name of the program
-	frame func(width int) []string   // the lines that are written over, called with the mutex
-	moves func() bool                // whether time alone changes them, called with the mutex; nil: it does
+	stamp func() string              // returns what every line that stays begins with; nil: the name of the program
+	frame func(width int) []string   // returns the lines that are redrawn; called with mu held
+	moves func() bool                // reports whether time alone changes them; called with mu held; nil: it does
 
 	mu      sync.Mutex
-	out     bytes.Buffer // what is to be written at once
+	out     bytes.Buffer // text to write with the next drawing
 	printed string       // the last line that stays, without its time
-	drawn   []string     // lines on the screen that are ours
-	at      int          // how wide it was then
-	stale   bool         // something happened that they do not show
+	drawn   []string     // redrawn lines that are on the screen
+	at      int          // width of the screen when they were drawn
+	stale   bool         // they do not show the latest change
 	closed  bool
-	poke    chan struct{} // something became stale
+	poke    chan struct{} // wakes tick after a change
 	stop    chan struct{}
 	done    chan struct{}
 }
 
-// Lines are drawn anew a moment after something was noted, and every second while time changes them.
+// Noted changes are drawn after tickEvery, and lines that time changes every drawEvery.
 const (
 	tickEvery = 100 * time.Millisecond
 	drawEvery = 10 * tickEvery
 )
 
-// open begins to draw what frame tells, at every change and with time. close must be called.
+// open begins to draw what frame returns, at every change and with time. close must be called.
 func (s *screen) open() {
 	s.poke, s.stop, s.done = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	if !s.live {
@@ -52,7 +52,7 @@ func (s *screen) open() {
 	go s.tick()
 }
 
-// tick draws what was noted, and what changes with time. While nothing is on the screen that does, it has no clock.
+// tick draws noted changes, and lines that change with time. While there are none on the screen, it has no timer.
 func (s *screen) tick() {
 	defer close(s.done)
 	opened := time.Now()
@@ -76,7 +76,7 @@ func (s *screen) tick() {
 	}
 }
 
-// change does something and draws what came of it.
+// change calls do and draws the result.
 func (s *screen) change(do func()) {
 	s.update(func() {
 		do()
@@ -84,7 +84,7 @@ func (s *screen) change(do func()) {
 	})
 }
 
-// note does something that is seen when the clock ticks, or when something is printed.
+// note calls do. The result is drawn at the next tick, or when something is printed.
 func (s *screen) note(do func()) {
 	s.update(func() {
 		do()
@@ -94,7 +94,7 @@ func (s *screen) note(do func()) {
 	})
 }
 
-// update does something unless the screen is closed, and has tick look when to draw next.
+// update calls do unless the screen is closed, and wakes tick to plan its next drawing.
 func (s *screen) update(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +108,7 @@ func (s *screen) update(do func()) {
 	}
 }
 
-// close does something last, after which nothing is drawn: what it does not print is gone.
+// close calls last and draws the result. Nothing is drawn afterwards: lines that last removes are gone.
 func (s *screen) close(last func()) {
 	s.change(last)
 	s.mu.Lock()
@@ -121,7 +121,7 @@ func (s *screen) close(last func()) {
 	<-s.done
 }
 
-// print prints lines that stay, within change or note. The same is not printed twice in a row.
+// print prints lines that stay, within change or note. With a stamp it does not print the same text twice in a row.
 func (s *screen) print(text string) {
 	if text == s.printed && s.stamp != nil {
 		return
@@ -136,7 +136,7 @@ func (s *screen) print(text string) {
 	}
 }
 
-// width is how many columns there are for a line.
+// width returns how many columns there are for a line.
 func (s *screen) width() int {
 	if s.size != nil {
 		if width, height := s.size(); width > 0 {
@@ -149,11 +149,11 @@ func (s *screen) width() int {
 	return s.style.Width - 1
 }
 
-// draw writes what was printed, and below it our lines, in one piece. What a terminal itself wrote below them, such as ^C, goes
-// with them.
+// draw writes what was printed, and below it the redrawn lines, in one piece. It erases what the
+// terminal itself wrote below them, such as ^C.
 func (s *screen) draw() {
 	if !s.live {
-		_, _ = s.out.WriteTo(s.w) // who does not hear it can't be told either
+		_, _ = s.out.WriteTo(s.w) // a write error can't be reported anywhere
 		return
 	}
 	s.stale = false
@@ -174,7 +174,7 @@ func (s *screen) draw() {
 	_, _ = whole.WriteTo(s.w)
 }
 
-// rows is how many of the screen our lines take up. One that has got narrower since has wrapped them.
+// rows returns how many rows of the screen the redrawn lines take up. A terminal that has become narrower has wrapped them.
 func (s *screen) rows(width int) (n int) {
 	for _, line := range s.drawn {
 		n++
@@ -185,7 +185,7 @@ func (s *screen) rows(width int) (n int) {
 	return n
 }
 
-// unpainted is a line without its colours.
+// unpainted returns a line without its colours.
 func unpainted(line string) string {
 	for {
 		before, after, found := strings.Cut(line, "\x1b[")

@@ -9,17 +9,17 @@ import (
 	"github.com/trellis-tasks/trellis/internal/text"
 )
 
-// How much of a log is kept for those who read it piece by piece.
+// How much of a log is kept for readers that read it piece by piece.
 const (
 	keptLines = 2000
-	keptBytes = 1 << 20 // of what an agent leaves at once
-	lineWidth = 2000    // letters
+	keptBytes = 1 << 20 // of an agent's stream that are read at once
+	lineWidth = 2000    // characters
 )
 
-// Scroll is a log as far as it was read, its lines as a terminal shows them, numbered from the first on. The last ones are kept.
+// Scroll is a log as far as it was read: lines for a terminal, numbered from the first. Only the last ones are kept.
 type Scroll struct {
-	Each func(status.Line)        // is told of everything that happened, in its order; nil: nobody is
-	Kind func(status.Line) string // what a line is about; nil: nobody asks
+	Each func(status.Line)        // called for everything that happened, in order; may be nil
+	Kind func(status.Line) string // returns what a line is about; may be nil
 
 	mu    sync.Mutex
 	log   *status.Log
@@ -31,14 +31,14 @@ type Scroll struct {
 // ScrollLine is a line of a log.
 type ScrollLine struct{ At, Text, Kind string }
 
-// NewScroll shows a log from its beginning on. whole is the command that prints it whole.
+// NewScroll returns a log from its beginning. whole is the command that prints all of a long text.
 func NewScroll(log *status.Log, whole string) *Scroll {
 	log.Tail = keptBytes
 	return &Scroll{log: log, print: LogPrinter{Whole: whole}}
 }
 
-// Since are the lines from a number on, at most the last most of them unless that is 0, and the number of the one that comes
-// next. whole: they are all that are kept, since some between are not.
+// Since returns the lines from a number on, only the last most of them unless most is 0, and the number of the
+// next line. whole says that lines from that number on are lost: then the list has the lines that are kept.
 func (s *Scroll) Since(from, most int) (list []ScrollLine, end int, whole bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,7 +53,7 @@ func (s *Scroll) Since(from, most int) (list []ScrollLine, end int, whole bool) 
 	return append([]ScrollLine{}, s.lines[from-s.first:]...), end, whole
 }
 
-// Read takes in what is new and then calls look, while nobody else reads.
+// Read reads what is new and then calls look, while nobody else reads.
 func (s *Scroll) Read(look func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,7 +61,7 @@ func (s *Scroll) Read(look func()) {
 	look()
 }
 
-// read takes in what is new. What can't be read now is read with what comes next.
+// read reads what is new. What can't be read now is read by a later call.
 func (s *Scroll) read() {
 	news, _, err := s.log.Next()
 	if err != nil && len(news) == 0 {
@@ -89,7 +89,7 @@ func (s *Scroll) read() {
 	}
 }
 
-// newScrollLine is a line as a terminal is shown it, its time apart.
+// newScrollLine returns a printed line with its time apart.
 func newScrollLine(kind, shown string) ScrollLine {
 	const clock = len("15:04:05")
 	line := ScrollLine{Kind: kind, Text: shown}

@@ -17,23 +17,23 @@ import (
 
 type call struct {
 	id     string
-	role   trellis.Role // "" of one that is not a planning's
+	role   trellis.Role // "" outside of a planning
 	since  time.Time
 	took   time.Duration // once it has ended
 	ended  bool
-	failed bool // the agent did
-	off    bool // it was ended since nobody needed it
-	broken bool // it came to nothing that can be used, or to a no
+	failed bool // the agent failed
+	off    bool // it was called off, since nobody needed it
+	broken bool // no answer that can be used, or the judge's no
 	used   trellis.Usage
-	tools  int    // calls of tools
-	last   string // that it did
+	tools  int    // how many tool calls it made
+	last   string // what it did last
 }
 
 // shortWay are the stages of a planning without a plan.
 var shortWay = [][]trellis.Role{{trellis.Evaluate}, {trellis.Research}, {trellis.PRD}}
 
-// Stages are the roles that a planning with these options asks, as far as one can tell before the requirement is
-// evaluated, stage by stage; those of one stage work at the same time.
+// Stages returns the roles that a planning with these options asks, stage by stage, as far as that
+// is known before the requirement is evaluated. The roles of one stage work at the same time.
 func Stages(c config.Planning, o runner.PlanOptions) [][]trellis.Role {
 	if o.Quick {
 		return shortWay
@@ -48,10 +48,10 @@ func Stages(c config.Planning, o runner.PlanOptions) [][]trellis.Role {
 	return list
 }
 
-// Ahead says which stages plannings have from now on.
+// Ahead sets the stages of plannings that begin from now on.
 func (l *Live) Ahead(stages [][]trellis.Role) { l.change(func() { l.ahead = stages }) }
 
-// asked says that a planning begins to ask an agent. A request that is made once more is told of with its reason.
+// asked shows that a planning begins to ask an agent. A repeated request is printed with its reason.
 func (l *Live) asked(t *working, id string, r agentcall.Request) {
 	if t.stages == nil {
 		t.phase, t.stages = "planning", append([][]trellis.Role{}, l.ahead...)
@@ -90,7 +90,7 @@ func (l *Live) replied(t *working, id string, r agentcall.Reply) {
 	}
 }
 
-// again says when a call that failed is made once more by itself, as far as that is known.
+// again returns a remark on when a call that failed is repeated by itself, as far as that is known.
 func (l *Live) again(f *flow.Failure) string {
 	if f.Code == string(trellis.ProviderDown) && f.ResumeAt.IsZero() {
 		return "; it is asked again within five minutes"
@@ -98,7 +98,7 @@ func (l *Live) again(f *flow.Failure) string {
 	return l.goesOn(f.ResumeAt)
 }
 
-// goesOn says when what waits goes on, "" when it does not by itself.
+// goesOn returns a remark on when a wait ends, "" if it does not end by itself.
 func (l *Live) goesOn(at time.Time) string {
 	if at.IsZero() {
 		return ""
@@ -126,14 +126,14 @@ func (t *working) of(role trellis.Role) (list []*call) {
 	return list
 }
 
-// reach makes sure that a role has its place among the stages.
+// reach adds a stage for a role that has none.
 func (t *working) reach(role trellis.Role) {
 	if !slices.ContainsFunc(t.stages, func(s []trellis.Role) bool { return slices.Contains(s, role) }) {
 		t.stages = append(t.stages, []trellis.Role{role})
 	}
 }
 
-// join has a role that is asked ahead, while one of an earlier stage is, stand beside that.
+// join moves a role that is asked ahead into the earlier stage that is still being asked.
 func (t *working) join(role trellis.Role) {
 	at := slices.IndexFunc(t.stages, func(s []trellis.Role) bool { return slices.Contains(s, role) })
 	for i := range max(at, 0) {
@@ -165,7 +165,7 @@ func (c *call) told(r agentcall.Reply) string {
 	return strings.Join(parts, " · ")
 }
 
-// planning are the lines of a task that is planned: its stages, and what the agents at work do.
+// planning returns the lines of a task that is being planned: its stages, and what the agents at work do.
 func (t *working) planning(now time.Time, width int, colour bool) []string {
 	head := append([]string{t.name + ": " + t.phase, text.Seconds(now.Sub(t.began).Seconds())}, text.Spent(t.usage())...)
 	lines := append([]string{text.Clip(strings.Join(head, " · "), width)}, wrap(t.words(now), width, colour)...)
@@ -185,10 +185,10 @@ func (t *working) planning(now time.Time, width int, colour bool) []string {
 	return lines
 }
 
-// word is a part of a line that is not torn, with what goes before it unless a line begins.
+// word is a part of a line that is not broken, with what separates it from the word before in the same line.
 type word struct{ before, text, paint string }
 
-// words are the stages, those that are passed over left out.
+// words returns the stages, without those that are skipped.
 func (t *working) words(now time.Time) (list []word) {
 	furthest := -1
 	for i, stage := range t.stages {
@@ -211,7 +211,7 @@ func (t *working) words(now time.Time) (list []word) {
 	return list
 }
 
-// stageWord is a role with the time of its calls, and how the last one ended.
+// stageWord returns a role with the time of its calls, and how the last one ended.
 func stageWord(role trellis.Role, calls []*call, now time.Time) word {
 	if len(calls) == 0 {
 		return word{text: string(role), paint: "2"}
@@ -237,7 +237,7 @@ func stageWord(role trellis.Role, calls []*call, now time.Time) word {
 	return word{text: name + " ✓ " + text.Duration(took), paint: "32"}
 }
 
-// wrap makes lines of words, none longer than width.
+// wrap joins words to lines, none longer than width.
 func wrap(list []word, width int, colour bool) (lines []string) {
 	used := 0
 	for _, w := range list {

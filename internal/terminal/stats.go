@@ -27,7 +27,7 @@ const (
 	columnEnds
 )
 
-// Stats prints numbers, one row a phase, agent, model, day or task, and what they come to in all.
+// Stats prints numbers, one row for each phase, agent, model, day or task, and their totals.
 func Stats(w io.Writer, t stats.Table, style Style) error {
 	ends := t.By == stats.ByDay || t.By == stats.ByTask
 	g := Grid{
@@ -49,7 +49,7 @@ func Stats(w io.Writer, t stats.Table, style Style) error {
 	}
 	g.Rows = append(g.Rows, statsRow(t.Total))
 	last := g.Rows[len(g.Rows)-1]
-	last[columnKey], last[columnEnds] = "in all", "" // which is said below
+	last[columnKey], last[columnEnds] = "in all", "" // which are printed below
 	if !ends {
 		last[columnRounds] = ""
 	}
@@ -64,7 +64,7 @@ func Stats(w io.Writer, t stats.Table, style Style) error {
 	return lines(w, style, statsWords(t))
 }
 
-// lines prints lines below a table, wrapped where a terminal is narrower.
+// lines prints lines below a table, wrapped to the terminal.
 func lines(w io.Writer, style Style, list []string) error {
 	width := cmp.Or(style.Width, math.MaxInt)
 	var b strings.Builder
@@ -100,7 +100,7 @@ func seconds(s float64) string {
 	return text.Seconds(s)
 }
 
-// percent is a share, "" when it is not known.
+// percent returns a share, "" if it is not known.
 func percent(share *float64) string {
 	if share == nil {
 		return ""
@@ -108,7 +108,7 @@ func percent(share *float64) string {
 	return fmt.Sprintf("%.0f%%", *share*100)
 }
 
-// statsCost is what calls cost: at least so much where some did not tell.
+// statsCost returns what calls cost, marked as a minimum if the cost of some is unknown.
 func statsCost(r stats.Row) string {
 	switch {
 	case r.Calls == 0:
@@ -119,7 +119,7 @@ func statsCost(r stats.Row) string {
 	return text.AtLeast(r.CostUnknown > 0) + text.USD(*r.CostUSD, r.Estimated)
 }
 
-// endWords say what became of tasks, without what became of none.
+// endWords returns how many tasks ended in which way, without those of which there are none.
 func endWords(e stats.Ends) string {
 	var list []string
 	for _, of := range []struct {
@@ -136,7 +136,7 @@ func endWords(e stats.Ends) string {
 	return strings.Join(list, ", ")
 }
 
-// statsWords are the numbers of all tasks in words.
+// statsWords returns the numbers of all tasks in words.
 func statsWords(t stats.Table) (list []string) {
 	r, e := t.Total, t.Total.Ends
 	if words := endWords(*e); words != "" {

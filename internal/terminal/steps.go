@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Steps prints steps as a run is going to do them.
+// Steps prints steps as a run would do them.
 func Steps(w io.Writer, steps []plan.Line) error {
 	var b strings.Builder
 	for i, s := range steps {
@@ -44,7 +44,7 @@ func Steps(w io.Writer, steps []plan.Line) error {
 	return err
 }
 
-// follows reports whether a step comes after the one before it, as steps do that say nothing else.
+// follows reports whether a step comes after the one before it, which is the default.
 func follows(steps []plan.Line, i int) bool {
 	for j := i - 1; j >= 0; j-- {
 		if steps[j].Depth == steps[i].Depth {

@@ -12,14 +12,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Style is what a terminal can do. The zero value is a file: no colours, no end of a line.
+// Style is what an output can show. The zero value is a file: no colours, no limit to the length of a line.
 type Style struct {
 	Colour bool
 	Width  int // columns; 0 is no limit
 	Height int // rows; 0 is no limit
 }
 
-// Paint is s in a colour, as terminals number them, where colours are shown; "" is none.
+// Paint returns s in a colour, given by its terminal code, if colours are shown; "" is no colour.
 func Paint(s, colour string, shown bool) string {
 	if !shown || colour == "" || s == "" {
 		return s
@@ -27,7 +27,7 @@ func Paint(s, colour string, shown bool) string {
 	return "\x1b[" + colour + "m" + s + "\x1b[0m"
 }
 
-// colours of the statuses that ask for a look.
+// statusColour has the colours of statuses that people should notice.
 var statusColour = map[trellis.Status]string{
 	trellis.InProgress: "36", trellis.Review: "32", trellis.Completed: "32", trellis.Failed: "31", trellis.Rejected: "31",
 	trellis.Waiting: "33", trellis.Paused: "33", "": "31",
@@ -43,11 +43,11 @@ const (
 	columnTitle
 )
 
-// maxID is how long a task's name is where the planner made it: the date and 30 letters.
+// maxID is the length of the longest task name that the planner makes: the date and 30 characters.
 const maxID = len("01-02-") + 30
 
-// Table prints tasks one a line: directory, status, for how long at now unless that is zero, what is special about it,
-// priority, title.
+// Table prints one task a line: directory, status, for how long it has had it at now unless that is
+// zero, what is special about it, priority, title.
 func Table(w io.Writer, tasks []status.Task, style Style, now time.Time) error {
 	g := Grid{
 		Rows: [][]string{{"TASK", "STATUS", "", "", "", "TITLE"}},
@@ -67,14 +67,14 @@ func Table(w io.Writer, tasks []status.Task, style Style, now time.Time) error {
 		t, state, title := task{of}, string(of.Status), of.Title
 		state = cmp.Or(state, "broken")
 		if of.Status == "" && len(of.Problems) > 0 {
-			title = t.flaw() // it has none that can be read
+			title = t.flaw() // its title can't be read
 		}
 		g.Rows = append(g.Rows, []string{t.known(), state, t.age(now), t.remark(), t.Priority, title})
 	}
 	return g.Print(w, style)
 }
 
-// age is how long a task has stood as it does, in the largest unit that fits; "" when nobody asks or knows.
+// age returns how long a task has been in its state, in the largest unit that fits; "" if now is zero or that is unknown.
 func (t task) age(now time.Time) string {
 	since, err := time.Parse(time.RFC3339, t.Since)
 	if err != nil || now.IsZero() {
@@ -92,7 +92,7 @@ func (t task) age(now time.Time) string {
 	}
 }
 
-// remark is what one wants to know beside the status.
+// remark returns what people want to know besides the status.
 func (t task) remark() string {
 	switch {
 	case t.WaitingFor == status.ForPerson:
@@ -117,10 +117,10 @@ func (t task) remark() string {
 	return subtasksDone(t.Subtasks)
 }
 
-// JSON prints v as one indented document, with its letters as they are.
+// JSON prints v as one indented document, without escaping HTML characters.
 func JSON(w io.Writer, v any) error { return encode(w, v, "  ") }
 
-// JSONLine prints v on one line, with its letters as they are.
+// JSONLine prints v on one line, without escaping HTML characters.
 func JSONLine(w io.Writer, v any) error { return encode(w, v, "") }
 
 func encode(w io.Writer, v any, indent string) error {

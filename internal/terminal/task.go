@@ -17,10 +17,10 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// task is a task as people are shown it.
+// task is a task in the form that people are shown.
 type task struct{ status.Task }
 
-// Show prints one task for people, a line for everything that there is to say.
+// Show prints one task for people, a line for each fact.
 func Show(w io.Writer, of status.Task, style Style) error {
 	t := task{of}
 	var b strings.Builder
@@ -76,10 +76,10 @@ func (t task) standing() string {
 	return s
 }
 
-// known is the name by which people know it: the one that it has once it is planned.
+// known returns the name by which people know the task: the final one, even while it is planned.
 func (t task) known() string { return strings.TrimPrefix(t.ID, taskdir.DraftPrefix) }
 
-// flaw is what is wrong with a task that can't be read, its file without the directory, which stands beside it.
+// flaw returns what is wrong with a task that can't be read. It names the file without the directory, which is in the same row.
 func (t task) flaw() string {
 	p := t.Problems[0]
 	p.File = filepath.Base(p.File)
@@ -127,7 +127,7 @@ func (t task) branches() string {
 	return t.Branch + " (from " + t.BaseBranch + ")"
 }
 
-// pull is the pull request, and how it stood when somebody last looked.
+// pull returns the pull request, and its state at the last refresh.
 func (t task) pull() string {
 	p, first := t.PR, ""
 	for _, path := range slices.Sorted(maps.Keys(t.Modules)) {
@@ -161,7 +161,7 @@ func stands(state, checks string, failing []string, review string) string {
 	return words
 }
 
-// reaction is what becomes of what is wrong with the pull request, or became of that.
+// reaction returns what becomes of problems of the pull request, or how many rounds they took.
 func (t task) reaction() string {
 	p := t.PR
 	switch {
@@ -183,7 +183,7 @@ func rejection(t task) string {
 	return strings.TrimPrefix(r.Category+": "+r.Details, ": ")
 }
 
-// judgement is what the judge said of a plan that a person has to decide about.
+// judgement returns what the judge said about a plan that a person has to decide about.
 func judgement(t task) string {
 	if j := t.Source.Pipeline.Judge; t.Status == trellis.Waiting && j != nil && !j.Pass {
 		return j.Feedback
@@ -191,7 +191,7 @@ func judgement(t task) string {
 	return ""
 }
 
-// stated is a criterion in one line: where it stands, whether it blocks, what it says and which command tells.
+// stated returns a criterion in one line: where it is stated, whether it blocks, its text, and the command that proves it.
 func stated(c pipeline.Stated) string {
 	where := "plan.json"
 	if c.Line > 0 {
@@ -235,7 +235,7 @@ func subtasksDone(s status.Subtasks) string {
 	return fmt.Sprintf("%d of %d subtasks done", s.Done, s.Of)
 }
 
-// stepsDone says how far a run is, "" when there is nothing to say.
+// stepsDone returns how far a run is, "" if there is nothing to say.
 func stepsDone(u status.Underway) string {
 	if u.Of == 0 {
 		return ""
@@ -250,7 +250,7 @@ func stepsDone(u status.Underway) string {
 	return text
 }
 
-// planned is what the plan says that holds whatever its steps are.
+// planned returns what the plan says besides its steps.
 func (t task) planned() [][2]string {
 	if t.Plan == nil {
 		return nil
@@ -263,7 +263,7 @@ func (t task) planned() [][2]string {
 	return [][2]string{{"decided", list(t.Plan.DesignDecisions)}, {"assumed", list(t.Plan.Assumptions)}, {"left out", list(left)}, {"out of scope:", list(t.Plan.OutOfScope)}}
 }
 
-// touches are the globs of what the task changes, as task.json says or else its plan.
+// touches returns the globs of the files that the task changes, by task.json or else by its plan.
 func (t task) touches() string {
 	globs := t.Source.Pipeline.Touches
 	if len(globs) == 0 && t.Plan != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Hear shows what another process does, as every face is told of it.
+// Hear shows what another process does, by the events that every user interface gets.
 func (l *Live) Hear(e events.Event) {
 	update := l.change
 	if l.live && (e.Kind == events.Tool || e.Kind == events.Text || e.Kind == events.Usage) {
@@ -25,7 +25,7 @@ func (l *Live) hear(e events.Event) {
 	did := agents.Event{Tool: e.Tool, Text: e.Text, Usage: e.Usage}
 	switch e.Kind {
 	case events.PhaseBegun:
-		if e.Agent == "" { // with one it is told of the phase a second time
+		if e.Agent == "" { // with an agent, the event repeats the phase
 			t := l.find(e.Task)
 			l.phase(t, pipeline.TaskState{Status: trellis.InProgress, Phase: e.Phase, Round: e.Round, Usage: t.usage()})
 		}
@@ -66,7 +66,7 @@ func (l *Live) told(task string, e events.Event) {
 	}
 }
 
-// checked shows how a command ended. One that failed stays on a terminal, too, with the last line of what it printed.
+// checked shows how a command ended. A failed one stays on a terminal, too, with the last line of what it printed.
 func (l *Live) checked(t *working, e events.Event) {
 	words := e.Check.Words(e.Phase)
 	t.last, t.wait = words, nil
@@ -78,7 +78,7 @@ func (l *Live) checked(t *working, e events.Event) {
 	}
 }
 
-// waiting shows that a run waits. What its state says as well is not said twice.
+// waiting shows that a run waits. It does not repeat what the state of the run says as well.
 func (l *Live) waiting(t *working, w events.Wait) {
 	if is := t.wait; is != nil && is.For == w.For && w.For == "approval" && (w.Next == "" || w.Next == is.Next) {
 		return // its state and its call say the same
@@ -95,8 +95,8 @@ func (l *Live) waiting(t *working, w events.Wait) {
 	}
 }
 
-// watch shows what the tasks wait for that a watcher does not run. A task that waited and neither runs nor waits any more, since
-// somebody cancelled it, leaves the screen. When the watcher runs none, that is said elsewhere than on a terminal, too.
+// watch shows what the tasks that a watcher does not run wait for. A task that waited and neither runs nor waits any
+// more, since somebody cancelled it, leaves the screen. Without a terminal, it is printed when the watcher runs none.
 func (l *Live) watch(w runner.Watching) {
 	l.waits, l.idle = w.Waits, w.Idle
 	l.tasks = slices.DeleteFunc(l.tasks, func(t *working) bool {

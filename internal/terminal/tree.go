@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// tree is a run of steps on a terminal: what runs with its time and the last that it said or did, what is done and what
-// is to come, groups and loops with their counts.
+// tree is a run of steps on a terminal: steps that run, with their time and what they last printed
+// or did, steps that are done or to come, groups and loops with their counts.
 type tree struct {
 	title string
 	began time.Time
@@ -29,10 +29,10 @@ type node struct {
 	name     string // last part of the path, with the item of a round
 	kind     string
 	does     string
-	state    workflow.State // "": its turn has not come
+	state    workflow.State // "": not begun
 	began    time.Time
 	took     float64
-	last     string // that it said or did
+	last     string // what it last printed or did
 	detail   string // how it ended
 	said     []string
 	of       int // rounds of a loop, once they are known
@@ -41,7 +41,7 @@ type node struct {
 	children []*node
 }
 
-// Follow begins to show a run of these steps, of which past happened before anybody looked.
+// Follow begins to show a run of these steps. past is what happened before.
 func (l *Live) Follow(title string, steps []plan.Line, past []workflow.Event) {
 	l.change(func() {
 		l.tree = newTree(title, l.now(), steps)
@@ -56,7 +56,7 @@ func newTree(title string, began time.Time, steps []plan.Line) *tree {
 	var loops []string
 	for _, l := range steps {
 		if slices.ContainsFunc(loops, func(loop string) bool { return strings.HasPrefix(l.Path, loop+".") }) {
-			continue // its rounds are steps of their own
+			continue // its rounds are added as they begin
 		}
 		n := t.find(l.Path)
 		n.kind, n.does = l.Kind, text.Cut(text.OneLine(cmp.Or(l.Does, l.Title)), mostDoes)
@@ -70,7 +70,7 @@ func newTree(title string, began time.Time, steps []plan.Line) *tree {
 // mostDoes is how many bytes are shown of what a step does.
 const mostDoes = 500
 
-// find is the node of a path, a new one below the one that it belongs to if need be.
+// find returns the node of a path. If there is none, it adds one below the node that it belongs to.
 func (t *tree) find(path string) *node {
 	if n := t.nodes[path]; n != nil {
 		return n
@@ -139,7 +139,7 @@ func (t *tree) end(n *node, e workflow.Event) {
 	}
 }
 
-// maxSaid is how many of its last lines a step that failed shows.
+// maxSaid is how many of its last lines a failed step shows.
 const maxSaid = 10
 
 func (t *tree) output(n *node, e workflow.Event) {
@@ -164,7 +164,7 @@ func (t *tree) output(n *node, e workflow.Event) {
 	}
 }
 
-// tell prints what stays: on a terminal what went wrong, and messages; elsewhere all.
+// tell prints what stays: on a terminal failures and messages, elsewhere everything.
 func (l *Live) tell(e workflow.Event) {
 	n := l.tree.find(e.Step)
 	switch {
@@ -180,7 +180,7 @@ func (l *Live) tell(e workflow.Event) {
 	case l.live, n.kind == plan.Log && n.of == 0:
 	case e.Type == workflow.StepFinished:
 		took := ""
-		if e.Seconds > 0 { // else another process began it
+		if e.Seconds > 0 { // 0: another process began it
 			took = " in " + text.Duration(time.Duration(e.Seconds*float64(time.Second)))
 		}
 		l.print(strings.TrimSuffix(fmt.Sprintf("%s: %s%s: %s", e.Step, e.State, took, n.detail), ": "))
@@ -194,7 +194,7 @@ func (l *Live) tell(e workflow.Event) {
 	}
 }
 
-// plain prints output as it is, behind the step that it is of.
+// plain prints output as it is, each line after the path of its step.
 func (l *Live) plain(n *node, e workflow.Event) {
 	switch {
 	case e.State == workflow.Waiting:
@@ -209,7 +209,7 @@ func (l *Live) plain(n *node, e workflow.Event) {
 	}
 }
 
-// lines are what is written over: the head, and as much of the tree as there is room for.
+// lines returns the lines that are redrawn: the head, and as much of the tree as there is room for.
 func (t *tree) lines(now time.Time, width int, style Style) []string {
 	var rows []row
 	ended, all := 0, 0
@@ -238,7 +238,7 @@ type row struct {
 	text  string
 }
 
-// marks are what states look like, and their colours.
+// marks are the symbols of states, and their colours.
 var marks = map[workflow.State][2]string{
 	"": {"·", "2"}, workflow.Running: {"▸", ""}, workflow.Done: {"✓", "32"}, workflow.Failed: {"✗", "31"}, workflow.Waiting: {"?", "33"},
 	workflow.Skipped: {"–", "2"}, workflow.Blocked: {"✗", "2"},
@@ -249,8 +249,8 @@ func (r row) paint(width int, colour bool) string {
 	return Paint(text.Clip(strings.Repeat("  ", r.depth)+mark[0]+" "+r.text, width), mark[1], colour)
 }
 
-// rows are a step and, while it runs or when it failed, what is in it. Of a loop those rounds are shown that run, and
-// those that failed.
+// rows returns a step and, while it runs or waits or if it failed, the steps in it. Of a loop,
+// those are only the rounds that run, wait or failed.
 func (n *node) rows(now time.Time, depth int) []row {
 	list := []row{{depth, n.state, n.text(now)}}
 	if n.state != workflow.Running && n.state != workflow.Waiting && n.state != workflow.Failed {
@@ -293,8 +293,8 @@ func (n *node) text(now time.Time) string {
 	return strings.Join(parts, " · ")
 }
 
-// shorten makes rows fit into a number of lines, three at least. First what is done and what is to come is counted
-// in place of being shown, then what failed, and at last what runs.
+// shorten makes rows fit into a number of lines, three at least. It first counts steps that are
+// done and to come instead of showing them, then those that failed, and finally those that run.
 func shorten(rows []row, room int) []row {
 	for _, of := range [][]workflow.State{{workflow.Done, workflow.Skipped}, {"", workflow.Blocked}, {workflow.Failed}} {
 		if len(rows) <= room {
@@ -308,7 +308,7 @@ func shorten(rows []row, room int) []row {
 	return append(rows[:room-1:room-1], row{0, workflow.Running, fmt.Sprintf("and %d more", len(rows)-room+1)})
 }
 
-// fold puts one line in the place of all rows in a row that are in one of the states.
+// fold replaces consecutive rows that are in one of the states by one line.
 func fold(rows []row, of []workflow.State) (short []row) {
 	for i := 0; i < len(rows); {
 		n := i
