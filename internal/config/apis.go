@@ -8,18 +8,18 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// builtIn are the names of the agents that are always there.
+// builtIn are the names of the agents that always exist.
 var builtIn = []string{"claude", "codex", "opencode", "rehearsal"}
 
-// AgentNames are the names of all agents that there are.
+// AgentNames returns the names of all agents that exist.
 func (c *Config) AgentNames() []string {
 	return slices.Concat(builtIn, sorted(c.Agents.Commands), sorted(c.Agents.APIs))
 }
 
-// keyName is how a variable is called that holds a key: only the values of such are masked wherever they show up.
+// keyName matches the names of variables that may hold a key: only values of such variables are masked wherever they show up.
 var keyName = trellis.Pattern(`^[A-Za-z_][A-Za-z0-9_]*_(KEY|TOKEN|SECRET)$`)
 
-// apis checks the models that are asked directly, and that nobody expects one to work on files.
+// apis checks the models that are called directly, and that no role that works on files has one.
 func (d *decoder) apis(c *Config) {
 	for _, name := range sorted(c.Agents.APIs) {
 		key, a := "agents.apis."+name, c.Agents.APIs[name]
@@ -32,7 +32,7 @@ func (d *decoder) apis(c *Config) {
 		if a.Model == "" {
 			d.wrong(key, " names no model: model: …")
 		}
-		if a.KeyEnv != "" && !keyName().MatchString(a.KeyEnv) { // which may be a key: it is not repeated
+		if a.KeyEnv != "" && !keyName().MatchString(a.KeyEnv) { // it may be a key, so it is not repeated
 			d.wrong(key+".key_env", " is the name of an environment variable, ending in _KEY, _TOKEN or _SECRET; the key itself does not belong in a file")
 		}
 		d.address(key+".base_url", a.BaseURL)
@@ -46,12 +46,12 @@ func (d *decoder) address(key, address string) {
 	case address == "":
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
 		d.wrong(key, " is not an http or https address")
-	case u.User != nil || strings.ContainsAny(address, "?#"): // an empty query too, behind which no path is one
+	case u.User != nil || strings.ContainsAny(address, "?#"): // an empty query too: a path after it is not a path
 		d.wrong(key, " is an address without name, password, ? and #; a key comes from key_env")
 	}
 }
 
-// readers refuses models that are asked directly in roles that work on files.
+// readers reports models that are called directly in roles that work on files.
 func (d *decoder) readers(c *Config) {
 	var open []string // the roles that are left to agents.default
 	for _, role := range trellis.Roles {

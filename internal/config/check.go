@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// check finds what no single value can be blamed for by its type.
+// check reports mistakes that no single value shows by its type.
 func (d *decoder) check(c *Config) {
 	d.roles(c)
 	d.commands(c)
@@ -40,7 +40,7 @@ var word = trellis.Pattern(`^[A-Za-z][A-Za-z0-9_-]*$`)
 
 var variable = trellis.Pattern(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// sorted are a map's keys in an order, so that problems come in one.
+// sorted returns the keys of a map in order, so that problems come in a fixed order.
 func sorted[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
 
 func (d *decoder) roles(c *Config) {
@@ -86,13 +86,13 @@ func (d *decoder) variables(key string, c Command) {
 		}
 	}
 	for i, name := range c.EnvPass {
-		if name != "" && !variable().MatchString(name) { // which may be a key: it is not repeated
+		if name != "" && !variable().MatchString(name) { // it may be a key, so it is not repeated
 			d.wrong(item(key+".env_pass", i), " is the name of an environment variable; its value does not belong in a file")
 		}
 	}
 }
 
-// sessions checks that a command that goes on in sessions can learn of them, and be told which.
+// sessions checks that a command with sessions can report the name of one, and is given it.
 func (d *decoder) sessions(key string, c Command) {
 	switch {
 	case len(c.Session) == 0:
@@ -103,7 +103,7 @@ func (d *decoder) sessions(key string, c Command) {
 	}
 }
 
-// protocol checks that a command which speaks a protocol is not also told how to print.
+// protocol checks that a command that speaks a protocol does not also set output or session.
 func (d *decoder) protocol(key string, c Command) {
 	switch {
 	case c.Type == "":
@@ -114,7 +114,7 @@ func (d *decoder) protocol(key string, c Command) {
 	}
 }
 
-// unbound warns of a command that tells no tokens while there are limits of them.
+// unbound warns of a command that reports no tokens while there are limits of tokens or cost.
 func (d *decoder) unbound(key string, c Command, l Limits) {
 	if len(c.Command) == 0 || c.Output == "events" || c.Type != "" || l.Tokens == 0 && l.CostUSD == 0 && l.DayTokens == 0 && l.DayCostUSD == 0 {
 		return
@@ -123,7 +123,7 @@ func (d *decoder) unbound(key string, c Command, l Limits) {
 		"have it print events, and set output: events (docs/reference/agents.md)")
 }
 
-// agents looks for agents that nobody knows: no role is played by one, and a limit of it would limit nothing.
+// agents reports names that are not agents: no role could be played by one, and a limit of one would limit nothing.
 func (d *decoder) agents(c *Config) {
 	known := c.AgentNames()
 	if name := c.Agents.Default; name != "" && !slices.Contains(known, name) {
@@ -183,12 +183,12 @@ func (d *decoder) packages(c *Config) {
 	}
 }
 
-// sandbox looks at what it is told besides its mode.
+// sandbox checks the settings of the sandbox other than its mode.
 func (d *decoder) sandbox(c *Config) {
 	d.below("sandbox_write", c.SandboxWrite)
 	d.below("sandbox_home", c.SandboxHome)
 	for i, name := range c.SandboxEnv {
-		if !variable().MatchString(name) { // which may be a key: it is not repeated
+		if !variable().MatchString(name) { // it may be a key, so it is not repeated
 			d.wrong(item("sandbox_env", i), " is the name of an environment variable, in full; its value does not belong in a file")
 		}
 	}
@@ -212,7 +212,7 @@ func (d *decoder) sandbox(c *Config) {
 	}
 }
 
-// below looks at paths that are absolute or below the home folder.
+// below reports paths that are neither absolute nor below the home folder.
 func (d *decoder) below(key string, paths []string) {
 	for i, p := range paths {
 		if rest, home := strings.CutPrefix(p, "~/"); !home && !filepath.IsAbs(p) || home && !filepath.IsLocal(rest) || filepath.Clean(p) == "/" {
@@ -221,7 +221,7 @@ func (d *decoder) below(key string, paths []string) {
 	}
 }
 
-// meant is a question about the nearest of the words there are, or what they are.
+// meant returns a question about the word that is nearest to s, or else the list of words.
 func meant(s string, words []string) string {
 	if near := trellis.Nearest(s, words); near != "" {
 		return fmt.Sprintf(" (did you mean %s?)", near)

@@ -1,5 +1,5 @@
-// Package config reads a project's settings: .trellis/config.yaml, and the worktree.yaml of Trellis 0.4
-// where config.yaml does not say otherwise. It is given bytes and reads no file, but for time zones, and no environment.
+// Package config reads a project's settings: .trellis/config.yaml, and the worktree.yaml of Trellis 0.4 where
+// config.yaml does not say otherwise. It decodes bytes, and reads no environment and no files except time zones.
 package config
 
 import (
@@ -8,14 +8,14 @@ import (
 	"slices"
 	"strings"
 	"time"
-	_ "time/tzdata" // for machines and images without
+	_ "time/tzdata" // for machines and images without time zone data
 
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Config is every setting. The tags of its fields are all there is to know of a key: `oneof` and `min`
-// bound its value (a number is never below 0), `key` names what a map is keyed by, and `doc` is its meaning
-// in the table of the docs.
+// Config has every setting. The tags of a field say all there is to know of its key: `oneof` and
+// `min` bound its value (a number is never below 0), `key` names what a map is keyed by, and `doc`
+// is its meaning in the table of the docs.
 type Config struct {
 	Agents          Agents             `yaml:"agents"`
 	Planning        Planning           `yaml:"planning"`
@@ -48,7 +48,7 @@ type Config struct {
 	Notify          []Notify           `yaml:"notify"`
 }
 
-// Agents says who plays the roles.
+// Agents says which agents play the roles.
 type Agents struct {
 	Default  string                  `yaml:"default" doc:"the agent of every role that nothing else is said of; empty: the first of claude, codex and opencode that is signed in"`
 	Roles    map[trellis.Role]Choice `yaml:"roles" key:"role"`
@@ -57,7 +57,7 @@ type Agents struct {
 	Prices   map[string]Price        `yaml:"prices" key:"model"`
 }
 
-// Choice is who plays one role.
+// Choice says which agent plays one role.
 type Choice struct {
 	Agent      string             `yaml:"agent" doc:"claude, codex, opencode, or one of agents.commands or agents.apis"`
 	Model      string             `yaml:"model" doc:"a model, in the agent's own spelling"`
@@ -76,7 +76,7 @@ type Command struct {
 	Type    string            `yaml:"type" oneof:"acp" doc:"acp: it speaks the Agent Client Protocol, as gemini --acp does; empty: it reads the prompt from its standard input"`
 }
 
-// API is a model that is asked directly, without a program. It plays roles that answer or read.
+// API is a model that is called directly, without a program. It can play roles that answer or read.
 type API struct {
 	API     string `yaml:"api" oneof:"anthropic openai" doc:"how it is asked: Anthropic's Messages, or OpenAI's chat completions, which many servers speak"`
 	Model   string `yaml:"model" doc:"the model, in the server's spelling"`
@@ -84,7 +84,7 @@ type API struct {
 	KeyEnv  string `yaml:"key_env" doc:"the environment variable that holds the key; empty: ANTHROPIC_API_KEY or OPENAI_API_KEY, and no key with a base_url"`
 }
 
-// Price is what a model costs, in USD for a million tokens, by which the cost is estimated of what agents used that tell none.
+// Price is what a model costs, in USD for a million tokens. The cost of agents that report none is estimated by it.
 type Price struct {
 	Input      float64 `yaml:"input" doc:"USD for a million tokens of input"`
 	Output     float64 `yaml:"output" doc:"USD for a million tokens of output"`
@@ -118,7 +118,7 @@ type Runs struct {
 	Size int           `yaml:"size" doc:"the most megabytes of it that cleanup --runs keeps, the newest; 0: no limit"`
 }
 
-// Limits bound everything. Zero is no limit where it is allowed.
+// Limits bounds what tasks and agents may use. Zero is no limit where it is allowed.
 type Limits struct {
 	Parallel   int            `yaml:"parallel" min:"1" doc:"tasks that run at once"`
 	PerAgent   map[string]int `yaml:"per_agent" key:"agent" min:"1" doc:"tasks that run at once with this agent in any role"`
@@ -137,7 +137,7 @@ type Limits struct {
 	DayCostUSD float64        `yaml:"day_cost_usd" doc:"what all agents may cost in one day, on all machines that share the tasks, by local time unless shared.time_zone says otherwise; 0: no limit"`
 }
 
-// Delivery is what becomes of the commit.
+// Delivery says what is done with the commit.
 type Delivery struct {
 	Push       bool     `yaml:"push" doc:"push the branch"`
 	PR         bool     `yaml:"pr" doc:"open a pull request with gh, or a merge request on GitLab; pushes the branch too"`
@@ -149,7 +149,7 @@ type Delivery struct {
 	Reviewers  []string `yaml:"reviewers" doc:"who is asked to review it: people, or teams as ORG/TEAM"`
 }
 
-// EveryPlan is why a plan waits by Planning.Approval.
+// EveryPlan is the reason why a plan waits by Planning.Approval.
 const EveryPlan = "planning.approval wants a person's approval of every plan"
 
 // Package is one part of a repository that holds several.
@@ -166,12 +166,12 @@ type Hooks struct {
 	AfterArchive []string `yaml:"after_archive" doc:"commands that run after a task was archived"`
 }
 
-// Objectives is how roadmaps are worked on.
+// Objectives says how roadmaps are worked on.
 type Objectives struct {
 	Watch bool `yaml:"watch" doc:"the watcher writes into objectives what becomes of their tasks, and plans the steps of those with auto_advance"`
 }
 
-// Shared is how several machines share the tasks of the repository.
+// Shared says how several machines share the tasks of the repository.
 type Shared struct {
 	Remote      string        `yaml:"remote" doc:"the git remote whose checkouts share their tasks: each is one machine's at a time; empty: the one that watch --shared named here last, until watch --shared none"`
 	Silence     time.Duration `yaml:"silence" doc:"how long nothing is heard of a machine before its tasks are taken from it; it is heard of four times in that"`
@@ -179,10 +179,10 @@ type Shared struct {
 	TimeZone    string        `yaml:"time_zone" doc:"the time zone in which the days of limits.day_tokens, day_cost_usd and trellis stats begin, as Europe/Berlin or UTC: the same for all machines; empty: each machine's own"`
 }
 
-// Zone is the time zone in which days begin.
+// Zone returns the time zone in which days begin.
 func (s Shared) Zone() *time.Location {
 	zone, err := zoneOf(s.TimeZone)
-	if err != nil { // which is said of the settings
+	if err != nil { // reported by check
 		return time.Local
 	}
 	return zone
@@ -190,12 +190,12 @@ func (s Shared) Zone() *time.Location {
 
 func zoneOf(name string) (*time.Location, error) {
 	if name == "" {
-		return time.Local, nil // which time.LoadLocation takes for UTC
+		return time.Local, nil // time.LoadLocation returns UTC for it
 	}
 	return time.LoadLocation(name)
 }
 
-// Cluster is the Temporal server by which trellis-cluster, a program of its own, says which machine runs what.
+// Cluster is the Temporal server by which trellis-cluster, a separate program, says which machine runs what.
 type Cluster struct {
 	Address    string        `yaml:"address" doc:"host and port of the Temporal server that trellis-cluster asks who runs what; keys and certificates come from the environment"`
 	Namespace  string        `yaml:"namespace" doc:"the namespace there"`
@@ -203,7 +203,7 @@ type Cluster struct {
 	PreferLast time.Duration `yaml:"prefer_last" doc:"how long the machine that had a task last, and has its worktree, is waited for before another one may go on with it; 0: not at all"`
 }
 
-// Mergeable is what news may be of besides a status: reviewers have approved the pull request of a task, and its checks pass.
+// Mergeable is what notifications may be about besides a status: a task's pull request is approved, and its checks pass.
 const Mergeable = "mergeable"
 
 func defaults() Config {
@@ -226,13 +226,13 @@ func defaults() Config {
 	}
 }
 
-// File is a file's name, as problems show it, and what it says.
+// File is a file's name, as problems show it, and its content.
 type File struct {
 	Name string
-	Data []byte // empty when there is no such file
+	Data []byte // empty if there is no such file
 }
 
-// Files is what a Config is made of.
+// Files has the files that a Config is made of.
 type Files struct {
 	Root     string // main checkout, which relative paths begin at
 	Config   File   // .trellis/config.yaml
@@ -240,10 +240,10 @@ type Files struct {
 	User     File   // of the user, for all projects
 }
 
-// Load makes a Config of files. It always returns one: what could not be used has its default, and a
-// problem that is no warning means that nobody should run with it. A key that nothing reads yet is a
-// warning when it is set, and an error when somebody would rely on it. Paths of programs and of the
-// folder for worktrees are absolute in it, given that Root is. The floors of User hold in it. Problems come in the order of the lines.
+// Load returns the Config of files. It always returns one: what could not be used has its default, and nobody
+// should run with a problem that is not a warning. A key of an earlier Trellis that has no meaning any more is a
+// warning, any other unknown key is an error. Paths of programs and of the folder for worktrees are absolute in
+// the Config, given that Root is. The floors of User are applied. Problems are sorted by file and line.
 func Load(f Files) (*Config, []trellis.Problem) {
 	c, d := decodeProject(f)
 	c.resolve(f.Root)
@@ -256,7 +256,7 @@ func Load(f Files) (*Config, []trellis.Problem) {
 	return c, d.problems
 }
 
-// decodeProject is what the files of a project say, without the user's floors, and what is wrong with that.
+// decodeProject returns the settings in the files of a project, without the user's floors, and a decoder with their problems.
 func decodeProject(f Files) (*Config, *decoder) {
 	c := defaults()
 	d := decode(f.Config, &c, legacy)
@@ -266,7 +266,7 @@ func decodeProject(f Files) (*Config, *decoder) {
 	return &c, d
 }
 
-// older takes what config.yaml does not say from a worktree.yaml.
+// older takes from a worktree.yaml what config.yaml does not say.
 func (d *decoder) older(f File, c *Config) {
 	var w struct {
 		Dir    string   `yaml:"worktree_dir"`
@@ -309,17 +309,17 @@ func (c *Config) resolve(root string) {
 	}
 }
 
-// program makes a relative path of a program absolute. A bare name is looked for in PATH by whoever runs it.
+// program makes a relative path of a program absolute. A bare name is left to be found in PATH.
 func program(root string, argv []string) {
 	if len(argv) > 0 && strings.Contains(argv[0], "/") && !filepath.IsAbs(argv[0]) {
 		argv[0] = filepath.Join(root, argv[0])
 	}
 }
 
-// AgentFor says who plays a role, and with which model. The first that says is taken: flag (--agent),
-// agents.roles, the front matter of the role's file, taskAgent (the task's pipeline.agent),
-// agents.default. A model counts when it was named with that agent, or with none. An empty agent
-// is the first of the known ones that is signed in; an empty model is the agent's own default.
+// AgentFor returns the agent that plays a role, and its model. The first of these that names one is taken:
+// flag (--agent), agents.roles, the front matter of the role's file, taskAgent (the task's pipeline.agent),
+// agents.default. A model counts if it was named with that agent, or with none. An empty agent stands for the
+// first of the known ones that is signed in; an empty model for the agent's own default.
 func (c *Config) AgentFor(role trellis.Role, taskAgent, flag, fileAgent, fileModel string) (agent, model string) {
 	said := []Choice{{Agent: flag}, c.Agents.Roles[role], {Agent: fileAgent, Model: fileModel}, {Agent: taskAgent}, {Agent: c.Agents.Default}}
 	for _, s := range said {
@@ -333,8 +333,8 @@ func (c *Config) AgentFor(role trellis.Role, taskAgent, flag, fileAgent, fileMod
 	return agent, model
 }
 
-// PermissionFor is what a role may do: what it has, or agents.roles says, narrowed by what the role's
-// file says. filePermission may be empty, and never widens.
+// PermissionFor returns what a role may do: its own permission, or what agents.roles says, narrowed
+// by that of the role's file. filePermission may be empty, and never widens.
 func (c *Config) PermissionFor(role trellis.Role, filePermission trellis.Permission) trellis.Permission {
 	p := role.Permission()
 	if said := c.Agents.Roles[role].Permission; said != "" {

@@ -19,20 +19,20 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// legacy are keys that the config.yaml of Trellis 0.3 to 0.7 may have and that mean nothing here.
+// legacy are keys that the config.yaml of Trellis 0.3 to 0.7 may have and that have no meaning here.
 var legacy = strings.Fields(`session_commit_message session_auto_commit session max_journal_lines language update registry workflow
 	codex channel context_injection prompt_injection spec_injection spec_scope packages.<name>.git`)
 
-// decoder fills a struct from YAML and goes on after a mistake, so that all of them are told at once.
+// decoder fills a struct from YAML and goes on after a mistake, so that all mistakes are reported at once.
 type decoder struct {
 	file     string
 	root     string           // main checkout; "": not known
-	ignore   []string         // unknown keys to pass over; nil: all
-	at       map[string]place // what was said, and where
+	ignore   []string         // unknown keys to ignore; nil: all
+	at       map[string]place // where each key is set
 	problems []trellis.Problem
 	ignored  []string
 	first    int          // line of the first ignored key
-	table    func() []Row // of the settings that are filled
+	table    func() []Row // returns the rows of the settings that are filled
 }
 
 type place struct {
@@ -40,7 +40,7 @@ type place struct {
 	line int
 	null bool
 
-	wrong *trellis.Problem // the first mistake in what is said there; nil: none
+	wrong *trellis.Problem // the first mistake in the value; nil: none
 }
 
 // decode fills out, a pointer to a struct, from f.
@@ -62,7 +62,7 @@ func decode(f File, out any, ignore []string) *decoder {
 	return d
 }
 
-// parse is the one document of a file, nil when it says nothing.
+// parse returns the one document of a file, nil if it is empty.
 func parse(f File) (*yaml.Node, *trellis.Problem) {
 	dec := yaml.NewDecoder(bytes.NewReader(f.Data))
 	var doc, more yaml.Node
@@ -84,8 +84,8 @@ func parse(f File) (*yaml.Node, *trellis.Problem) {
 	return doc.Content[0], nil
 }
 
-// badLine is the line that keeps data from being YAML: what stands before it is. The parser's own
-// number is that of the block around the mistake, or one too low, or missing.
+// badLine returns the line that keeps data from being YAML: the lines before it are YAML. The parser's
+// own number is that of the block around the mistake, or one too low, or missing.
 func badLine(data []byte) int {
 	lines := bytes.SplitAfter(data, []byte("\n"))
 	for n := min(len(lines)-1, 1000); n > 0; n-- {
@@ -102,12 +102,12 @@ func (d *decoder) says(key string) bool {
 	return ok && !p.null
 }
 
-// wrong reports a mistake where key was said.
+// wrong reports a mistake where key is set.
 func (d *decoder) wrong(key, format string, args ...any) {
 	p := d.at[key]
 	problem := trellis.Problem{File: cmp.Or(p.file, d.file), Line: p.line, Message: cmp.Or(key, "the file") + fmt.Sprintf(format, args...)}
 	d.problems = append(d.problems, problem)
-	list, _, _ := strings.Cut(key, "[") // that a wrong item spoils
+	list, _, _ := strings.Cut(key, "[") // the list that a wrong item spoils
 	for _, spoiled := range []string{key, list} {
 		if p, said := d.at[spoiled]; said && p.wrong == nil {
 			p.wrong = &problem
@@ -116,7 +116,7 @@ func (d *decoder) wrong(key, format string, args ...any) {
 	}
 }
 
-// note keeps where key was said; n is its value.
+// note records where key is set; n is its value.
 func (d *decoder) note(key string, line int, n *yaml.Node) {
 	d.at[key] = place{file: d.file, line: line, null: resolve(n).ShortTag() == "!!null"}
 }
@@ -132,14 +132,14 @@ func item(key string, i int) string { return fmt.Sprintf("%s[%d]", key, i+1) }
 
 func below(key, name string) string { return strings.TrimPrefix(key+"."+name, ".") }
 
-// value sets v from n, or leaves it and says why. generic is key with <name> for what a map is keyed by.
+// value sets v from n, or leaves it and reports why. generic is key with <name> in place of the keys of maps.
 func (d *decoder) value(n *yaml.Node, v reflect.Value, key, generic string, tag reflect.StructTag) {
 	n = resolve(n)
 	null := n.ShortTag() == "!!null"
 	switch kind := v.Kind(); {
 	case null && (kind == reflect.Slice || kind == reflect.Map):
 		v.SetZero()
-	case null && tag.Get("oneof") != "" && kind == reflect.String && v.String() != "": // nobody can tell which was meant
+	case null && tag.Get("oneof") != "" && kind == reflect.String && v.String() != "": // it is unclear which one was meant
 		d.wrong(key, " is left empty: write one of %s, or leave out the line", strings.Join(strings.Fields(tag.Get("oneof")), ", "))
 	case null:
 	case kind == reflect.Struct:
@@ -199,7 +199,7 @@ func (d *decoder) field(name string, value *yaml.Node, v reflect.Value, key, gen
 	}
 }
 
-// suggest is the key that may have been meant: one of that name elsewhere, or one beside it that is spelled almost so.
+// suggest returns the key that may have been meant: one of that name elsewhere, or a similar one beside it.
 func (d *decoder) suggest(name, key string, names []string) string {
 	for _, r := range d.table() {
 		if r.Key == name || strings.HasSuffix(r.Key, "."+name) {
@@ -249,7 +249,7 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, key string, tag reflect.
 	}
 }
 
-// parseScalar sets v from a plain value, or says why it can't.
+// parseScalar sets v from a plain value, or returns why it can't.
 func parseScalar(n *yaml.Node, v reflect.Value) string {
 	if v.Type() == reflect.TypeFor[time.Duration]() {
 		t, err := time.ParseDuration(n.Value)
@@ -266,7 +266,7 @@ func parseScalar(n *yaml.Node, v reflect.Value) string {
 	return ""
 }
 
-// bounded says what of its tags a value does not keep to. Empty is as good as not said where that is the default.
+// bounded returns why a value does not keep to its tags, "" if it does. An empty text is allowed where it is the default.
 func bounded(v, before reflect.Value, tag reflect.StructTag) string {
 	least, _ := strconv.ParseFloat(cmp.Or(tag.Get("min"), "0"), 64) // our own tags
 	switch {
@@ -290,7 +290,7 @@ func describe(n *yaml.Node) string {
 	return strconv.Quote(n.Value)
 }
 
-// kindOf is a type as people call it.
+// kindOf returns the name of a type in messages.
 func kindOf(t reflect.Type) string {
 	switch {
 	case t == reflect.TypeFor[time.Duration]():

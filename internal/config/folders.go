@@ -10,8 +10,8 @@ import (
 // gitDir is git's own folder in a checkout.
 const gitDir = ".git"
 
-// below is the folder of all worktrees as seen from root, with slashes, and whether it lies there. Of an absolute one nothing is known
-// without root.
+// below returns the folder of all worktrees relative to root, with slashes, and whether it lies in
+// root. For an absolute folder that can't be told without root.
 func (w Worktree) below(root string) (string, bool) {
 	dir := strings.ReplaceAll(w.Dir, "<repo>", filepath.Base(root))
 	if !filepath.IsAbs(dir) {
@@ -27,13 +27,13 @@ func (w Worktree) below(root string) (string, bool) {
 	return filepath.ToSlash(filepath.Clean(dir)), filepath.IsLocal(dir)
 }
 
-// Folders are warnings about folders that the settings of the project name, as its main checkout has them: there reports whether a
-// path in it is a folder, ignored whether git ignores what lies in one. Both are given from the top, with slashes.
+// Folders returns warnings about folders that the settings of the project name: there reports whether a path of the
+// main checkout is a folder, ignored whether git ignores what lies in one. Both get paths from the top, with slashes.
 func (f Files) Folders(there, ignored func(path string) bool) []trellis.Problem {
 	c := defaults()
 	d := decode(f.Config, &c, legacy)
 	d.older(f.Worktree, &c)
-	d.problems = nil // which Load has
+	d.problems = nil // Load reports those
 	for _, name := range sorted(c.Packages) {
 		if p := c.Packages[name].Path; p != "" && inside(p) && !there(filepath.ToSlash(filepath.Clean(p))) {
 			d.warn("packages."+name+".path", " is not a folder of the checkout: "+p, "name its folder, unless it comes with the work of a task")
@@ -46,7 +46,7 @@ func (f Files) Folders(there, ignored func(path string) bool) []trellis.Problem 
 	return d.problems
 }
 
-// warn notes what is allowed and hardly meant.
+// warn reports something that is allowed and hardly meant.
 func (d *decoder) warn(key, message, hint string) {
 	d.wrong(key, "%s", message)
 	last := &d.problems[len(d.problems)-1]

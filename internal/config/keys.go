@@ -15,22 +15,22 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// ErrByHand says that no command sets what a name leads to.
+// ErrByHand is the error for a name that leads to what no command sets.
 var ErrByHand = errors.New("a list of groups of settings, which is written by hand")
 
-// Key is a setting that a file may say, by the name that people call it.
+// Key is a setting that a file may have, by the name that people use for it.
 type Key struct {
 	Name string   // limits.parallel
 	Path []string // the keys that lead to it
-	Kind string   // as the table of the docs says it
+	Kind string   // its type in the table of the docs
 	List bool     // a list of texts
 
 	typ  reflect.Type
 	tag  reflect.StructTag
-	near string // for a name that is none: what is spelled almost so
+	near string // for an unknown name: a similar one
 }
 
-// Scope is whose settings a key belongs to: those of a project, in its repository, or those of a user, for all projects.
+// Scope says whose settings a key belongs to: those of a project, in its repository, or those of a user, for all projects.
 type Scope int
 
 // The scopes of keys.
@@ -46,7 +46,7 @@ func (o Scope) typ() reflect.Type {
 	return reflect.TypeFor[Config]()
 }
 
-// rows is the table of the keys.
+// rows returns the table of the keys.
 func (o Scope) rows() []Row {
 	if o == ScopeUser {
 		return UserTable()
@@ -54,7 +54,7 @@ func (o Scope) rows() []Row {
 	return Table()
 }
 
-// Key finds a setting by its name. A name that is none is an error with the one that may have been meant.
+// Key finds a setting by its name. The error for an unknown name has the one that may have been meant.
 func (o Scope) Key(name string) (Key, error) {
 	k, ok := resolveKey(o.typ(), "", name)
 	k.Name = name
@@ -80,8 +80,8 @@ func (o Scope) Group(name string) (Key, error) {
 	return k, nil
 }
 
-// resolveKey follows a name through what a file may say. Of what people name themselves, which may have dots in it, it
-// takes the longest name that leads on.
+// resolveKey follows a name through the type of a file. Names that people choose themselves, as
+// keys of maps, may have dots: it takes the longest one that leads on.
 func resolveKey(t reflect.Type, tag reflect.StructTag, name string) (Key, bool) {
 	switch {
 	case name == "":
@@ -133,7 +133,7 @@ func under(name string, t reflect.Type, tag reflect.StructTag, rest string) (Key
 	return k, ok
 }
 
-// unknown says that a name is no setting, and which may have been meant. What stands in a list of groups has no name.
+// unknown returns the error for a name that is not a setting, with the one that may be meant. Items of lists have no name.
 func (o Scope) unknown(name, near string) error {
 	if list := o.list(name); list != "" {
 		return fmt.Errorf("%s is not a setting: %s is %w", name, list, ErrByHand)
@@ -148,7 +148,7 @@ func (o Scope) unknown(name, near string) error {
 	return fmt.Errorf("%s is not a setting", name)
 }
 
-// list is the list of groups in which a name leads somewhere, "" for none.
+// list returns the list of groups that a name leads into, "" if there is none.
 func (o Scope) list(name string) string {
 	for _, r := range o.rows() {
 		list, _, listed := strings.Cut(r.Key, "[]")
@@ -159,7 +159,7 @@ func (o Scope) list(name string) string {
 	return ""
 }
 
-// meant is the key that may have been meant by a name: one that ends so, or one that is spelled almost so.
+// meant returns the key that may have been meant by a name: one that ends with it, or a similar one.
 func (o Scope) meant(name, near string) string {
 	var known []string
 	for _, r := range o.rows() {
@@ -171,7 +171,7 @@ func (o Scope) meant(name, near string) string {
 	return cmp.Or(near, trellis.Nearest(name, known))
 }
 
-// within are the first settings of a group.
+// within returns the first settings of a group.
 func (o Scope) within(name string) string {
 	var keys []string
 	for _, r := range o.rows() {
@@ -188,7 +188,7 @@ func (o Scope) within(name string) string {
 	return ": " + strings.Join(keys, ", ")
 }
 
-// Values are the words that a setting can have, nil where it can have others too.
+// Values returns the words that a setting can have, nil if it can have others too.
 func (k Key) Values() []string {
 	if k.typ != nil && k.typ.Kind() == reflect.Bool {
 		return []string{"true", "false"}
@@ -199,7 +199,7 @@ func (k Key) Values() []string {
 // Zero returns the value of a key of something that the settings don't have, such as an agent that they don't name.
 func (k Key) Zero() any { return valueOf(reflect.Zero(k.typ), k.tag) }
 
-// IsText reports whether a value of it is a text, whatever it looks like.
+// IsText reports whether a value of the key is a text, whatever it looks like.
 func (k Key) IsText() bool { return k.typ.Kind() == reflect.String }
 
 // Source says where a value comes from.
@@ -215,15 +215,15 @@ const (
 // Setting is a setting with the value that is in force.
 type Setting struct {
 	Key    string `json:"key"`
-	Value  any    `json:"value"` // null: nothing is said that can be used, which is something else than empty
+	Value  any    `json:"value"` // null: no value is set that can be used, which differs from an empty one
 	Source Source `json:"source"`
-	File   string `json:"file"` // that says it; "" for a default
+	File   string `json:"file"` // the file that sets it; "" for a default
 	Line   int    `json:"line"`
 
-	Wrong *trellis.Problem `json:"-"` // why what the file says can't be used; nil: it can
+	Wrong *trellis.Problem `json:"-"` // why the value in the file can't be used; nil: it can
 }
 
-// Text is the value as a person writes it, lists with a line for each item.
+// Text returns the value as a person writes it, lists with a line for each item.
 func (s Setting) Text() string {
 	switch v := s.Value.(type) {
 	case nil:
@@ -236,7 +236,7 @@ func (s Setting) Text() string {
 	return fmt.Sprint(s.Value)
 }
 
-// Settings are all settings of a project in the order of the docs, with what people named themselves.
+// Settings returns all settings of a project in the order of the docs, with those whose keys people chose.
 func Settings(f Files) []Setting {
 	c, d := decodeProject(f)
 	list := settings(reflect.ValueOf(*c), "", "")
@@ -281,7 +281,7 @@ func UserSettings(f File) (all []Setting) {
 	return all
 }
 
-// said adds to a setting where a file says it.
+// said adds to a setting which line of a file sets it.
 func (d *decoder) said(s Setting, key string, by Source) Setting {
 	s.Source = FromDefault
 	if p, ok := d.at[key]; ok && !p.null {
@@ -293,7 +293,7 @@ func (d *decoder) said(s Setting, key string, by Source) Setting {
 	return s
 }
 
-// settings are the leaves of a value.
+// settings returns the leaves of a value.
 func settings(v reflect.Value, key string, tag reflect.StructTag) (list []Setting) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -335,7 +335,7 @@ func valueOf(v reflect.Value, tag reflect.StructTag) any {
 	return v.Interface()
 }
 
-// Inline is the value on one line, as YAML may say it.
+// Inline returns the value on one line, as YAML may have it.
 func (s Setting) Inline() string {
 	switch v := s.Value.(type) {
 	case nil:

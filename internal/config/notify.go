@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// The kinds of those who are told. ByCommand and ByWebhook get the news as JSON, all others a message for people.
+// Kinds of notifiers. ByCommand and ByWebhook get the news as JSON, all others a message for people.
 const (
 	ByCommand = "command"
 	ByWebhook = "webhook"
@@ -21,7 +21,7 @@ const (
 	ByEmail   = "email"
 )
 
-// What a message for people is about, under on.
+// Topics of messages for people, for the key on.
 const (
 	NeedsYou  = "needs_you"
 	IsFailed  = "failed"
@@ -30,10 +30,10 @@ const (
 	Watcher   = "watcher"
 )
 
-// Topics are all that messages for people are about, which is also what they are about where nothing is said.
+// Topics are all topics of messages for people, which are also the default of on.
 var Topics = []string{NeedsYou, IsFailed, Delivered, Spent, Watcher}
 
-// Notify tells somebody what becomes of tasks: a program or a webhook by JSON, people by a message.
+// Notify is a notifier, which reports what becomes of tasks: to a program or a webhook by JSON, to people by a message.
 type Notify struct {
 	Kind        string   `yaml:"kind" oneof:"command webhook desktop slack discord ntfy email" doc:"how it is told; empty: by command or webhook, whichever is there"`
 	Name        string   `yaml:"name" doc:"what it is called here; empty: its kind, or the program or host"`
@@ -51,21 +51,21 @@ type Notify struct {
 	To          []string `yaml:"to" doc:"email: the addresses it goes to"`
 }
 
-// ForPeople reports whether it gets messages for people.
+// ForPeople reports whether the notifier gets messages for people.
 func (n Notify) ForPeople() bool { return n.Kind != "" && n.Kind != ByCommand && n.Kind != ByWebhook }
 
-// Secrets are the environment variables that hold what nobody else may see.
+// Secrets returns the names of the environment variables that hold secrets.
 func (n Notify) Secrets() []string {
 	return slices.DeleteFunc([]string{n.URLEnv, n.TokenEnv, n.PasswordEnv}, func(s string) bool { return s == "" })
 }
 
-// fields are those that a kind may have, besides kind, name and on.
+// fields are the fields that a kind may have, besides kind, name and on.
 var fields = map[string][]string{
 	ByCommand: {"command"}, ByWebhook: {"webhook"}, BySlack: {"url_env"}, ByDiscord: {"url_env"}, ByNtfy: {"url", "url_env", "token_env"},
 	ByEmail: {"server", "tls", "user", "password_env", "from", "to"},
 }
 
-// said are the fields that a notifier has.
+// said returns the fields that a notifier has.
 func (n Notify) said() (list []string) {
 	for _, f := range []struct {
 		name  string
@@ -82,7 +82,7 @@ func (n Notify) said() (list []string) {
 func (d *decoder) notify(c *Config) {
 	for i, n := range c.Notify {
 		key := item("notify", i)
-		if n.Kind == "" && d.says(key+".kind") { // it is none, which is said
+		if n.Kind == "" && d.says(key+".kind") { // the kind is not one, which was reported
 			continue
 		}
 		if n.Kind == "" && (len(n.Command) == 0) == (n.Webhook == "") {
@@ -146,7 +146,7 @@ func (d *decoder) ofKind(key string, n Notify) {
 		d.email(key, n, needs)
 	}
 	for _, v := range []struct{ field, name string }{{"url_env", n.URLEnv}, {"token_env", n.TokenEnv}, {"password_env", n.PasswordEnv}} {
-		if v.name != "" && !variable().MatchString(v.name) { // which may be a secret: it is not repeated
+		if v.name != "" && !variable().MatchString(v.name) { // it may be a secret, so it is not repeated
 			d.wrong(key+"."+v.field, " is the name of an environment variable; its value does not belong in a file")
 		}
 	}

@@ -7,15 +7,15 @@ import (
 	"path/filepath"
 )
 
-// UnknownPackageError says that a package is none of the project's, with the nearest that is.
+// UnknownPackageError is the error for a package that the project does not have. Meant names the nearest one.
 type UnknownPackageError struct{ Name, Meant string }
 
 func (e *UnknownPackageError) Error() string {
 	return fmt.Sprintf("there is no package %q%s", e.Name, e.Meant)
 }
 
-// Package is the package of a task that names one, or "", and its name. A task that names none has that of
-// default_package, or none. A name that is not among packages is an *UnknownPackageError.
+// Package returns the package that a task names, which may be "", and its name. A task that names none has that of
+// default_package, or none. For a name that is not among packages the error is an *UnknownPackageError.
 func (c *Config) Package(name string) (string, Package, error) {
 	name = cmp.Or(name, c.DefaultPackage)
 	p, ok := c.Packages[name]
@@ -25,8 +25,8 @@ func (c *Config) Package(name string) (string, Package, error) {
 	return name, p, nil
 }
 
-// KnowsPackage is an *UnknownPackageError when a name is not among packages. A project that lists none may have guidelines for
-// any.
+// KnowsPackage returns an *UnknownPackageError if a name is not among packages. In a project that
+// lists no packages any name may have guidelines, and the error is nil.
 func (c *Config) KnowsPackage(name string) error {
 	if name == "" || len(c.Packages) == 0 {
 		return nil
@@ -35,7 +35,7 @@ func (c *Config) KnowsPackage(name string) error {
 	return err
 }
 
-// Submodule is the path of the submodule that a package is, as git writes it; "" when it is none.
+// Submodule returns the path of the package's submodule, as git writes it, or "" if the package is not one.
 func (p Package) Submodule() string {
 	if p.Type != "submodule" {
 		return ""

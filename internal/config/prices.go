@@ -1,6 +1,6 @@
 package config
 
-// prices looks at what models cost, and has what is not said of the provider's cache cost what input does.
+// prices checks the prices of models. The prices of the provider's cache default to that of input.
 func (d *decoder) prices(c *Config) {
 	for _, model := range sorted(c.Agents.Prices) {
 		key, p := "agents.prices."+model, c.Agents.Prices[model]

@@ -16,8 +16,8 @@ import (
 // freed are the paths below .trellis that a task may change although .trellis is protected.
 var freed = []string{".trellis/spec/", ".trellis/tasks/", ".trellis/.runtime/", ".trellis/.current-task"}
 
-// GlobFault says why no path of the repository at root matches a glob of `protected` or `touches`, "" where one may. What a
-// file is called is no fault.
+// GlobFault returns why no path of the repository at root matches a glob of `protected` or
+// `touches`, or "" if one may. The name of an existing file is not a fault.
 func GlobFault(root, glob string) string {
 	fault := ""
 	switch {
@@ -43,17 +43,17 @@ func GlobFault(root, glob string) string {
 	return fmt.Sprintf("%s: %q", fault, glob)
 }
 
-// exists reports whether a file is called that.
+// exists reports whether a file has that name.
 func exists(root, name string) bool {
 	_, err := os.Lstat(filepath.Join(root, name))
 	return root != "" && err == nil
 }
 
-// backslash is one that escapes nothing that means something in globs, or may.
+// backslash matches a backslash before a character that has no meaning of its own in globs.
 var backslash = trellis.Pattern(`(?:^|[^\\])(?:\\\\)*\\[^\]\\\[{}()!,-]`)
 
-// severalGlobs reports whether each part between the commas of a text looks like a path or a glob. Commas in braces and brackets
-// are of one glob.
+// severalGlobs reports whether each part between the commas of a text looks like a path or a glob.
+// Commas in braces and brackets belong to one glob.
 func severalGlobs(text string) bool {
 	parts := strings.Split(text, ",")
 	if len(parts) < 2 || strings.ContainsAny(text, "{[") {
@@ -62,9 +62,9 @@ func severalGlobs(text string) bool {
 	return !slices.ContainsFunc(parts, func(p string) bool { return !strings.ContainsAny(p, "/*") })
 }
 
-// Protects reports whether a slash-separated path of the repository falls under globs of `protected`: one that
-// matches it, is it, or is a folder above it. A glob begins at the top of the repository, which / and . are, too;
-// a / at its end says nothing.
+// Protects reports whether a slash-separated path of the repository falls under globs of
+// `protected`: whether one of them matches it, equals it, or names a folder above it. A glob begins
+// at the top of the repository, which / and . stand for too; a / at its end has no meaning.
 func Protects(globs []string, file string) bool {
 	for _, g := range globs {
 		g = path.Clean(strings.TrimLeft(g, "/"))

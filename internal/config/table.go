@@ -11,7 +11,7 @@ import (
 // Row is one key in the table of the docs.
 type Row struct{ Key, Type, Default, Meaning string }
 
-// Table has every key there is, in the order of the docs. <name> and [] stand for what a person fills in.
+// Table returns every key that exists, in the order of the docs. <name> and [] stand for what a person fills in.
 func Table() []Row {
 	return rows(reflect.ValueOf(defaults()), "", "")
 }
@@ -29,7 +29,7 @@ func rows(v reflect.Value, key string, tag reflect.StructTag) (list []Row) {
 	case t.Kind() == reflect.Slice && tag.Get("doc") == "":
 		return rows(reflect.Zero(t.Elem()), key+"[]", tag)
 	}
-	if tag.Get("unset") != "" { // which is something else than empty
+	if tag.Get("unset") != "" { // which differs from empty
 		return []Row{{key, typeOf(v.Type(), tag), "null", tag.Get("doc")}}
 	}
 	return []Row{{key, typeOf(v.Type(), tag), defaultOf(v), tag.Get("doc")}}
@@ -67,7 +67,7 @@ func defaultOf(v reflect.Value) string {
 	return fmt.Sprint(v)
 }
 
-// duration is d without parts that are 0.
+// duration formats d without parts that are 0.
 func duration(d time.Duration) string {
 	s := d.String()
 	for _, zero := range []string{"m0s", "h0m"} {

@@ -2,7 +2,7 @@ package config
 
 import "strings"
 
-// Trackers is where issues are that tasks come from.
+// Trackers says where the issues are that tasks come from.
 type Trackers struct {
 	Comment bool        `yaml:"comment" doc:"write the address of a task's pull request into the issue that it came from"`
 	Linear  Tracker     `yaml:"linear"`
@@ -11,25 +11,25 @@ type Trackers struct {
 	GitHub  Tracker     `yaml:"github"`
 }
 
-// Tracker is one that stands at one place for all.
+// Tracker is a tracker with one address for everybody.
 type Tracker struct {
 	TokenCommand []string `yaml:"token_command" doc:"a program and its arguments whose first line of output is the token, where no variable of the environment has one; it stands in PATH, or begins with /"`
 }
 
-// SiteTracker is one that people can run themselves.
+// SiteTracker is a tracker that people can run themselves.
 type SiteTracker struct {
 	URL          string   `yaml:"url" doc:"where it is, as https://git.example.org; empty: the one that all use"`
 	TokenCommand []string `yaml:"token_command" doc:"a program and its arguments whose first line of output is the token, where no variable of the environment has one; it stands in PATH, or begins with /"`
 }
 
-// JiraTracker is a Jira.
+// JiraTracker is a Jira site.
 type JiraTracker struct {
 	URL          string   `yaml:"url" doc:"where it is, as https://acme.atlassian.net"`
 	Email        string   `yaml:"email" doc:"the account whose token it is, in the cloud, where JIRA_EMAIL has none; empty: a data center, whose tokens stand for an account"`
 	TokenCommand []string `yaml:"token_command" doc:"a program and its arguments whose first line of output is the token, where no variable of the environment has one; it stands in PATH, or begins with /"`
 }
 
-// trackers checks that tokens go to addresses, and that no program of the checkout is asked for them.
+// trackers checks that tokens go to valid addresses, and that no program of the checkout is asked for them.
 func (d *decoder) trackers(c *Config) {
 	t := c.Trackers
 	d.address("trackers.jira.url", t.Jira.URL)

@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// User is what the user says for all repositories of a machine, in a file outside of them. Sandbox, Approval and Limits are
-// floors: settings of a project may be stricter than they are, and count no further where they are not.
+// User has what the user sets for all repositories of a machine, in a file outside of them. Sandbox, Approval and
+// Limits are floors: settings of a project may be stricter, and are raised to the floors where they are not.
 type User struct {
 	Trust    Trust  `yaml:"trust"`
 	Sandbox  string `yaml:"sandbox" oneof:"off auto require" doc:"the least sandbox of every project: off, auto (where there is one), require"`
@@ -19,14 +19,14 @@ type User struct {
 	Limits   Limits `yaml:"limits"`
 }
 
-// Trust says what may run here that nobody on this machine wrote.
+// Trust says what may run here although nobody on this machine wrote it.
 type Trust struct {
 	Branch     string   `yaml:"branch" doc:"the branch whose content is trusted, such as origin/main; empty: the default branch of the remote"`
 	Keys       []string `yaml:"keys" doc:"files with public keys (Ed25519, PEM) whose approvals count; absolute or below ~/"`
 	Everything []string `yaml:"everything" doc:"folders in which whatever is checked out may run, absolute or below ~/"`
 }
 
-// LoadUser makes a User of a file. Like Load it always returns one, with what could be used.
+// LoadUser returns the User of a file. Like Load it always returns one, with what could be used.
 func LoadUser(f File) (*User, []trellis.Problem) {
 	u := User{}
 	d := decode(f, &u, []string{})
@@ -36,7 +36,7 @@ func LoadUser(f File) (*User, []trellis.Problem) {
 	return &u, d.problems
 }
 
-// home checks paths that begin at no folder in particular.
+// home reports paths that are neither absolute nor below the home folder.
 func (d *decoder) home(key string, paths []string) {
 	for i, p := range paths {
 		if !strings.HasPrefix(p, "/") && !strings.HasPrefix(p, "~/") {
@@ -61,7 +61,7 @@ func (u *User) ApplyFloors(c *Config) (raised []string) {
 	return append(raised, lower(&c.Limits, u.Limits)...)
 }
 
-// lower takes each limit down to that of a floor. Zero is no limit, in either.
+// lower lowers each limit to that of a floor. Zero is no limit in both.
 func lower(limits *Limits, floor Limits) (lowered []string) {
 	to, from := reflect.ValueOf(limits).Elem(), reflect.ValueOf(floor)
 	for i := range to.NumField() {

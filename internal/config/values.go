@@ -9,16 +9,16 @@ import (
 	"github.com/trellis-tasks/trellis/internal/text"
 )
 
-// Value is one setting as it holds.
+// Value is one setting that is in force.
 type Value struct {
 	Key  string // as problems spell it: verify[1], agents.commands.mine
-	Text string // as YAML may say it
-	Line int    // 0 when the file does not say it
+	Text string // as YAML may have it
+	Line int    // 0 if the file does not set it
 }
 
-// Values are all settings that the files of a project say or leave at their defaults, without the user's floors. What is made of
-// keys of its own, an agent or who is told news, is one value, as JSON, and so is a list; of a list of texts each entry is one
-// besides.
+// Values returns all settings that the files of a project set or leave at their defaults, without
+// the user's floors. A group with a key that people chose, such as an agent, and a notifier are one
+// value each, as JSON, and so is a list. Each item of a list of texts is a value as well.
 func Values(f Files) []Value {
 	c, d := decodeProject(f)
 	list := values(reflect.ValueOf(*c), "", "")
@@ -43,7 +43,7 @@ func values(v reflect.Value, key string, tag reflect.StructTag) (list []Value) {
 		for _, name := range slices.Sorted(maps.Keys(keysOf(v))) {
 			list = append(list, values(v.MapIndex(keysOf(v)[name]), below(key, name), `doc:"one"`)...)
 		}
-	case v.Kind() == reflect.Slice && v.IsNil() && tag.Get("unset") != "": // which is something else than empty
+	case v.Kind() == reflect.Slice && v.IsNil() && tag.Get("unset") != "": // which differs from empty
 		list = []Value{{Key: key, Text: tag.Get("unset")}}
 	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.String:
 		list = []Value{{Key: key, Text: asJSON(v)}}
@@ -86,12 +86,12 @@ func textOf(v reflect.Value) string {
 func asJSON(v reflect.Value) string {
 	raw, err := text.JSON(plain(v))
 	if err != nil {
-		return err.Error() // a number that is none: it is not what another says
+		return err.Error() // a number without JSON: it differs from every other value
 	}
 	return string(raw)
 }
 
-// plain is a value by the keys of the file, without what is not said.
+// plain returns a value by the keys of the file, without fields that are not set.
 func plain(v reflect.Value) any {
 	switch {
 	case v.Kind() == reflect.Struct:
@@ -103,7 +103,7 @@ func plain(v reflect.Value) any {
 		}
 		return said
 	case v.Kind() == reflect.Slice && v.Len() == 0:
-		return []string{} // whether it is said or not
+		return []string{} // whether it is set or not
 	}
 	return v.Interface()
 }
