@@ -18,21 +18,21 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Loopback is the address that a board listens at if nobody names another.
+// Loopback is the default address that a board listens at.
 const Loopback = "127.0.0.1"
 
-// Address is where a board is served, and by which names browsers may call it.
+// Address says where a board is served, and by which names browsers may call it.
 type Address struct {
 	Bind   string // the address to listen at
 	Port   int    // 0: any that is free
-	Remote bool   // it may be other than loopback
-	// Cert and Key are files by which it speaks TLS itself.
+	Remote bool   // Bind may be other than loopback
+	// Cert and Key are the files with which the board speaks TLS itself.
 	Cert, Key string
-	// Proxy is what a browser calls it by, where something in front of it speaks TLS: https://board.example.org.
+	// Proxy is the URL by which browsers call the board through a proxy that speaks TLS: https://board.example.org.
 	Proxy string
 }
 
-// Check refuses an address that would let others read along.
+// Check returns an error for an address that would let others read along.
 func (a Address) Check() error {
 	ip := net.ParseIP(a.Bind)
 	switch {
@@ -57,7 +57,7 @@ func (a Address) Check() error {
 
 func (a Address) listen(ctx context.Context) (net.Listener, error) {
 	if a.Cert != "" {
-		if _, err := tls.LoadX509KeyPair(a.Cert, a.Key); err != nil { // before anybody is told where the board is
+		if _, err := tls.LoadX509KeyPair(a.Cert, a.Key); err != nil { // before the address is printed
 			return nil, app.AsKind(app.ErrUsage, fmt.Errorf("reading the certificate: %w", err))
 		}
 	}
@@ -79,7 +79,7 @@ func (a Address) serve(s *http.Server, l net.Listener) error {
 	return s.Serve(l)
 }
 
-// url is what a browser calls the board by.
+// url returns the URL by which browsers call the board.
 func (a Address) url(at net.Addr) string {
 	scheme := "http"
 	if a.Cert != "" {
@@ -88,7 +88,7 @@ func (a Address) url(at net.Addr) string {
 	return cmp.Or(a.Proxy, scheme+"://"+at.String())
 }
 
-// hosts are the names by which a browser may call it. A name that is led here from elsewhere is none of them.
+// hosts returns the names by which a browser may call the board. A name that others let resolve to it is not one.
 func (a Address) hosts(at net.Addr) []string {
 	if a.Proxy != "" {
 		if u, err := url.Parse(a.Proxy); err == nil {
@@ -102,5 +102,5 @@ func (a Address) hosts(at net.Addr) []string {
 	return list
 }
 
-// quiet is where a server says what nobody can do anything about, such as browsers that hang up.
+// quiet returns a logger that drops what nobody can do anything about, such as browsers that hang up.
 func quiet() *log.Logger { return log.New(io.Discard, "", 0) }

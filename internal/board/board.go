@@ -1,6 +1,6 @@
-// Package board is the board: a page on which tasks are read, reviewed and steered from a browser, served on loopback
-// beside whatever runs. The page that anybody gets holds no data; what is known of tasks is given to those alone who have
-// the key, and what agents and tasks wrote is shown as text and never taken for markup.
+// Package board is the board: a page on which tasks are read, reviewed and steered from a browser, served on
+// loopback beside whatever runs. The page itself holds no data; what is known of tasks is sent only to those
+// who have the key, and what agents and tasks wrote is shown as text and never taken for markup.
 package board
 
 import (
@@ -14,19 +14,19 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 )
 
-// Options are how a board is served.
+// Options says how a board is served.
 type Options struct {
 	Address  Address
 	ReadOnly bool
 	Version  string // of this program
-	Self     string // this program, which is run for orders that lead to hooks and programs
-	Dir      string // where it was started
-	Key      string // that a browser has to show
+	Self     string // path of this program, which is run for orders that lead to hooks and programs
+	Dir      string // folder that the board was started in
+	Key      string // the key that a browser has to send
 	Ready    func(url string)
 	Now      func() time.Time
 }
 
-// Serve serves the board until ctx is done. A port that is taken is an error of kind usage that says what to type.
+// Serve serves the board until ctx is done. If the port is taken, the error is a usage error that says what to type.
 func Serve(ctx context.Context, p *app.Project, o Options) error {
 	l, err := o.Address.listen(ctx)
 	if err != nil {
@@ -54,7 +54,7 @@ func Serve(ctx context.Context, p *app.Project, o Options) error {
 	patience, done := context.WithTimeout(inner, 3*time.Second)
 	defer done()
 	if err := server.Shutdown(patience); err != nil {
-		_ = server.Close() // whoever is answered still is cut off
+		_ = server.Close() // cuts off requests that are still answered
 	}
 	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serving the board: %w", err)

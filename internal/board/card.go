@@ -24,24 +24,24 @@ type card struct {
 	Phase     string
 	Round     int
 	Bar       []segment
-	Waits     string // for what; or what is wrong with it
+	Waits     string // what it waits for, or what is wrong with it
 	Doing     string // what its agent said or did last
-	Took      string // of what is over
-	Since     string // when it began to stand like this
-	Runs      bool   // a process is at work on it: time goes by
+	Took      string // agents' time, shown while no process works on it
+	Since     string // when the task came into this state
+	Runs      bool   // a process works on it, so its time is counted on
 	Tokens    int64
 	Cost      string
 
 	dependsOn []string
 	order     string
-	html      func() (string, error) // of one that is kept
+	html      func() (string, error) // set by kept
 }
 
 // segment is a phase in the bar of a card.
 type segment struct {
 	Name  string
 	State string // done, now, todo, bad
-	At    int    // from the left
+	At    int    // x position in the bar
 }
 
 func newCard(t *status.Task) card {
@@ -63,13 +63,13 @@ func newCard(t *status.Task) card {
 	return c
 }
 
-// kept is a card that does not change any more, so that its HTML is made once, when somebody wants to see it.
+// kept returns the card in the form in which it is stored: its HTML is rendered once, when the card is first shown.
 func (c card) kept() *card {
 	c.html = sync.OnceValues(func() (string, error) { return render("card", &c) })
 	return &c
 }
 
-// inOrder puts what is most urgent first, and in what is done what ended last.
+// inOrder puts the most urgent cards first, and of those that are done the ones that ended last.
 func inOrder(a, b *card) int {
 	if a.Column == "done" && b.Column == "done" {
 		a, b = b, a
@@ -77,7 +77,7 @@ func inOrder(a, b *card) int {
 	return cmp.Or(strings.Compare(a.Column, b.Column), strings.Compare(a.order, b.order))
 }
 
-// said is the card after its agent said or did something.
+// said returns the card after its agent said or did something.
 func (c card) said(e events.Event) card {
 	switch e.Kind {
 	case events.Tool:
@@ -92,10 +92,10 @@ func (c card) said(e events.Event) card {
 	return c
 }
 
-// clip is a text in one line that is not too long for its place, with what can't be seen made visible.
+// clip returns a text on one line, clipped to n columns, with what can't be seen made visible.
 func clip(s string, n int) string { return text.Clip(trellis.Visible(text.OneLine(s)), n) }
 
-// columnOf is the column of a task: by what a person has to do.
+// columnOf returns the column of a task, by what a person has to do.
 func columnOf(t *status.Task) string {
 	switch {
 	case t.NeedsPerson():
@@ -108,7 +108,7 @@ func columnOf(t *status.Task) string {
 	return "queued"
 }
 
-// waitsOf says what a task waits for, or what is wrong with it.
+// waitsOf returns what a task waits for, or what is wrong with it.
 func waitsOf(t *status.Task) string {
 	switch {
 	case len(t.Problems) > 0 && t.Status == "":
@@ -138,7 +138,7 @@ func waitsOf(t *status.Task) string {
 	return ""
 }
 
-// barOf are the phases of a task that has begun, and how far it is.
+// barOf returns the phases of a task that has begun, and how far it is.
 func barOf(t *status.Task) (bar []segment) {
 	at := slices.Index(status.Way, t.Phase)
 	switch {
@@ -164,7 +164,7 @@ func barOf(t *status.Task) (bar []segment) {
 	return bar
 }
 
-// word is a status as people read it.
+// word returns a status as people read it.
 func word(s trellis.Status) string {
 	if s == "" {
 		return "can't be read"
@@ -172,7 +172,7 @@ func word(s trellis.Status) string {
 	return strings.ReplaceAll(string(s), "_", " ")
 }
 
-// icon stands beside the colour of a status.
+// icon returns the symbol beside the colour of a status.
 func icon(s trellis.Status) string {
 	return map[trellis.Status]string{"": "⚠", trellis.Planning: "✎", trellis.Ready: "○", trellis.Waiting: "◔", trellis.InProgress: "▶", trellis.Paused: "Ⅱ", trellis.Review: "◉",
 		trellis.Completed: "✓", trellis.Failed: "✗", trellis.Cancelled: "⊘", trellis.Rejected: "⊘"}[s]

@@ -11,22 +11,22 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// column is what a person has to do about the tasks in it.
+// column is a column of tasks, by what a person has to do about them.
 type column struct {
 	Key, Name, Says string
 	Count           int
-	More            int // that are not shown
+	More            int // cards that are not shown
 	Cards           []*card
 }
 
-// columns are all tasks that a search leaves.
+// columns has the tasks that match a query, in their columns.
 type columns struct {
 	Query   url.Values
 	Columns []*column
 	Total   int
 	Watcher string
 	Name    string // of the repository
-	Reads   bool   // and is never told anything
+	Reads   bool   // the board is read-only
 
 	seq uint64
 }
@@ -43,10 +43,10 @@ func emptyColumns() []*column {
 	}
 }
 
-// Statuses are what can be filtered by.
+// Statuses returns what can be filtered by.
 func (c *columns) Statuses() []trellis.Status { return trellis.Statuses }
 
-// Limit is how many cards of a column are shown.
+// Limit returns how many cards of a column are shown.
 func (c *columns) Limit() int {
 	if n, err := strconv.Atoi(c.Query.Get("limit")); err == nil && n > perColumn {
 		return min(n, 1000)
@@ -54,7 +54,7 @@ func (c *columns) Limit() int {
 	return perColumn
 }
 
-// MoreURL is the address that shows more cards.
+// MoreURL returns the address that shows more cards.
 func (c *columns) MoreURL() string {
 	q := url.Values{}
 	maps.Copy(q, c.Query)
@@ -62,7 +62,7 @@ func (c *columns) MoreURL() string {
 	return "/?" + q.Encode()
 }
 
-// columnsOf sorts all tasks into columns, as they are now.
+// columnsOf sorts the tasks into columns, by their current state.
 func (s *Server) columnsOf(ctx context.Context, query url.Values) (*columns, error) {
 	cards, seq, watcher, err := s.tasks.all(ctx)
 	if err != nil {
@@ -81,7 +81,7 @@ func (s *Server) columnsOf(ctx context.Context, query url.Values) (*columns, err
 	return c, nil
 }
 
-// picks reports whether a card is among those asked for.
+// picks reports whether a card matches the query.
 func (c *columns) picks(one *card) bool {
 	if want := c.Query.Get("status"); want != "" && want != string(one.Status) {
 		return false
@@ -97,7 +97,7 @@ func (c *columns) picks(one *card) bool {
 	return true
 }
 
-// add counts a card, and shows it where there is room.
+// add counts a card, and shows it if there is room.
 func (col *column) add(one *card, limit int) {
 	if col.Count++; len(col.Cards) < limit {
 		col.Cards = append(col.Cards, one)
@@ -106,7 +106,7 @@ func (col *column) add(one *card, limit int) {
 	}
 }
 
-// view are the parts of a page of columns.
+// view returns the parts of a page of columns.
 func (c *columns) view() (*view, error) {
 	v := &view{}
 	for _, col := range c.Columns {
@@ -129,7 +129,7 @@ func (c *columns) view() (*view, error) {
 	return v, v.add("watcher", "watcher", c)
 }
 
-// columns is the page of all tasks.
+// columns returns the page of all tasks.
 func (s *Server) columns(ctx context.Context, r *http.Request) (string, error) {
 	c, v, err := s.columnsView(ctx, r.URL.Query())
 	if err != nil {
@@ -138,7 +138,7 @@ func (s *Server) columns(ctx context.Context, r *http.Request) (string, error) {
 	return render("columns", page{c, v, s.streamFor("/", r.URL.Query(), c.seq, 0), s.o.ReadOnly})
 }
 
-// columnsView is that page in parts. Tabs that show the same share it.
+// columnsView returns that page in parts. Tabs with the same query share it.
 func (s *Server) columnsView(ctx context.Context, query url.Values) (*columns, *view, error) {
 	key := query.Encode()
 	s.shared.Lock()
@@ -160,7 +160,7 @@ func (s *Server) columnsView(ctx context.Context, query url.Values) (*columns, *
 	return c, v, err
 }
 
-// shown is a page of columns that was made.
+// shown is a page of columns in parts, kept for other tabs.
 type shown struct {
 	c *columns
 	v *view

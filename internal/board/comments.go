@@ -19,24 +19,24 @@ import (
 // maxComments is how many comments are sent at once.
 const maxComments = 500
 
-// readDiff reads what a task changed file by file, and names all of it by its sum.
+// readDiff reads what a task changed file by file, and returns the hash of the whole diff.
 func (s *Server) readDiff(ctx context.Context, dir string, each func(*diffview.File) error) (began bool, sum string, err error) {
 	in, out := io.Pipe()
 	hash, read := sha256.New(), make(chan error, 1)
 	go func() {
 		err := diffview.Read(io.TeeReader(in, hash), each)
-		_ = in.CloseWithError(err) // who writes hears of it, and its error is the one that counts
+		_ = in.CloseWithError(err) // the writer gets the error and returns it
 		read <- err
 	}()
 	began, err = s.p.Diff(ctx, dir, false, out)
-	_ = out.CloseWithError(err) // nil says that this was all
+	_ = out.CloseWithError(err) // nil: all was written
 	if readErr := <-read; err == nil {
 		err = readErr
 	}
 	return began, hex.EncodeToString(hash.Sum(nil)), err
 }
 
-// sendBack has a task worked on again with what a person says to its diff, if that is the one they were shown.
+// sendBack has a task worked on again with a person's comments on its diff, if the diff is still the one they were shown.
 func (s *Server) sendBack(ctx context.Context, dir string, r *http.Request) (app.Ordered, error) {
 	comments, err := commentsOf(r.PostFormValue("comments"))
 	if err != nil {
@@ -60,7 +60,7 @@ func (s *Server) sendBack(ctx context.Context, dir string, r *http.Request) (app
 	return s.p.Orders().SendBack(ctx, dir, diffview.Feedback(plain(r.PostFormValue("general")), comments))
 }
 
-// commentsOf are the comments that a browser sent.
+// commentsOf decodes the comments that a browser sent.
 func commentsOf(sent string) (list []*diffview.Comment, err error) {
 	if sent == "" {
 		return nil, nil
@@ -82,5 +82,5 @@ func commentsOf(sent string) (list []*diffview.Comment, err error) {
 	return list, nil
 }
 
-// plain is what a person wrote, with lines that end in one way.
+// plain returns what a person wrote, with lines that end with \n alone.
 func plain(s string) string { return strings.TrimSpace(strings.ReplaceAll(s, "\r\n", "\n")) }

@@ -9,10 +9,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/diffview"
 )
 
-// diffPage is what a task changed: every file with what was done to it, and the lines of as many as fit on a page.
+// diffPage is what a task changed: every file with how it changed, and the lines of as many as fit on a page.
 type diffPage struct {
 	Began          bool   // something was done for the task
-	Sum            string // names all of it, for comments on it
+	Sum            string // hash of the whole diff, for comments on it
 	Only           string
 	Split          bool
 	Files          []diffFile
@@ -22,20 +22,20 @@ type diffPage struct {
 // diffFile is a file of a diff, with the lines of it that are shown.
 type diffFile struct {
 	*diffview.File
-	Rows  []diffview.Row  // below each other,
-	Pairs []diffview.Pair // or side by side
-	More  int             // lines that come after them
-	Rest  template.URL    // the query that shows those
+	Rows  []diffview.Row  // in the unified layout
+	Pairs []diffview.Pair // in the layout side by side
+	More  int             // lines that come after those
+	Rest  template.URL    // the query that shows the further lines
 }
 
 const (
-	fileRows = 400  // of a file, beside others
+	fileRows = 400  // of a file among others
 	pageRows = 3000 // of all files together
 	onlyRows = 5000 // of a file that is shown alone
 	maxShown = 2000 // files that are listed
 )
 
-// diffOf reads what a task changed. The query may name one file, from which row on it is shown, and the layout.
+// diffOf reads what a task changed. The query may name one file, the row to show it from, and the layout.
 func (s *Server) diffOf(ctx context.Context, dir string, query url.Values) (*diffPage, error) {
 	p := &diffPage{Only: query.Get("file"), Split: query.Get("layout") == "split"}
 	from, err := strconv.Atoi(query.Get("from"))
@@ -49,7 +49,7 @@ func (s *Server) diffOf(ctx context.Context, dir string, query url.Values) (*dif
 	return p, err
 }
 
-// take lists a file, with the lines of it for which there is room.
+// take adds a file, with as many of its lines as there is room for.
 func (p *diffPage) take(f *diffview.File, from int) {
 	p.Added, p.Deleted = p.Added+f.Added, p.Deleted+f.Deleted
 	if len(p.Files) == maxShown {
@@ -71,7 +71,7 @@ func (p *diffPage) take(f *diffview.File, from int) {
 	if one.More > 0 {
 		one.Rest = p.query(f.Name(), from+len(one.Rows)+len(one.Pairs))
 	}
-	f.Hunks = nil // what is shown of them stands in the rows
+	f.Hunks = nil // what is shown of them is in the rows
 	p.Files = append(p.Files, one)
 }
 
@@ -82,7 +82,7 @@ func (p *diffPage) rows() (n int) {
 	return n
 }
 
-// query is that of a page with one file from a row on, in the layout of this one.
+// query returns the query of a page with one file from a row on, in the layout of this page.
 func (p *diffPage) query(file string, from int) template.URL {
 	q := url.Values{"file": {file}}
 	if from > 0 {
@@ -94,10 +94,10 @@ func (p *diffPage) query(file string, from int) template.URL {
 	return template.URL(q.Encode())
 }
 
-// Alone is the query of a page with this file alone.
+// Alone returns the query of a page with this file alone.
 func (p *diffPage) Alone(file string) template.URL { return p.query(file, 0) }
 
-// Layout is the query of this page in the other layout.
+// Layout returns the query of this page in the other layout.
 func (p *diffPage) Layout() template.URL {
 	q := url.Values{}
 	if p.Only != "" {

@@ -14,23 +14,23 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// filePage is a file of a task, and what a person makes of it.
+// filePage is a file of a task, and a person's edit of it.
 type filePage struct {
 	ID, Name string
-	Text     string // what stands there, or what the person wrote
-	Was      string // the sum of what it said when it was loaded; "": there was none
+	Text     string // content of the file, or what the person wrote
+	Was      string // hash of the file when it was loaded; "": there was none
 	Edited   bool
 	Markdown bool
 	Binary   bool
 	Problems []trellis.Problem
 	MayKeep  bool
-	Now      string // what it says now, where that is not what was loaded
+	Now      string // current content, if it is not what was loaded
 	Changed  bool
 	Saved    bool
 	Reads    bool
 }
 
-// file is the page of a file of a task.
+// file returns the page of a file of a task.
 func (s *Server) file(ctx context.Context, r *http.Request) (string, error) {
 	id, name := r.PathValue("id"), r.PathValue("name")
 	dir, err := s.known(ctx, id)
@@ -51,7 +51,7 @@ func (s *Server) file(ctx context.Context, r *http.Request) (string, error) {
 	return render("file", page{Data: f, Reads: s.o.ReadOnly})
 }
 
-// sumOf names a text; "" is one that is not there.
+// sumOf returns the hash of a text, "" if there is no text.
 func sumOf(text []byte) string {
 	if text == nil {
 		return ""
@@ -60,7 +60,7 @@ func sumOf(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// save gives a file what a person wrote, if it still says what they were shown, and if that is right.
+// save writes what a person wrote to a file, if the file still says what they were shown, and if the text is valid.
 func (s *Server) save(ctx context.Context, r *http.Request) (string, error) {
 	dir, err := s.known(ctx, r.PathValue("id"))
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Server) save(ctx context.Context, r *http.Request) (string, error) {
 	return html, errors.Join(err, renderErr)
 }
 
-// take saves what a person wrote; what is wrong stands in the page then, and the text stays in it.
+// take saves what a person wrote. If it can't, the page gets the problems and keeps the text.
 func (s *Server) take(ctx context.Context, dir string, f *filePage, was []byte, keep bool) error {
 	if sumOf(was) != f.Was {
 		return f.changed(was)
@@ -111,13 +111,13 @@ func (s *Server) take(ctx context.Context, dir string, f *filePage, was []byte, 
 	return err
 }
 
-// changed shows what the file says now beside what the person wrote, who decides then.
+// changed shows the current content beside what the person wrote, who decides then.
 func (f *filePage) changed(now []byte) error {
 	f.Changed, f.Now, f.Was = true, string(now), sumOf(now)
 	return app.AsKind(app.ErrUnmet, fmt.Errorf("%s was changed meanwhile: nothing is saved", f.Name))
 }
 
-// lines has what a browser sent end its lines as the file did: browsers end them all in their own way.
+// lines returns what a browser sent with the line ends of the file: browsers use their own.
 func lines(sent, was string) string {
 	sent = strings.ReplaceAll(sent, "\r\n", "\n")
 	if strings.Contains(was, "\r\n") {

@@ -13,23 +13,23 @@ import (
 // policy lets a page load what this server has, and run and send nothing else.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// data is below where all is that is known of tasks, and numbers where that is told to who adds it up.
+// data is the path below which everything about tasks is served, and numbers the path of the metrics.
 const (
 	data    = "/v/"
 	numbers = "/metrics"
 )
 
-// known reports whether what is at a path is for those alone who have the key.
+// known reports whether a path is served only to those who have the key.
 func known(path string) bool { return strings.HasPrefix(path, data) || path == numbers }
 
-// maxForm is how much a browser may send.
+// maxForm is how much a browser may send, in bytes.
 const maxForm = 4 << 20
 
-// guard lets in who may come in.
+// guard checks requests before they are served.
 type guard struct {
-	hosts []string // by which the board may be called
+	hosts []string // names by which the board may be called
 	key   [sha256.Size]byte
-	read  bool // and never written
+	read  bool // the board is read-only
 	cross *http.CrossOriginProtection
 	wrong limit
 	next  http.Handler
@@ -62,7 +62,7 @@ func (g *guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.next.ServeHTTP(w, r)
 }
 
-// refuses says why a request is no business of this board, whoever sends it.
+// refuses returns why a request is not for this board, whoever sends it; a code of 0 means that it is.
 func (g *guard) refuses(r *http.Request) (code int, why string) {
 	site := r.Header.Get("Sec-Fetch-Site")
 	switch {
@@ -78,7 +78,7 @@ func (g *guard) refuses(r *http.Request) (code int, why string) {
 	return 0, ""
 }
 
-// unknown says why a request does not come from who has the key. Whoever has it is never made to wait for those who guess.
+// unknown returns why a request lacks the key; a code of 0 means that it has it. Requests with the key are never limited.
 func (g *guard) unknown(r *http.Request) (code int, why string) {
 	scheme, said, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") { // RFC 9110, section 11.1
@@ -94,7 +94,7 @@ func (g *guard) unknown(r *http.Request) (code int, why string) {
 	return http.StatusUnauthorized, "open the address that trellis board printed: it has the key"
 }
 
-// limit allows something so many times in a time.
+// limit allows something up to most times within per.
 type limit struct {
 	most int
 	per  time.Duration

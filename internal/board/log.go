@@ -17,12 +17,12 @@ const (
 	firstShow = 400 // lines that a page begins with
 )
 
-// logs are those of the tasks that people look at.
+// logs are the open logs of the tasks that people read.
 type logs struct {
 	p *app.Project
 
 	mu   sync.Mutex
-	open []*taskLog // that was looked at last: the last one
+	open []*taskLog // the one that was read last comes last
 }
 
 // taskLog is the log of a task as far as it was read.
@@ -73,7 +73,7 @@ func kindOf(l status.Line) string {
 	return l.Kind
 }
 
-// phases are those of all runs, in the order in which they began.
+// phases returns the phases of all runs, in the order in which they began.
 func (t *taskLog) phases() (list []span) {
 	t.Read(func() { list = append([]span{}, t.timeline.spans...) })
 	return list
@@ -82,7 +82,7 @@ func (t *taskLog) phases() (list []span) {
 // timeline is what was done for a task, and how long it took.
 type timeline struct {
 	spans []span
-	at    map[string]int // by run and activity
+	at    map[string]int // index of a span, by run and activity
 }
 
 // span is a phase of a run.

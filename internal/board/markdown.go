@@ -11,14 +11,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// renderer makes HTML of Markdown. HTML in it is left out, and so are addresses that would run something. Its own extension
-// for tables is not used: it makes 2,000 things when a program starts, whatever the command.
+// renderer renders Markdown as HTML. It drops HTML in the source, and addresses that would run something. The extension
+// of goldmark for tables is not used: it allocates 2,000 objects at the start of a program, whatever the command.
 var renderer = sync.OnceValue(func() goldmark.Markdown { return goldmark.New() })
 
-// maxMarkdown is the longest text that is laid out; what is longer is shown as it is.
+// maxMarkdown is the size of the longest text that is rendered, in bytes; a longer one is shown as it is.
 const maxMarkdown = 512 << 10
 
-// markdown lays out what agents and people wrote.
+// markdown renders what agents and people wrote.
 func markdown(source string) template.HTML {
 	var out, text bytes.Buffer
 	source = trellis.Visible(source)
@@ -49,7 +49,7 @@ func markdown(source string) template.HTML {
 	return template.HTML(out.String())
 }
 
-// convert lays out text without tables, or shows it as it is when that fails.
+// convert renders text without tables, or shows it as it is if that fails.
 func convert(out *bytes.Buffer, source []byte) {
 	var b bytes.Buffer
 	if renderer().Convert(source, &b) != nil {
@@ -59,10 +59,10 @@ func convert(out *bytes.Buffer, source []byte) {
 	out.Write(b.Bytes())
 }
 
-// ruler is the line below the head of a table.
+// ruler matches the line below the head of a table.
 var ruler = trellis.Pattern(`^\s*\|(\s*:?-+:?\s*\|)+\s*$`)
 
-// tableRows is how many lines of a table, as GitHub has them, lines begin with.
+// tableRows returns how many of the first lines are a table, in the form that GitHub has.
 func tableRows(lines []string) (n int) {
 	if len(lines) < 2 || !isRow(lines[0]) || !ruler().MatchString(lines[1]) {
 		return 0
@@ -75,7 +75,7 @@ func tableRows(lines []string) (n int) {
 
 func isRow(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), "|") }
 
-// table lays out the lines of a table, the second of which is its ruler.
+// table renders the lines of a table, the second of which is its ruler.
 func table(out *bytes.Buffer, lines []string) {
 	out.WriteString("<table>")
 	for i, line := range lines {
@@ -97,7 +97,7 @@ func table(out *bytes.Buffer, lines []string) {
 	out.WriteString("</table>\n")
 }
 
-// cells are those of a row. A bar behind a backslash is part of its cell.
+// cells returns the cells of a row. A bar after a backslash is part of its cell.
 func cells(line string) []string {
 	const bar = "\x00" // which no visible text has
 	line = strings.ReplaceAll(strings.TrimSpace(line), `\|`, bar)

@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/metrics"
 )
 
-// metrics gives a scraper the numbers of all tasks.
+// metrics serves the numbers of all tasks to a scraper.
 func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
 	var text bytes.Buffer
 	if err := s.count.Write(&text); err != nil {
@@ -15,5 +15,5 @@ func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", metrics.ContentType)
-	_, _ = text.WriteTo(w) // a scraper that is gone needs none
+	_, _ = text.WriteTo(w) // an error means that the scraper is gone
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// newPlan is the page on which a person says what is wanted.
+// newPlan returns the page on which a person writes a requirement.
 func (s *Server) newPlan(context.Context, *http.Request) (string, error) {
-	cfg, _ := s.p.Config() // settings that can't be read name no packages
+	cfg, _ := s.p.Config() // settings that can't be read have no packages
 	return render("plan", page{Data: map[string]any{"Types": trellis.DevTypes, "Packages": slices.Sorted(maps.Keys(cfg.Packages))}, Reads: s.o.ReadOnly})
 }
 
-// plan begins a planning, as trellis plan does, which goes on when this server ends.
+// plan begins a planning, as trellis plan does. It goes on when this server ends.
 func (s *Server) plan(ctx context.Context, r *http.Request) (string, error) {
 	if err := r.ParseForm(); err != nil {
 		return "", app.AsKind(app.ErrUsage, err)

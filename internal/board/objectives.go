@@ -8,14 +8,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 )
 
-// objective is a roadmap with its picture.
+// objective is a roadmap with its graph.
 type objective struct {
 	app.Objective
 	Done, Total int
 	Graph       graph
 }
 
-// Share is how much of it is over, of a hundred.
+// Share returns how much of the objective is over, in percent.
 func (o objective) Share() int {
 	if o.Total == 0 {
 		return 0
@@ -23,7 +23,7 @@ func (o objective) Share() int {
 	return 100 * o.Done / o.Total
 }
 
-// objectives is the page of all roadmaps.
+// objectives returns the page of all roadmaps.
 func (s *Server) objectives(context.Context, *http.Request) (string, error) {
 	all, err := s.p.Objectives()
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *Server) objectives(context.Context, *http.Request) (string, error) {
 	return render("objectives", page{Data: list, Reads: s.o.ReadOnly})
 }
 
-// graph is what depends on what, laid out from left to right.
+// graph is the dependency graph of an objective, laid out from left to right.
 type graph struct {
 	Width, Height int
 	Nodes         []node
@@ -56,19 +56,19 @@ type node struct {
 	X, Y     int
 	ID, Says string
 	State    string
-	Task     string // that it is a link to
+	Task     string // the task that it links to
 }
 
-// edge leads from a step to one that waits for it.
+// edge leads from a step to one that depends on it.
 type edge struct {
 	X1, Y1, X2, Y2 int
 	Stated         bool
 }
 
-// Middle is where an edge bends.
+// Middle returns where an edge bends.
 func (e edge) Middle() int { return (e.X1 + e.X2) / 2 }
 
-// Sizes of a picture.
+// Sizes of a graph.
 const (
 	nodeWidth, nodeHeight = 190, 46
 	gapX, gapY            = 56, 14
@@ -106,8 +106,8 @@ func graphOf(o app.Objective) (g graph) {
 	return g
 }
 
-// ranks are how many steps have to come before each, one after the other. Steps that wait for each other in a circle are
-// moved no further than there are steps.
+// ranks returns for each step how many steps have to come before it, one after the other. Steps
+// that depend on each other in a circle are moved no further than there are steps.
 func ranks(steps []app.ObjectiveStep, index map[string]int) []int {
 	rank := make([]int, len(steps))
 	for range steps {

@@ -13,14 +13,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// order is what a task can be told.
+// order is an order that a task can be given.
 type order struct {
 	Name, Says, Key string
-	Strong          bool   // what is most likely wanted
-	Asks            string // what a person is asked before; "": nothing
+	Strong          bool   // the most likely choice
+	Asks            string // what a person is asked before it is given; "": nothing
 }
 
-// ordersFor are what a task can be told as it stands. A yes to its plan stands beside the plan.
+// ordersFor returns the orders that a task in its state can be given. Approval of its plan is offered beside the plan.
 func ordersFor(t *status.Task) (list []order) {
 	start := order{Name: "start", Says: "Start", Key: "s", Strong: true}
 	retry := order{Name: "retry", Says: "Retry", Key: "r", Strong: t.Status == trellis.Failed}
@@ -48,13 +48,13 @@ func ordersFor(t *status.Task) (list []order) {
 	return nil
 }
 
-// answer is what came of an order.
+// answer is the result of an order.
 type answer struct {
 	Says, Next string
 	Wrong      bool
 }
 
-// give gives an order to a task, and says what came of it.
+// give gives an order to a task, and returns its result as HTML.
 func (s *Server) give(ctx context.Context, r *http.Request) (string, error) {
 	dir, err := s.known(ctx, r.PathValue("id"))
 	if err != nil {
@@ -74,8 +74,8 @@ func (s *Server) give(ctx context.Context, r *http.Request) (string, error) {
 	return html, errors.Join(err, renderErr)
 }
 
-// carryOut carries out an order: those that lead to hooks and other programs by this program in a process of its own, as
-// long as that takes; the others here, one at a time.
+// carryOut carries out an order. Orders that lead to hooks and other programs run this program in a
+// separate process, as long as that takes; others run here, one at a time.
 func (s *Server) carryOut(ctx context.Context, name, dir string, r *http.Request) (answer, error) {
 	id := r.PathValue("id")
 	switch name {
@@ -114,12 +114,12 @@ func (s *Server) tell(ctx context.Context, name, dir string, r *http.Request) (a
 	return app.Ordered{}, app.AsKind(app.ErrNotFound, fmt.Errorf("nobody knows the order %q", clip(name, 40)))
 }
 
-// program is this program, for orders that it carries out in a process of its own.
+// program returns this program, for orders that run in a separate process.
 func (s *Server) program() app.Program {
 	return app.Program{Self: s.o.Self, Dir: s.o.Dir, Env: s.p.Env.Vars}
 }
 
-// answered is what the program said as an answer.
+// answered returns the output of the program as an answer.
 func answered(said app.Said, err error) (answer, error) {
 	return answer{Says: said.Says, Next: said.Next}, err
 }

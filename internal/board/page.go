@@ -23,7 +23,7 @@ var pages embed.FS
 //go:embed static
 var static embed.FS
 
-// templates are parsed when the first page is asked for: other commands don't pay for them.
+// templates are parsed when the first page is requested, so that other commands don't pay for it.
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("board").Funcs(template.FuncMap{
 		"elem": elem, "count": text.Count, "tokens": text.Tokens, "seconds": text.Seconds, "visible": trellis.Visible, "prose": prose, "markdown": markdown,
@@ -32,7 +32,7 @@ var templates = sync.OnceValue(func() *template.Template {
 	}).ParseFS(pages, "pages/*.html"))
 })
 
-// prose is a sentence of Trellis, with what stands between backticks as code. An odd one is what it is.
+// prose renders a sentence of Trellis, with text between backticks as code. A text with an odd backtick stays as it is.
 func prose(s string) template.HTML {
 	parts := strings.Split(template.HTMLEscapeString(trellis.Visible(s)), "`")
 	if len(parts)%2 == 0 {
@@ -50,20 +50,20 @@ type named struct {
 	Items []string
 }
 
-// lineNumber is the number of a line of a diff, about which a person may say something.
+// lineNumber is the number of a line of a diff; Says: a person may comment on the line.
 type lineNumber struct {
 	N    int
 	Says bool
 }
 
-// elem is the id of the element of a task, whatever its directory is called.
+// elem returns the id of a task's HTML element, which is valid whatever its directory is called.
 func elem(id string) string {
 	h := fnv.New64a()
 	h.Write([]byte(id))
 	return fmt.Sprintf("t%x", h.Sum64())
 }
 
-// render is what a template makes of data.
+// render executes a template with data.
 func render(name string, data any) (string, error) {
 	var b bytes.Buffer
 	if err := templates().ExecuteTemplate(&b, name, data); err != nil {
@@ -72,7 +72,7 @@ func render(name string, data any) (string, error) {
 	return b.String(), nil
 }
 
-// assets are the files that pages are made of. They are the same for everybody.
+// assets serves the files that pages use. They are the same for everybody.
 func assets() http.Handler {
 	files := http.FileServerFS(static)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -86,7 +86,7 @@ func assets() http.Handler {
 	})
 }
 
-// version changes when any of the files does.
+// version returns an ETag that changes when any of the files does.
 var version = sync.OnceValue(func() string {
 	h := fnv.New64a()
 	entries, err := static.ReadDir("static")
@@ -101,7 +101,7 @@ var version = sync.OnceValue(func() string {
 	return fmt.Sprintf(`"%x"`, h.Sum64())
 })
 
-// shell is the page that anybody gets: it holds no data, and asks for it with the key that it has.
+// shell serves the page that anybody gets: it holds no data, and requests it with the key that it has.
 func (s *Server) shell(w http.ResponseWriter, r *http.Request) {
 	page, err := render("shell", nil)
 	if err != nil {
@@ -113,7 +113,7 @@ func (s *Server) shell(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, page)
 }
 
-// answer gives what a handler makes, or says what is wrong.
+// answer returns a handler that serves what do returns, or its error.
 func (s *Server) answer(do func(context.Context, *http.Request) (string, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := do(r.Context(), r)
@@ -139,7 +139,7 @@ type trouble struct {
 	Next []string
 }
 
-// codeOf is the code by which a browser is told of an error.
+// codeOf returns the HTTP status for an error.
 func codeOf(err error) int {
 	switch kind := app.KindOf(err); {
 	case errors.As(err, new(*http.MaxBytesError)):

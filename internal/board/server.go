@@ -13,13 +13,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/stats"
 )
 
-// Server answers browsers.
+// Server serves the board to browsers.
 type Server struct {
 	http.Handler
 	p     *app.Project
 	o     Options
 	name  string // of the repository
-	born  string // tells one run of this server from another
+	born  string // differs for each run of this server
 	tasks *tasks
 	logs  logs
 	took  *stats.Reader
@@ -29,7 +29,7 @@ type Server struct {
 	shared sync.Mutex
 	views  map[string]shown // pages of columns, by query
 
-	streams chan struct{} // one for each that is open
+	streams chan struct{} // holds one entry for each open stream
 	end     context.CancelFunc
 	ended   sync.WaitGroup
 }
@@ -37,8 +37,8 @@ type Server struct {
 // maxStreams is how many tabs may listen at the same time.
 const maxStreams = 256
 
-// New is a server for browsers that call it by one of these hosts. It follows what happens in the project until ctx is done
-// or it is closed.
+// New returns a server for browsers that call it by one of these hosts. It follows what happens in
+// the project until ctx is done or the server is closed.
 func New(ctx context.Context, p *app.Project, o Options, hosts []string) (*Server, error) {
 	o.Now = orNow(o.Now)
 	ctx, cancel := context.WithCancel(ctx)
@@ -69,7 +69,7 @@ func orNow(now func() time.Time) func() time.Time {
 	return now
 }
 
-// routes are all that is answered: pages that hold nothing, what they are made of, and below data all that is known.
+// routes returns all handlers: of pages without data, of the files that they use, and below data of everything about tasks.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /static/", assets())

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/stats/plot"
 )
 
-// statsPage is what tasks took since a time, as drawings with their tables.
+// statsPage is what tasks took since a time, as figures with their tables.
 type statsPage struct {
 	Since    string // as the person said it, "" for all time
 	Periods  []period
@@ -19,10 +19,10 @@ type statsPage struct {
 	Problems []string
 }
 
-// period is a choice of since when numbers count.
+// period is a choice of the time since which numbers count.
 type period struct{ Since, Says string }
 
-// stats is the page of numbers.
+// stats returns the page of numbers.
 func (s *Server) stats(_ context.Context, r *http.Request) (string, error) {
 	p := statsPage{Since: r.URL.Query().Get("since"), Periods: []period{{"", "all time"}, {"90d", "90 days"}, {"30d", "30 days"}, {"7d", "7 days"}, {"24h", "a day"}}}
 	var since time.Time
@@ -43,9 +43,9 @@ func (s *Server) stats(_ context.Context, r *http.Request) (string, error) {
 	return render("stats", page{Data: p, Reads: s.o.ReadOnly})
 }
 
-// plotStyle is the style sheet of the drawings.
+// plotStyle serves the style sheet of the figures.
 func plotStyle(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/css; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-cache")
-	_, _ = io.WriteString(w, plot.Style) // a browser that is gone needs none
+	_, _ = io.WriteString(w, plot.Style) // an error means that the browser is gone
 }

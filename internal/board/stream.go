@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// pace is the least time between two messages to a tab: what happens meanwhile is told together.
+// pace is the least time between two messages to a tab: what happens meanwhile is sent together.
 const pace = 100 * time.Millisecond
 
-// shows is what a stream is about: a page, as it is now and from a line of its log on.
+// shows is the page that a stream is about.
 type shows interface {
-	// next is the view of the page, where it is to be looked at again, and what is to be put in place besides. log is the
-	// line of the log that comes next.
+	// next returns the view of the page, nil if whole is false and only the log may have changed, and what else is
+	// to be put in place. log and end are the lines of the log that come next before and after the call.
 	next(ctx context.Context, whole bool, log int) (v *view, besides string, end int, err error)
 	task() string
 }
 
-// stream tells a tab what changes on its page, until it goes away or the board ends.
+// stream sends a tab the changes of its page, until it goes away or the board ends.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	select {
 	case s.streams <- struct{}{}:
@@ -52,7 +52,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-tab.wake:
 		case <-tab.rest:
-			_ = c.rest() // a tab that is gone rests too
+			_ = c.rest() // an error means that the tab is gone
 			return
 		case <-tab.ended:
 			return
@@ -72,7 +72,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// browserOf is the browser that a tab says it is in, of all whose tabs share their connections. HTTP/2 has one for any number.
+// browserOf returns the browser that a tab says it is in, whose tabs share its connections; "" for HTTP/2, which needs only one.
 func browserOf(r *http.Request) string {
 	if r.ProtoMajor > 1 {
 		return ""
@@ -80,7 +80,7 @@ func browserOf(r *http.Request) string {
 	return r.Header.Get("Trellis-Browser")
 }
 
-// lastMark says how far a tab has been told: by the last message that it got, or when its page was made.
+// lastMark returns how far a tab is up to date: by the last message that it got, or when its page was made.
 func lastMark(r *http.Request) string {
 	if id := r.Header.Get("Last-Event-ID"); id != "" {
 		return id
@@ -94,15 +94,15 @@ type channel struct {
 	w     http.ResponseWriter
 	flush *http.ResponseController
 	sent  *sent
-	log   int // the line that comes next
+	log   int // the next line of the log
 }
 
-// begin tells a tab all that it does not know yet.
+// begin sends a tab everything that it lacks.
 func (c *channel) begin(ctx context.Context, of shows, mark string) error {
 	born, rest, _ := strings.Cut(mark, ".")
 	at, line, _ := strings.Cut(rest, ".")
 	if born == c.s.born {
-		c.log, _ = strconv.Atoi(line) // a tab that doesn't know is told all
+		c.log, _ = strconv.Atoi(line) // a tab without a valid number gets all lines
 	}
 	seq := c.s.tasks.count()
 	v, besides, end, err := of.next(ctx, true, c.log)
@@ -134,7 +134,7 @@ func (c *channel) tell(ctx context.Context, of shows, whole bool) error {
 	return c.write(news, seq)
 }
 
-// gone is what a page shows whose task can't be read any more.
+// gone returns what a page shows if its task can't be read any more.
 func gone(err error) string {
 	html, renderErr := render("gone", err.Error())
 	if renderErr != nil {
@@ -145,10 +145,10 @@ func gone(err error) string {
 	return b.String()
 }
 
-// rest tells a tab that others are told instead.
+// rest tells a tab that other tabs are served instead.
 func (c *channel) rest() error { return c.send("event: rest\n\n") }
 
-// write sends a message. One without content tells that the stream is there.
+// write sends a message. One without content shows that the stream is open.
 func (c *channel) write(html string, seq uint64) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "id: %s\n", c.s.mark(seq, c.log))
@@ -162,14 +162,14 @@ func (c *channel) write(html string, seq uint64) error {
 }
 
 func (c *channel) send(message string) error {
-	_ = c.flush.SetWriteDeadline(time.Now().Add(30 * time.Second)) // a tab that takes nothing is let go
+	_ = c.flush.SetWriteDeadline(time.Now().Add(30 * time.Second)) // a tab that does not read is dropped
 	if _, err := c.w.Write([]byte(message)); err != nil {
 		return err
 	}
 	return c.flush.Flush()
 }
 
-// shownAt is the page that a stream is about.
+// shownAt returns the page that a stream is about.
 func (s *Server) shownAt(ctx context.Context, q url.Values) (shows, error) {
 	query, err := url.ParseQuery(q.Get("query"))
 	if err != nil {

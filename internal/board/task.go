@@ -20,7 +20,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// clock is a time of day, as the machine tells it.
+// clock returns the local time of day, "" for the zero time.
 func clock(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -36,11 +36,11 @@ type taskPage struct {
 	status.Task
 	Card     card
 	Tab      string
-	Next     string // command
+	Next     string // the next command
 	Orders   []order
 	Step     *waiting       // nil: no step waits for a person
 	Review   *status.Review // nil: its plan can't be read
-	Stuck    string         // why not
+	Stuck    string         // why the plan can't be read
 	Criteria []criterion
 	Spans    []span
 	Longest  float64
@@ -48,7 +48,7 @@ type taskPage struct {
 	Facts    []fact
 	Files    []app.TaskFile
 	Report   string
-	ReportOf string // the file that it stands in
+	ReportOf string // the file that has the report
 	Proofs   *proofs
 	Diff     *diffPage
 	Log      []terminal.ScrollLine
@@ -56,41 +56,41 @@ type taskPage struct {
 	Reads    bool
 }
 
-// waiting is a step that waits for a person, and what a yes to it is bound to.
+// waiting is a step that waits for a person, with the hash that an approval of it is bound to.
 type waiting struct {
 	Path, Title, Description, Hash string
 	Lets                           []string // the steps that then run
 }
 
-// decision is what the form gets by which a person decides.
+// decision is the data of the form by which a person decides.
 type decision struct {
 	ID, Hash, Step string
 	Reads          bool
 }
 
-// Decide is what a form about what has this hash gets: about a step, or with "" about the plan.
+// Decide returns the data of a form about a step, or with "" about the plan, that has this hash.
 func (t *taskPage) Decide(hash, step string) decision { return decision{t.ID, hash, step, t.Reads} }
 
-// fact is a thing that is known.
+// fact is a name and what is known of it.
 type fact struct{ Name, Says string }
 
-// criterion is a criterion, and what the last run found of it.
+// criterion is a criterion, with what the last run found.
 type criterion struct{ ID, Text, Command, Level, Verdict, Evidence string }
 
 // Tabs are the pages of a task.
 func (t *taskPage) Tabs() []string { return []string{"", "log", "diff", "report", "files", "proofs"} }
 
-// Named is what a tab is called.
+// Named returns the title of a tab.
 func (t *taskPage) Named(tab string) string {
 	return map[string]string{"": "Overview", "log": "Log", "diff": "Diff", "report": "Report", "files": "Files", "proofs": "Proofs"}[tab]
 }
 
-// Commented reports whether the task can be sent back with comments on its diff, now or when who works on it has ended.
+// Commented reports whether the task can be sent back with comments on its diff, now or when its process has ended.
 func (t *taskPage) Commented() bool {
 	return !t.Reads && !slices.Contains([]trellis.Status{"", trellis.Planning, trellis.Completed, trellis.Rejected}, t.Status)
 }
 
-// Width is how wide the bar of a phase is, of a hundred.
+// Width returns how wide the bar of a phase is, in percent.
 func (t *taskPage) Width(s span) int {
 	if t.Longest <= 0 {
 		return 1
@@ -98,7 +98,7 @@ func (t *taskPage) Width(s span) int {
 	return max(1, int(100*s.Seconds/t.Longest))
 }
 
-// known is the directory of a task that a request names, which must be one that was found on disk.
+// known returns the directory of the task that a request names, which must be one that was found on disk.
 func (s *Server) known(ctx context.Context, id string) (dir string, err error) {
 	if !s.tasks.knows(ctx, id) {
 		return "", noTask(id)
@@ -134,7 +134,7 @@ func (s *Server) task(ctx context.Context, r *http.Request) (string, error) {
 	return render("task", page{t, v, s.streamFor(strings.TrimSuffix("/task/"+id+"/"+tab, "/"), nil, seq, end), s.o.ReadOnly})
 }
 
-// taskStream is the page of a task as it is kept up to date.
+// taskStream is the page of a task that is kept up to date.
 type taskStream struct {
 	s       *Server
 	id, tab string
@@ -159,7 +159,7 @@ func (t *taskStream) next(ctx context.Context, whole bool, log int) (v *view, be
 	return v, besides, end, err
 }
 
-// news are the lines of the log that a tab has not been told.
+// news returns the lines of the log that a tab lacks.
 func (t *taskStream) news(from int) (string, int, error) {
 	lines, end, whole := t.s.logs.of(t.id).Since(from, 0)
 	if len(lines) == 0 {
@@ -175,7 +175,7 @@ func (t *taskStream) news(from int) (string, int, error) {
 	return b.String(), end, err
 }
 
-// read reads what the page of the task says now.
+// read reads the current content of the page.
 func (t *taskStream) read(ctx context.Context) (*taskPage, error) {
 	s, dir := t.s, filepath.Join(t.s.p.Store.Tasks(), t.id)
 	task, err := readTask(s.p, s.p.Reader(), t.id)
@@ -184,7 +184,7 @@ func (t *taskStream) read(ctx context.Context) (*taskPage, error) {
 	}
 	p := &taskPage{Task: task, Tab: t.tab, Reads: s.o.ReadOnly, Card: newCard(&task)}
 	p.ID = p.Card.ID
-	p.Next, _ = s.p.Next(ctx, dir) // where nothing comes next, nothing is said
+	p.Next, _ = s.p.Next(ctx, dir) // an error leaves it empty
 	p.Orders = ordersFor(&task)
 	p.facts()
 	switch t.tab {
@@ -223,7 +223,7 @@ func (p *taskPage) overview(ctx context.Context, s *Server, dir string) {
 	}
 }
 
-// facts are what is said of it in few words.
+// facts fills in the short facts of the page.
 func (p *taskPage) facts() {
 	add := func(list *[]fact, name, says string) {
 		if says != "" {
@@ -255,7 +255,7 @@ func (p *taskPage) facts() {
 	add(&p.Usage, "cost", cost)
 }
 
-// view are the parts of the page that change while somebody looks at it.
+// view returns the parts of the page that change while it is open.
 func (p *taskPage) view() (*view, error) {
 	v := &view{}
 	below := map[string][]string{"": {"task-plan", "task-criteria", "task-timeline", "task-facts"}, "report": {"task-report"}, "files": {"task-files"}, "proofs": {"task-proofs"}}
@@ -307,5 +307,5 @@ func proofsOf(ctx context.Context, p *app.Project, dir string) (*proofs, error) 
 	return all, nil
 }
 
-// Document is prd.md laid out.
+// Document returns prd.md as HTML.
 func (p *taskPage) Document() template.HTML { return markdown(p.Review.Document) }

@@ -16,42 +16,42 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// tasks is what is known of all tasks, kept up to date by what happens.
+// tasks has the cards of all tasks, kept up to date by events.
 type tasks struct {
 	p *app.Project
 
-	known map[string]trellis.Status // of all tasks, for the one goroutine that reads them
+	known map[string]trellis.Status // of all tasks; only used by the goroutine of follow
 
 	mu      sync.Mutex
-	cards   map[string]*card // by directory name; one that is here is never changed, but replaced
-	order   []*card          // the same, as columns show them
+	cards   map[string]*card // by directory name; a card that is here is never changed, but replaced
+	order   []*card          // the same cards, as columns show them
 	watcher string
-	seq     uint64 // counts what happened
+	seq     uint64 // counts changes
 	tabs    map[*tab]bool
-	opened  int           // tabs so far
-	loaded  chan struct{} // closed once all were read
-	failed  error         // why they can't be
+	opened  int           // how many tabs were opened
+	loaded  chan struct{} // closed once all tasks were read
+	failed  error         // why they can't be read
 	shut    bool
 }
 
 // tab is a page that is open somewhere.
 type tab struct {
-	task    string        // the one it is about; "": all
-	browser string        // in which it is; "": nobody knows
-	number  int           // they were opened one after the other
-	wake    chan struct{} // something happened
+	task    string        // the task that it shows; "": all
+	browser string        // the browser that it is in; "": unknown
+	number  int           // counts tabs in the order in which they were opened
+	wake    chan struct{} // something changed
 	rest    chan struct{} // closed when another tab of the browser needs its connection
 	ended   chan struct{}
 
 	mu    sync.Mutex
-	whole bool // more than what its agent says and does
+	whole bool // more changed than what the agent says and does
 }
 
 func newTasks(p *app.Project) *tasks {
 	return &tasks{p: p, known: map[string]trellis.Status{}, cards: map[string]*card{}, tabs: map[*tab]bool{}, loaded: make(chan struct{})}
 }
 
-// follow reads all tasks, and then again those to which something happens.
+// follow reads all tasks, and then again those that events are about.
 func (t *tasks) follow(ctx context.Context, feed <-chan events.Event) {
 	t.load()
 	for e := range feed {
@@ -81,7 +81,7 @@ func (t *tasks) follow(ctx context.Context, feed <-chan events.Event) {
 	}
 }
 
-// spoken reports whether an event tells of an agent at work, which changes nothing of where its task stands.
+// spoken reports whether an event is about an agent at work, which does not change the state of its task.
 func spoken(e events.Event) bool {
 	return e.Kind == events.Tool || e.Kind == events.Text || e.Kind == events.Usage || e.Kind == events.Notice
 }
@@ -130,7 +130,7 @@ func (t *tasks) take(changed map[string]bool, said []events.Event) {
 	t.mu.Unlock()
 }
 
-// put has a card in its place among the others, instead of what was known of its task; nil takes that away.
+// put replaces the card of a task, in its place among the others; nil removes it.
 func (t *tasks) put(id string, c *card) {
 	if was := t.cards[id]; was != nil {
 		at, _ := slices.BinarySearchFunc(t.order, was, inOrder)
@@ -144,7 +144,7 @@ func (t *tasks) put(id string, c *card) {
 	}
 }
 
-// read is a task as it stands now, nil when it is gone. A planning goes by the name that the task gets in the end.
+// read returns the card of a task in its current state, nil if the task is gone. A planning has the final name of its task.
 func (t *tasks) read(r status.Reader, id string) *card {
 	task, err := readTask(t.p, r, id)
 	if err != nil {
@@ -161,7 +161,7 @@ func (t *tasks) read(r status.Reader, id string) *card {
 	return c.kept()
 }
 
-// readTask reads a task by its directory name, also while it is planned.
+// readTask reads a task by its directory name, even while it is planned.
 func readTask(p *app.Project, r status.Reader, id string) (status.Task, error) {
 	id = strings.TrimPrefix(id, taskdir.DraftPrefix)
 	t, err := r.Task(filepath.Join(p.Store.Tasks(), id))
@@ -173,7 +173,7 @@ func readTask(p *app.Project, r status.Reader, id string) (status.Task, error) {
 	return t, err
 }
 
-// behind are the tasks that wait for tasks whose status has changed.
+// behind returns the tasks that depend on tasks whose status has changed.
 func (t *tasks) behind(read map[string]*card) (list []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -197,7 +197,7 @@ func (t *tasks) behind(read map[string]*card) (list []string) {
 	return list
 }
 
-// all are the cards of all tasks in their order once they were read, with what they were counted by.
+// all returns the cards of all tasks in their order, once they were read, with the count of changes.
 func (t *tasks) all(ctx context.Context) ([]*card, uint64, string, error) {
 	select {
 	case <-t.loaded:
@@ -209,7 +209,7 @@ func (t *tasks) all(ctx context.Context) ([]*card, uint64, string, error) {
 	return slices.Clone(t.order), t.seq, t.watcher, t.failed
 }
 
-// knows reports whether there is a task of this directory name.
+// knows reports whether there is a task with this directory name.
 func (t *tasks) knows(ctx context.Context, id string) bool {
 	select {
 	case <-t.loaded:
@@ -228,12 +228,12 @@ func (t *tasks) count() uint64 {
 	return t.seq
 }
 
-// maxOfBrowser is how many tabs of a browser listen at the same time: it has six connections for all, and one is for what
-// else they ask.
+// maxOfBrowser is how many tabs of a browser listen at the same time: it has six connections for
+// all tabs, and one is left for their other requests.
 const maxOfBrowser = 5
 
-// open has a tab told of what happens; the one of the browser that was opened first rests when there are too many. nil: the
-// server ends.
+// open registers a tab for changes. If its browser has too many tabs, the one that was opened first
+// rests. It returns nil if the server ends.
 func (t *tasks) open(task, browser string) *tab {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -278,7 +278,7 @@ func (t *tasks) close() {
 	}
 }
 
-// tell wakes a tab if it shows one of the tasks to which something happened.
+// tell wakes a tab if it shows one of the tasks that changed.
 func (t *tab) tell(changed map[string]bool, said []events.Event) {
 	whole, spoke := t.task == "" || changed[t.task], false
 	for _, e := range said {
@@ -296,7 +296,7 @@ func (t *tab) tell(changed map[string]bool, said []events.Event) {
 	}
 }
 
-// take is what happened since the last call.
+// take reports whether more than what the agent says changed since the last call.
 func (t *tab) take() (whole bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

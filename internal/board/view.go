@@ -9,27 +9,27 @@ import (
 	"strings"
 )
 
-// view is what a tab shows, in parts of which those are sent again that change.
+// view is what a tab shows, in parts. Only parts that change are sent again.
 type view struct{ parts []part }
 
-// part is what an element of a page holds.
+// part is the content of an element of a page.
 type part struct {
 	id    string // of the element
 	html  string
-	items []item // of a list, which can change one by one
+	items []item // of a list, whose items can change one by one
 }
 
 // item is an element of a list.
 type item struct{ id, html string }
 
-// add adds a part that a template makes.
+// add adds a part that a template renders.
 func (v *view) add(id, template string, data any) error {
 	html, err := render(template, data)
 	v.parts = append(v.parts, part{id: id, html: html})
 	return err
 }
 
-// Part is what stands in an element when the page is shown first. What is in it was escaped by the template it comes from.
+// Part returns the content of an element when the page is first shown. Its template has escaped it.
 func (v *view) Part(id string) template.HTML {
 	for _, p := range v.parts {
 		if p.id == id {
@@ -50,15 +50,15 @@ func (p part) all() string {
 	return b.String()
 }
 
-// page is what the template of a page gets.
+// page is the data that the template of a page gets.
 type page struct {
 	Data   any
 	View   *view
-	Stream string // the address of what happens from then on
-	Reads  bool   // it can't be told anything
+	Stream string // the address of further changes
+	Reads  bool   // the board is read-only
 }
 
-// streamFor is the address at which a page is told of what happened since it was made.
+// streamFor returns the address at which a page gets the changes since it was made.
 func (s *Server) streamFor(path string, query url.Values, seq uint64, log int) string {
 	q := url.Values{"path": {path}, "at": {s.mark(seq, log)}}
 	if len(query) > 0 {
@@ -67,10 +67,10 @@ func (s *Server) streamFor(path string, query url.Values, seq uint64, log int) s
 	return data + "stream?" + q.Encode()
 }
 
-// mark says how far a tab has been told.
+// mark returns how far a tab is up to date, as text.
 func (s *Server) mark(seq uint64, log int) string { return fmt.Sprintf("%s.%d.%d", s.born, seq, log) }
 
-// sent is what a tab has been sent: sums of parts, and of the items of lists.
+// sent is what a tab has been sent: hashes of parts, and of the items of lists.
 type sent struct {
 	sums  map[string]uint64
 	lists map[string][]string
@@ -78,7 +78,7 @@ type sent struct {
 
 func newSent() *sent { return &sent{map[string]uint64{}, map[string][]string{}} }
 
-// news are the parts of a view that differ from what was sent, as a browser puts them in place.
+// news returns the parts of a view that differ from what was sent, in the form in which a browser puts them in place.
 func (s *sent) news(v *view) string {
 	var b strings.Builder
 	for _, p := range v.parts {
@@ -119,7 +119,7 @@ func (s *sent) differs(id, html string) bool {
 	return !there || was != sum
 }
 
-// put has a browser put HTML into an element, or in its place.
+// put has a browser put HTML into an element, or replace the element by it.
 func put(b *strings.Builder, id, how, html string) {
 	fmt.Fprintf(b, "<hx-partial hx-target=\"#%s\" hx-swap=\"%s\">%s</hx-partial>\n", id, how, html)
 }
