@@ -16,31 +16,31 @@ import (
 type guests struct {
 	mu    sync.Mutex
 	now   *os.Process
-	ended bool                      // none may begin
-	waits cancelreader.CancelReader // for a person to go on; nil: nothing does
+	ended bool                      // no further program may begin
+	waits cancelreader.CancelReader // waits for a person to go on; nil: nothing waits
 }
 
-// at reports whether one has it.
+// at reports whether a program has the terminal.
 func (g *guests) at() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.now != nil
 }
 
-// end ends the one that has it, and lets no other begin.
+// end ends the program that has the terminal, and lets no other begin.
 func (g *guests) end() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.ended = true
 	if g.now != nil {
-		_ = errors.Join(g.now.Signal(syscall.SIGTERM), g.now.Signal(syscall.SIGHUP)) // a shell obeys the second; one that has ended has what was wanted
+		_ = errors.Join(g.now.Signal(syscall.SIGTERM), g.now.Signal(syscall.SIGHUP)) // a shell obeys the second; an error means that it has ended
 	}
 	if g.waits != nil {
 		g.waits.Cancel()
 	}
 }
 
-// run runs a program as the one that has the terminal.
+// run runs a program, and records that it has the terminal.
 func (g *guests) run(cmd *exec.Cmd) error {
 	g.mu.Lock()
 	if g.ended {
@@ -62,19 +62,19 @@ func (g *guests) run(cmd *exec.Cmd) error {
 	return err
 }
 
-// leftOn turns off what a program that was killed may have left on: the mouse, pasting in brackets, the other screen,
-// colours, and no cursor.
+// leftOn turns off what a program that was killed may have left on: the mouse, bracketed paste, the
+// alternate screen, colours, and a hidden cursor.
 const leftOn = "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?1049l\x1b[0m\x1b[?25h\x1b>"
 
 // guest is a program that gets the terminal for a while.
 type guest struct {
 	*exec.Cmd
 	among   *guests
-	wait    bool   // until somebody has read what it said last
-	restore func() // the terminal's state
+	wait    bool   // wait until a person has read its last output
+	restore func() // restores the state of the terminal
 }
 
-// Run runs it. Whatever ended it, the terminal is as it was before.
+// Run runs the program. Whatever ended it, the terminal is as it was before.
 func (g *guest) Run() error {
 	err := g.among.run(g.Cmd)
 	g.restore()
@@ -88,7 +88,7 @@ func (g *guest) Run() error {
 	return err
 }
 
-// goOn waits until somebody has read what is on the screen.
+// goOn waits until a person has read what is on the screen, and pressed enter.
 func (g *guests) goOn(in io.Reader, out io.Writer) {
 	r, err := cancelreader.NewReader(in)
 	if err != nil {
@@ -110,14 +110,14 @@ func (g *guests) goOn(in io.Reader, out io.Writer) {
 	g.mu.Lock()
 	g.waits = nil
 	g.mu.Unlock()
-	_ = r.Close() // what it has open is its own
+	_ = r.Close() // closes only what r opened itself
 }
 
-// SetStdin gives it the terminal to read from.
+// SetStdin implements tea.ExecCommand.
 func (g *guest) SetStdin(r io.Reader) { g.Stdin = r }
 
-// SetStdout gives it the terminal to write to.
+// SetStdout implements tea.ExecCommand.
 func (g *guest) SetStdout(w io.Writer) { g.Stdout = w }
 
-// SetStderr gives it the terminal for what it says.
+// SetStderr implements tea.ExecCommand.
 func (g *guest) SetStderr(w io.Writer) { g.Stderr = w }

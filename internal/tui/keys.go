@@ -10,10 +10,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// key is something that a person can press while nothing else is asked. The sheet is made of them.
+// key is something that a person can press while nothing is asked. The sheet consists of keys.
 type key struct {
-	on   []string // as bubbletea names them
-	name string   // as the sheet does
+	on   []string // names of the keys in bubbletea
+	name string   // name in the sheet
 	does string
 	do   func(*Model) tea.Cmd
 }
@@ -24,7 +24,7 @@ type section struct {
 	keys  []key
 }
 
-// sheet are all keys. Whatever destroys asks first; see question.
+// sheet returns all keys. Keys that destroy something ask first; see Model.ask.
 func sheet() []section {
 	return []section{
 		{"move", []key{
@@ -82,7 +82,7 @@ func keysByName() map[string]*key {
 	return known
 }
 
-// order is a key that tells the selected task something, after a yes when there is a question about it.
+// order returns the action of a key that gives the selected task an order, after a yes if ask is not "".
 func order(o Order, ask string) func(*Model) tea.Cmd {
 	return func(m *Model) tea.Cmd {
 		return m.forTask(string(o), func(t *status.Task) tea.Cmd {
@@ -103,7 +103,7 @@ func order(o Order, ask string) func(*Model) tea.Cmd {
 	}
 }
 
-// sheetLines are the lines of the sheet in this width. What a key does goes on below where it begins.
+// sheetLines returns the lines of the sheet in this width. The text of a key is wrapped below its first line.
 func sheetLines(width int) (list []line) {
 	const names = 11 // columns
 	for i, s := range sheet() {

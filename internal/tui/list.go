@@ -18,12 +18,12 @@ import (
 // broken stands for the status of a task whose task.json can't be read.
 const broken trellis.Status = "broken"
 
-// groups are the statuses in the order in which the list has them: first what waits for a person, then what goes on by
-// itself, then what is over.
+// groups are the statuses in the order of the list: first tasks that wait for a person, then those
+// that go on by themselves, then those that are over.
 var groups = []trellis.Status{trellis.Waiting, trellis.Review, trellis.Failed, trellis.Paused, broken,
 	trellis.InProgress, trellis.Planning, trellis.Ready, trellis.Rejected, trellis.Completed, trellis.Cancelled}
 
-// paintOf are the colours of the statuses that ask for a look.
+// paintOf has the colours of the statuses that people should notice.
 var paintOf = map[trellis.Status]string{
 	trellis.InProgress: cyan, trellis.Planning: cyan, trellis.Review: green, trellis.Completed: green, trellis.Failed: red,
 	trellis.Rejected: red, broken: red, trellis.Waiting: yellow, trellis.Paused: yellow,
@@ -34,11 +34,11 @@ type list struct {
 	all      map[string]*status.Task
 	only     trellis.Status // "": every status
 	search   string
-	rows     []row // what is shown, all of it
+	rows     []row // all rows, on the screen or not
 	counts   map[trellis.Status]int
 	selected string // id; "": there is no task
-	longest  int    // columns of an id that is shown
-	at       int    // its row, or where it was
+	longest  int    // columns of the longest id that is shown
+	at       int    // row of the selected task, or where it was
 	top      int    // the first row on the screen
 }
 
@@ -56,7 +56,7 @@ func (l *list) set(tasks []status.Task) {
 	l.add(tasks)
 }
 
-// add takes some tasks beside those that there are.
+// add adds tasks to those that the list has.
 func (l *list) add(tasks []status.Task) {
 	for i := range tasks {
 		l.all[tasks[i].ID] = &tasks[i]
@@ -64,7 +64,7 @@ func (l *list) add(tasks []status.Task) {
 	l.arrange()
 }
 
-// put takes one task as it is now; the rows are made anew only when it stands elsewhere.
+// put replaces one task by its current state; the rows are only rebuilt if its place or its title changes.
 func (l *list) put(t status.Task) {
 	was, there := l.all[t.ID]
 	l.all[t.ID] = &t
@@ -73,7 +73,7 @@ func (l *list) put(t status.Task) {
 	}
 }
 
-// drop forgets a task that is gone.
+// drop removes a task that is gone.
 func (l *list) drop(id string) {
 	if _, there := l.all[id]; there {
 		delete(l.all, id)
@@ -81,7 +81,7 @@ func (l *list) drop(id string) {
 	}
 }
 
-// renamed forgets a task that has another name now, and selects it under that when it was selected.
+// renamed removes a task that has another name now, and selects it under that name if it was selected.
 func (l *list) renamed(from, to string) {
 	if _, there := l.all[from]; !there {
 		return
@@ -92,7 +92,7 @@ func (l *list) renamed(from, to string) {
 	l.drop(from)
 }
 
-// arrange makes the rows anew and keeps the selected task, or the place where it was.
+// arrange rebuilds the rows and keeps the selected task, or the place where it was.
 func (l *list) arrange() {
 	by := map[trellis.Status][]*status.Task{}
 	l.counts = map[trellis.Status]int{}
@@ -132,7 +132,7 @@ func (l *list) finds(t *status.Task) bool {
 	return strings.Contains(strings.ToLower(t.ID), want) || strings.Contains(strings.ToLower(t.Title), want)
 }
 
-// choose selects the task at a row, or the next one in a direction, or else the last one in the other.
+// choose selects the task at a row, or the next one in a direction, or else the next one in the other direction.
 func (l *list) choose(at, direction int) {
 	for _, step := range []int{direction, -direction} {
 		for i := at; i >= 0 && i < len(l.rows); i += step {
@@ -145,7 +145,7 @@ func (l *list) choose(at, direction int) {
 	l.at, l.selected = 0, ""
 }
 
-// move goes on by that many rows, up when it is negative.
+// move moves the selection by n rows, up if n is negative.
 func (l *list) move(n int) {
 	direction := 1
 	if n < 0 {
@@ -154,7 +154,7 @@ func (l *list) move(n int) {
 	l.choose(min(max(l.at+n, 0), max(len(l.rows)-1, 0)), direction)
 }
 
-// narrow shows the next status of those that there are, then all again.
+// narrow shows only the next status that has tasks, and after the last one all tasks.
 func (l *list) narrow() {
 	var there []trellis.Status
 	for _, s := range groups {
@@ -162,14 +162,14 @@ func (l *list) narrow() {
 			there = append(there, s)
 		}
 	}
-	next := slices.Index(there, l.only) + 1 // -1 of none
+	next := slices.Index(there, l.only) + 1 // Index returns -1 for ""
 	if l.only = ""; next < len(there) {
 		l.only = there[next]
 	}
 	l.arrange()
 }
 
-// find shows only what has these letters in its name or title.
+// find shows only tasks that have these letters in their name or title.
 func (l *list) find(search string) {
 	if l.search != search {
 		l.search = search
@@ -177,13 +177,13 @@ func (l *list) find(search string) {
 	}
 }
 
-// task is the selected task.
+// task returns the selected task.
 func (l *list) task() (*status.Task, bool) {
 	t, ok := l.all[l.selected]
 	return t, ok && l.selected != ""
 }
 
-// working reports whether somebody is at work on a task.
+// working reports whether a process works on a task.
 func (l *list) working() bool {
 	for _, t := range l.all {
 		if t.HeldBy != nil {
@@ -193,12 +193,12 @@ func (l *list) working() bool {
 	return false
 }
 
-// view are the rows in this much room.
+// view returns the rows that fit into this much room.
 func (l *list) view(p painter, width, height int, now time.Time) []string {
 	if l.at < l.top {
 		l.top = l.at
 	}
-	if l.at == 1 { // with the head above it
+	if l.at == 1 { // show the head above it too
 		l.top = 0
 	}
 	l.top = max(0, min(max(l.top, l.at-height+1), len(l.rows)-height))
@@ -219,8 +219,8 @@ func (l *list) view(p painter, width, height int, now time.Time) []string {
 	return out
 }
 
-// Columns of a list that has room for titles: of an id at least and at most, of what is special about a task, and of a title at
-// least.
+// Columns of a list that has room for titles: the least and the most for an id, those for the
+// remark on a task, and the least for a title.
 const (
 	narrowID    = 36
 	widestID    = 60
@@ -228,15 +228,15 @@ const (
 	narrowTitle = 14
 )
 
-// ids is how many columns ids get where titles stand beside them: what the longest takes, as far as there is room.
+// ids returns how many columns ids get beside titles: as many as the longest takes, as far as there is room.
 func (l *list) ids(width int) int {
-	return max(narrowID, min(l.longest, widestID, width-ofRemark-narrowTitle-6)) // beside the mark and what is between
+	return max(narrowID, min(l.longest, widestID, width-ofRemark-narrowTitle-6)) // 6 for the mark and the gaps
 }
 
-// shownID is the name of a task as the list has it.
+// shownID returns the name of a task as the list shows it.
 func shownID(id string) string { return strings.TrimPrefix(oneLine(id), taskdir.DraftPrefix) }
 
-// taskLine is a task in one line: its name, what is special about it, and its title where there is room.
+// taskLine returns a task in one line: its name, what is special about it, and its title if there is room.
 func (l *list) taskLine(p painter, t *status.Task, selected bool, width, ids int, now time.Time) string {
 	mark := "  "
 	if selected {
@@ -257,12 +257,12 @@ func (l *list) taskLine(p painter, t *status.Task, selected bool, width, ids int
 	return p.paint(line, paintOf[statusOf(t)])
 }
 
-// remarkOf is what one wants to know of a task beside its status.
+// remarkOf returns what people want to know of a task besides its status.
 func remarkOf(t *status.Task, now time.Time) string {
 	switch {
 	case t.Status == "" && len(t.Problems) > 0:
 		flaw := t.Problems[0]
-		flaw.File = filepath.Base(flaw.File) // its directory stands beside it
+		flaw.File = filepath.Base(flaw.File) // the directory is in the same row
 		return oneLine(flaw.Error())
 	case t.Working() && t.HeldBy != nil:
 		return strings.TrimSpace(t.Phase + " " + elapsed(t.Since, now))
@@ -271,13 +271,13 @@ func remarkOf(t *status.Task, now time.Time) string {
 	case t.Failure.Code != "" && (t.Status == trellis.Failed || t.Status == trellis.Paused || t.Status == trellis.Planning):
 		return string(t.Failure.Code)
 	case t.Unstarted() != "":
-		what := t.Unstarted() // what is to be done stands in the other half
+		what := t.Unstarted() // the rest says what to do, as the page does
 		return strings.TrimSpace(what[:strings.IndexAny(what, ":(")])
 	}
 	return oneLine(t.WaitingFor)
 }
 
-// elapsed is how long ago a time of the read model was, "" when it is not known.
+// elapsed returns how long ago a time was, "" if it is not known.
 func elapsed(since string, now time.Time) string {
 	at, err := time.Parse(time.RFC3339, since)
 	if err != nil {

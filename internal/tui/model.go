@@ -17,18 +17,18 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// mode is what keys are taken for.
+// mode says what keys mean.
 type mode int
 
 const (
 	browsing  mode = iota
-	searching      // letters are a search
-	reasoning      // letters are the reason of a rejection
+	searching      // letters are added to the search
+	reasoning      // letters are added to the reason of a rejection
 	asked          // y is a yes to the question
 	reference      // the sheet is shown
 )
 
-// Model is the screen. It is driven by one goroutine; what takes long is done by commands, whose messages tell it.
+// Model is the screen. One goroutine calls it; commands do what takes long, and send it messages.
 type Model struct {
 	ctx   context.Context
 	world World
@@ -42,49 +42,49 @@ type Model struct {
 	page          page
 	tab           Tab
 	reading       bool // keys move in the page
-	loaded        bool // there was a whole list
-	pressed       bool // a key was: what is selected was chosen by a person
+	loaded        bool // the whole list has been read
+	pressed       bool // a key was pressed, so that a person chose what is selected
 	watcher       string
 	feed          <-chan events.Event
-	opened        bool // or about to be
+	opened        bool // the feed is open, or about to be
 	hand          hand
 
 	mode     mode
 	typed    string         // in searching and reasoning
 	question string         // in asked
 	yes      func() tea.Cmd // what a yes does
-	target   string         // id of whose rejection the reason is
-	about    Subject        // of that rejection
+	target   string         // id of the task that the reason rejects
+	about    Subject        // what the reason rejects
 	sheetTop int
 
-	said  Answer // the last line but for its next command
-	wrong bool   // it tells of an error
-	busy  string // the order that is carried out, "" for none
+	said  Answer // what the last lines say
+	wrong bool   // said is an error
+	busy  string // the order that is being carried out, "" for none
 
 	listing           listing
-	reads             map[string]bool // tasks that are read: true once more after that
-	paging, pageAgain bool            // so too of the page
+	reads             map[string]bool // tasks that are being read; true: read again after that
+	paging, pageAgain bool            // the same for the page
 	guests            guests
-	restore           func() // the terminal as it was
-	drawn             func() // is told that the screen is to be drawn
-	left              bool   // by a key
+	restore           func() // restores the terminal
+	drawn             func() // called when the screen is drawn
+	left              bool   // the person ended it by a key
 
 	ticking bool
-	second  func() tea.Cmd // tells when a second is over
+	second  func() tea.Cmd // sends a tick after a second
 	ticks   int
 }
 
-// New is a screen of a world, which is read when the program begins.
+// New returns the screen of a world, which is read when the program begins.
 func New(ctx context.Context, w World, name string, colour bool, now func() time.Time) *Model {
 	return &Model{ctx: ctx, world: w, now: now, name: oneLine(name), paint: painter{colour}, keys: keysByName(), list: list{all: map[string]*status.Task{}}, tab: Now, reads: map[string]bool{}, width: 80, height: 24, restore: func() {}, drawn: func() {},
 		second: func() tea.Cmd { return tea.Tick(time.Second, func(time.Time) tea.Msg { return tick{} }) }}
 }
 
-// What commands tell the screen.
+// Messages that commands send.
 type (
 	tasksRead struct {
 		from  *Reading
-		tasks []status.Task // the next of it
+		tasks []status.Task // the next tasks of the list
 		more  bool
 		err   error
 	}
@@ -97,7 +97,7 @@ type (
 		id    string
 		tab   Tab
 		lines []line
-		about Subject // of a yes to it
+		about Subject // what an approval of the page is about
 		err   error
 	}
 	opened struct {
@@ -110,7 +110,7 @@ type (
 		err    error
 	}
 	returned struct{ err error } // a program that had the terminal
-	// Told is something worth knowing that no key asked for.
+	// Told is a message for the person that no key asked for.
 	Told string
 	tick struct{}
 )
@@ -118,13 +118,13 @@ type (
 // Init reads the tasks, which are shown before anything else is done.
 func (m *Model) Init() tea.Cmd { return m.readTasks() }
 
-// open listens to what happens from now on.
+// open opens the feed of events from now on.
 func (m *Model) open() tea.Msg {
 	feed, err := m.world.Events(m.ctx)
 	return opened{feed, err}
 }
 
-// Update takes a message.
+// Update handles a message.
 func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
@@ -149,7 +149,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if m.feed = msg.feed; msg.err != nil {
 			m.fail(fmt.Errorf("what happens is not told: %w", msg.err))
 		}
-		return m, tea.Batch(m.listen(), m.readTasks()) // what happened before was told by nobody
+		return m, tea.Batch(m.listen(), m.readTasks()) // the feed has nothing of what happened before
 	case happened:
 		return m, m.take(msg)
 	case answered:
@@ -171,7 +171,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// fail says what went wrong, with the first thing to do about it.
+// fail shows an error, with the first thing to do about it.
 func (m *Model) fail(err error) {
 	m.said, m.wrong = Answer{Said: err.Error()}, true
 	if hints := app.HintsOf(err); len(hints) > 0 {
@@ -179,7 +179,7 @@ func (m *Model) fail(err error) {
 	}
 }
 
-// listen waits for what happens, and takes all of it that is there.
+// listen waits for events, and takes all that are there.
 func (m *Model) listen() tea.Cmd {
 	feed := m.feed
 	if feed == nil {
@@ -206,7 +206,7 @@ func (m *Model) listen() tea.Cmd {
 	}
 }
 
-// take reads again what changed, and nothing else.
+// take reads again what events report as changed, and nothing else.
 func (m *Model) take(list happened) tea.Cmd {
 	if list == nil {
 		if m.feed = nil; m.ctx.Err() == nil {
@@ -237,7 +237,7 @@ func (m *Model) take(list happened) tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// clock ticks once a second as long as somebody is at work, and not at all when nobody is.
+// clock ticks once a second as long as a process works on a task, and not at all otherwise.
 func (m *Model) clock() tea.Cmd {
 	if m.ticking || !m.list.working() {
 		return nil
@@ -246,7 +246,7 @@ func (m *Model) clock() tea.Cmd {
 	return m.second()
 }
 
-// reread is after how many ticks tasks at work are read again: who was killed tells nobody.
+// reread is the number of ticks after which tasks at work are read again: a process that was killed sends no event.
 const reread = 10
 
 func (m *Model) takeTick() tea.Cmd {

@@ -9,26 +9,26 @@ import (
 )
 
 const (
-	// hurried is how soon a change is on the screen.
+	// hurried is how soon a change is drawn.
 	hurried = 4 * time.Millisecond
-	// calm is how often the screen is looked at when nothing changes.
+	// calm is the interval at which the screen is checked while nothing changes.
 	calm = time.Second
-	// lull is for how long nothing has changed before the screen is calm.
+	// lull is how long nothing has changed before the screen is calm.
 	lull = 200 * time.Millisecond
 )
 
-// pace is how often a program looks whether its screen has changed. A program has one pace for all its life, so many times
-// a second also while nothing happens; this one looks at once after a change, and next to never without.
+// pace is how often a program checks whether its screen has changed. The pace of bubbletea is fixed, many
+// times a second even while nothing happens; this one checks soon after a change, and hardly ever otherwise.
 type pace struct {
 	ticker *time.Ticker
 	rest   *time.Timer
 
 	mu    sync.Mutex
-	until time.Time // it is looked at often
+	until time.Time // checks are frequent until then
 }
 
-// paceOf is that of a program that has begun. Its ticker is not meant for others; where it is not found, nil: the program
-// keeps its own pace.
+// paceOf returns the pace of a program that has begun. It resets the ticker of the program, which
+// is not exported; if there is none it returns nil, and the program keeps its own pace.
 func paceOf(program *tea.Program) *pace {
 	field := reflect.ValueOf(program).Elem().FieldByName("ticker")
 	if !field.IsValid() || field.Type() != reflect.TypeFor[*time.Ticker]() || field.IsNil() {
@@ -51,7 +51,7 @@ func (p *pace) hurry() {
 	p.rest.Reset(lull)
 }
 
-// calm has it looked at seldom, if nothing has changed for a while.
+// calm makes checks infrequent if nothing has changed for a while.
 func (p *pace) calm() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

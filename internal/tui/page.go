@@ -2,22 +2,22 @@ package tui
 
 import "strings"
 
-// page is the right side: what a tab says of the selected task, and how far down it is read.
+// page is the right side: what a tab shows of the selected task, and how far down it is scrolled.
 type page struct {
 	id    string // of the task
 	tab   Tab
 	lines []line
-	rows  []line  // the lines as they are wrapped; nil: not yet
-	width int     // in so many columns
+	rows  []line  // the wrapped lines; nil: not wrapped yet
+	width int     // the columns that rows are wrapped to
 	top   int     // the first row that is shown
-	ends  bool    // the end is shown, and stays so when lines come: a log that is followed
-	read  bool    // there was an answer
-	about Subject // of a yes to what is shown
-	seen  Subject // when a person saw it last
-	does  string  // what the key that had it shown does to it, to be said once it is read
+	ends  bool    // the end is shown, and stays so when lines are added: a log that is followed
+	read  bool    // the page has been read
+	about Subject // what an approval of the page is about
+	seen  Subject // about, when a person saw the page last
+	does  string  // what the key that opened the page does, to be said once it is read
 }
 
-// show has the page show another task or tab, from its beginning; a log from its end.
+// show switches the page to another task or tab, at its beginning, or at its end for a log.
 func (p *page) show(id string, tab Tab) {
 	if p.id == id && p.tab == tab {
 		return
@@ -25,10 +25,10 @@ func (p *page) show(id string, tab Tab) {
 	*p = page{id: id, tab: tab, ends: tab == Log}
 }
 
-// fill gives it the lines that were read.
+// fill sets the lines that were read.
 func (p *page) fill(list []line) { p.read, p.lines, p.rows = true, list, nil }
 
-// wrap are the rows that its lines take in this width.
+// wrap returns the rows that the lines take in this width.
 func (p *page) wrap(width int) []line {
 	if p.rows == nil || p.width != width {
 		p.rows, p.width = make([]line, 0, len(p.lines)), width
@@ -39,14 +39,14 @@ func (p *page) wrap(width int) []line {
 	return p.rows
 }
 
-// scroll goes on by that many rows, up when it is negative, in a room of this size.
+// scroll scrolls by n rows, up if n is negative, in a room of this size.
 func (p *page) scroll(n, width, height int) {
 	last := p.last(width, height)
 	p.top = min(max(p.from(width, height)+n, 0), last)
 	p.ends = p.tab == Log && p.top == last
 }
 
-// from is the first row that is shown.
+// from returns the first row that is shown.
 func (p *page) from(width, height int) int {
 	last := p.last(width, height)
 	if p.ends {
@@ -55,7 +55,7 @@ func (p *page) from(width, height int) int {
 	return min(p.top, last)
 }
 
-// last is the row that stands first when the end is shown.
+// last returns the row that comes first when the end is shown.
 func (p *page) last(width, height int) int { return max(0, len(p.wrap(width))-height) }
 
 // jump goes to the next file of a diff, or the one before.
@@ -69,7 +69,7 @@ func (p *page) jump(direction, width, height int) {
 	}
 }
 
-// view are the rows in this much room.
+// view returns the rows that fit into this much room.
 func (p *page) view(paint painter, width, height int) []string {
 	rows := p.wrap(width)
 	var out []string

@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// maxPage is how many lines a page has at the most.
+// maxPage is the most lines that a page has.
 const maxPage = 20_000
 
 func (p *project) Page(ctx context.Context, id string, tab Tab) (list []line, about Subject, err error) {
@@ -44,10 +44,10 @@ func (p *project) Page(ctx context.Context, id string, tab Tab) (list []line, ab
 	return list, about, err
 }
 
-// lastLines is how much of the log the page of now shows.
+// lastLines is how many lines of the log the page Now shows.
 const lastLines = 15
 
-// now is where the task stands, what comes next, and what was done last.
+// now returns the state of a task, what comes next, and what was done last.
 func (p *project) now(ctx context.Context, id string) ([]line, error) {
 	t, err := p.Task(id)
 	if err != nil {
@@ -78,7 +78,7 @@ func (p *project) now(ctx context.Context, id string) ([]line, error) {
 	return all, err
 }
 
-// phases is how far a task is on its way: a bar, and the phase that it is in.
+// phases returns how far a task is: a bar, and the phase that it is in.
 func phases(t status.Task) string {
 	at := slices.Index(status.Way, t.Phase)
 	switch {
@@ -96,7 +96,7 @@ func phases(t status.Task) string {
 	return bar
 }
 
-// plan is what people agree to: a step that waits for them, what is to be built, the requirement in full.
+// plan returns what people agree to: a step that waits for them, what is to be built, the requirement in full.
 func (p *project) plan(ctx context.Context, id string) (all []line, about Subject, err error) {
 	r, err := p.Review(ctx, p.path(id))
 	if err != nil {
@@ -122,7 +122,7 @@ func (p *project) plan(ctx context.Context, id string) (all []line, about Subjec
 	return all, about, nil
 }
 
-// request is a step that waits for people.
+// request returns the lines of a step that waits for people.
 func request(path, title, description string, lets []string) []line {
 	all := lines("step "+path+" waits for approval: "+title, bold)
 	all = append(all, lines(description, plain)...)
@@ -132,7 +132,7 @@ func request(path, title, description string, lets []string) []line {
 	return append(all, line{})
 }
 
-// headed is a page of Markdown with its headings bold.
+// headed makes the headings of a page of Markdown bold.
 func headed(list []line) []line {
 	for i := range list {
 		if strings.HasPrefix(list[i].text, "#") {
@@ -142,7 +142,7 @@ func headed(list []line) []line {
 	return list
 }
 
-// maxPatch is how much of a patch is shown.
+// maxPatch is how many bytes of a patch are shown.
 const maxPatch = 4 << 20
 
 // patch keeps the beginning of what is written to it.
@@ -160,7 +160,7 @@ func (b *patch) Write(data []byte) (int, error) {
 	return n, nil
 }
 
-// diff is what was changed, the files first.
+// diff returns what was changed, the files first.
 func (p *project) diff(ctx context.Context, id string) ([]line, error) {
 	var b patch
 	began, err := p.Diff(ctx, p.path(id), false, &b)
@@ -179,7 +179,7 @@ func (p *project) diff(ctx context.Context, id string) ([]line, error) {
 	return append(files(body), body...), nil
 }
 
-// coloured is a patch with its lines painted for what they are.
+// coloured colours the lines of a patch.
 func coloured(list []line) []line {
 	for i := range list {
 		switch s := list[i].text; {
@@ -196,7 +196,7 @@ func coloured(list []line) []line {
 	return list
 }
 
-// files are the files of a patch, a line each, with how many lines of them come and go.
+// files returns a line for each file of a patch, with how many lines were added and removed.
 func files(list []line) (all []line) {
 	name, added, removed := "", 0, 0
 	end := func() {
@@ -220,7 +220,7 @@ func files(list []line) (all []line) {
 	return append(all, line{})
 }
 
-// logOf are the lines of a task's log. What was read once is not read again.
+// logOf returns the lines of a task's log. What was read once is not read again.
 func (p *project) logOf(id string) ([]line, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -254,7 +254,7 @@ func (p *project) report(id string) ([]line, error) {
 	return headed(lines(said, plain)), nil
 }
 
-// proofs is what the records of the task's checks prove.
+// proofs returns what the records of the task's checks prove.
 func (p *project) proofs(ctx context.Context, id string) (all []line, err error) {
 	r, err := runner.VerifyTask(ctx, p.Store, p.Repo.Refs(), p.path(id))
 	if err != nil {

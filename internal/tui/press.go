@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// press takes a key for what it means now.
+// press handles a key by the current mode.
 func (m *Model) press(msg tea.KeyPressMsg) tea.Cmd {
 	m.pressed = true
 	m.hand.press()
@@ -50,7 +50,7 @@ func (m *Model) pressInSheet(msg tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// letter takes a key for a text that is typed.
+// letter handles a key while a text is typed.
 func (m *Model) letter(msg tea.KeyPressMsg) tea.Cmd {
 	switch name := msg.String(); name {
 	case "enter":
@@ -80,7 +80,7 @@ func (m *Model) letter(msg tea.KeyPressMsg) tea.Cmd {
 	return m.look()
 }
 
-// oneLineKept is what a key types, its blanks kept.
+// oneLineKept returns what a key types, on one line; a blank alone is kept.
 func oneLineKept(s string) string {
 	if s == " " {
 		return s
@@ -88,19 +88,19 @@ func oneLineKept(s string) string {
 	return oneLine(s)
 }
 
-// typing finds while one types.
+// typing searches while a person types.
 func (m *Model) typing() {
 	if m.mode == searching {
 		m.list.find(m.typed)
 	}
 }
 
-// ask asks once, and does it after a yes alone.
+// ask asks a question, and calls yes after a yes only.
 func (m *Model) ask(question string, yes func() tea.Cmd) {
 	m.mode, m.question, m.yes = asked, question, yes
 }
 
-// answer takes a key for an answer: y is a yes, everything else a no.
+// answer handles a key as an answer: y is a yes, everything else a no.
 func (m *Model) answer(msg tea.KeyPressMsg) tea.Cmd {
 	m.mode = browsing
 	if msg.String() == "y" {
@@ -110,7 +110,7 @@ func (m *Model) answer(msg tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// forTask does something with the selected task.
+// forTask calls do with the selected task.
 func (m *Model) forTask(what string, do func(*status.Task) tea.Cmd) tea.Cmd {
 	t, ok := m.list.task()
 	if !ok {
@@ -120,13 +120,13 @@ func (m *Model) forTask(what string, do func(*status.Task) tea.Cmd) tea.Cmd {
 	return do(t)
 }
 
-// approve says yes to what the page shows.
+// approve approves what the page shows.
 func (m *Model) approve(t *status.Task) tea.Cmd {
 	return m.shown(t, "a approves", func() tea.Cmd { return m.give(Approve, t.ID, m.page.about, "") })
 }
 
-// shown does something about what the page shows that people agree to. Where it is not shown, or is not what was shown when a
-// key was pressed last, it is shown first. does says what the key does then.
+// shown calls do if the page shows what people agree to, in the state in which it was when a key
+// was pressed last. Otherwise it only shows that. does says what the key does then.
 func (m *Model) shown(t *status.Task, does string, do func() tea.Cmd) tea.Cmd {
 	switch {
 	case !slices.Contains([]trellis.Status{trellis.Waiting, trellis.Ready, trellis.InProgress}, t.Status):
@@ -151,7 +151,7 @@ func (m *Model) shown(t *status.Task, does string, do func() tea.Cmd) tea.Cmd {
 	return do()
 }
 
-// idle says why a key does nothing to a task as it stands.
+// idle shows why a key does nothing to a task in its state.
 func (m *Model) idle(t *status.Task, why string) {
 	m.said, m.wrong = Answer{Said: fmt.Sprintf("%s is %s: %s", t.ID, statusOf(t).InWords(), why)}, true
 }
@@ -210,8 +210,8 @@ func (m *Model) run(kind Program) tea.Cmd {
 	return tea.Exec(&guest{Cmd: cmd, among: &m.guests, restore: m.restore, wait: kind != Shell && kind != Editor}, func(err error) tea.Msg { return returned{ended(kind, err)} })
 }
 
-// ended is what there is to say of a program that had the terminal. What a command of Trellis said was read, and is still there below
-// the screen. The exit code of a shell is that of what a person did in it last.
+// ended returns the error of a program that had the terminal, nil if there is nothing to say. The output of a trellis
+// command was read, and is still there below the screen. The exit code of a shell is that of the last command in it.
 func ended(kind Program, err error) error {
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	switch {
@@ -225,13 +225,13 @@ func ended(kind Program, err error) error {
 	return fmt.Errorf("%s: %s; q shows what it said", kind, cmp.Or(ends[exit.ExitCode()], fmt.Sprintf("it exited with %d", exit.ExitCode())))
 }
 
-// undecided are the exit codes of a program that a person left as it was: to decide later, or by Ctrl-C.
+// undecided are the exit codes of a program in which a person decided nothing: later, or by Ctrl-C.
 var undecided = []int{8, 130}
 
-// ends are others, in words.
+// ends are other exit codes, in words.
 var ends = map[int]string{2: "nothing was done", 4: "the requirement was rejected", 5: "the planner failed", 12: "no agent can be used"}
 
-// move goes down that many lines: in the page when it is read, else in the list.
+// move moves down by n lines: in the page while that is read, else in the list.
 func (m *Model) move(n int) tea.Cmd {
 	if m.reading {
 		w, h := screen{m}.pageRoom()
@@ -242,7 +242,7 @@ func (m *Model) move(n int) tea.Cmd {
 	return m.look()
 }
 
-// screenful is how much stands on the screen: of the page when it is read, else of the list.
+// screenful returns how many lines are on the screen: of the page while that is read, else of the list.
 func (m *Model) screenful() int {
 	if m.reading {
 		_, h := screen{m}.pageRoom()
@@ -251,7 +251,7 @@ func (m *Model) screenful() int {
 	return screen{m}.room()
 }
 
-// turn goes to the next tab, or the one before.
+// turn switches to the next tab, or the one before.
 func (m *Model) turn(n int) tea.Cmd {
 	m.tab = Tabs[(slices.Index(Tabs, m.tab)+n+len(Tabs))%len(Tabs)]
 	return m.look()
@@ -276,7 +276,7 @@ func (m *Model) back() tea.Cmd {
 	return m.look()
 }
 
-// quit ends, after a yes when an order is being carried out.
+// quit ends the program, after a yes if an order is being carried out.
 func (m *Model) quit() tea.Cmd {
 	if m.busy == "" {
 		m.left = true

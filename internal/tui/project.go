@@ -21,22 +21,22 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// project is the world of a repository.
+// project is the World of a repository.
 type project struct {
 	*app.Project
-	self string // this program
+	self string // path of this program
 	dir  string // where it was started
 
-	// orders is read-locked by each program that carries one out.
+	// orders is read-locked by each running program that carries out an order.
 	orders sync.RWMutex
 
 	mu    sync.Mutex
-	log   *status.Log // of the task that was last asked for
-	told  []line      // what it has said
+	log   *status.Log // log of the task that was last asked for
+	told  []line      // its lines so far
 	print *terminal.LogPrinter
 }
 
-// firstTasks are how many tasks are read at first: more than any screen shows. Each time after that it is twice as many.
+// firstTasks is how many tasks are read first: more than any screen shows. Each further read is twice as large.
 const firstTasks = 200
 
 // batch is how many tasks are read between two keys.
@@ -62,7 +62,7 @@ func (p *project) Tasks() (*Reading, error) {
 	return &Reading{Of: len(dirs), Watcher: r.Watcher.String(), Next: next}, nil
 }
 
-// oneByOne reads tasks on one processor: where the others are at work as well, a key waits for its turn.
+// oneByOne reads tasks on one processor: if the others were busy as well, a key would wait for its turn.
 func oneByOne(r status.Reader, dirs []string, yield func()) (tasks []status.Task) {
 	for i := range dirs {
 		if i%batch == 0 {
@@ -73,10 +73,10 @@ func oneByOne(r status.Reader, dirs []string, yield func()) (tasks []status.Task
 	return tasks
 }
 
-// path is the directory of a task.
+// path returns the directory of a task.
 func (p *project) path(id string) string { return filepath.Join(p.Store.Tasks(), id) }
 
-// Task is that of a planning, too, which goes by the name that the task has in the end.
+// Task returns a task by its final name, even while it is planned.
 func (p *project) Task(id string) (status.Task, error) {
 	id = strings.TrimPrefix(id, taskdir.DraftPrefix)
 	t, err := p.Reader().Task(p.path(id))
@@ -102,16 +102,16 @@ func (p *project) Give(ctx context.Context, o Order, id string, about Subject, r
 		did, err = p.Orders().Retry(ctx, dir, false)
 	case Start:
 		return p.order(ctx, "start", "--detach", id)
-	default: // what leads to hooks and programs runs in a process of its own, which ends what they leave behind
+	default: // orders that lead to hooks and programs run in a separate process, which ends what they leave behind
 		return p.order(ctx, string(o), id)
 	}
 	return Answer{did.Says, did.Next}, err
 }
 
-// orderEnds is how long a program that carries out an order gets to end when it is told to.
+// orderEnds is how long a program that carries out an order gets to end after SIGTERM.
 const orderEnds = 30 * time.Second
 
-// order runs this program for an order, and tells what it said. When ctx ends it is told to end, and waited for.
+// order runs this program for an order, and returns what it said. When ctx ends it sends SIGTERM, and waits for the program.
 func (p *project) order(ctx context.Context, args ...string) (Answer, error) {
 	p.orders.RLock()
 	defer p.orders.RUnlock()
@@ -122,7 +122,7 @@ func (p *project) order(ctx context.Context, args ...string) (Answer, error) {
 	return Answer{said.Says, said.Next}, err
 }
 
-// wait waits until no order is carried out any more. say is told when it takes a while.
+// wait waits until no order is being carried out. It calls say if it has to wait.
 func (p *project) wait(say func()) {
 	if !p.orders.TryLock() {
 		say()
@@ -131,7 +131,7 @@ func (p *project) wait(say func()) {
 	p.orders.Unlock()
 }
 
-// command is a program with the folder and the environment that this one has.
+// command gives a program the folder and the environment of this one.
 func (p *project) command(cmd *exec.Cmd) *exec.Cmd {
 	cmd.Dir, cmd.Env = p.dir, p.Env.Vars
 	return cmd

@@ -15,16 +15,16 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// listing is the list while it is read.
+// listing is the state of the list while it is read.
 type listing struct {
 	on    bool
-	again bool            // it is read once more after that
+	again bool            // read it again after that
 	tasks []status.Task   // so far
-	of    int             // of so many
-	fresh map[string]bool // tasks that were read by themselves meanwhile, later maybe than the list has them
+	of    int             // how many there are
+	fresh map[string]bool // tasks that were read on their own meanwhile, maybe later than by the list
 }
 
-// readTasks reads the list, once more when it is being read.
+// readTasks reads the list, or has it read again if it is being read.
 func (m *Model) readTasks() tea.Cmd {
 	if m.listing.on {
 		m.listing.again = true
@@ -40,14 +40,14 @@ func (m *Model) readTasks() tea.Cmd {
 	}
 }
 
-// readOn reads some more of a list.
+// readOn reads the next tasks of a list.
 func (m *Model) readOn(from *Reading) tea.Msg {
 	tasks, more := from.Next(m.hand.yield)
 	return tasksRead{from: from, tasks: tasks, more: more}
 }
 
-// takeTasks takes what was read of the list. The first of all are shown at once. Then events are listened to, and all are
-// read: what happened before that was told by nobody.
+// takeTasks handles the next tasks of the list. The first ones of all are shown at once. Then the
+// feed is opened, and all tasks are read again, as the feed has nothing of what happened before.
 func (m *Model) takeTasks(msg tasksRead) tea.Cmd {
 	var cmds []tea.Cmd
 	switch {
@@ -72,7 +72,7 @@ func (m *Model) takeTasks(msg tasksRead) tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// takeSome takes some of the list, and shows them where none was shown before. It reports whether there are more.
+// takeSome adds tasks to the list, and shows them if none were shown before. It reports whether there are more.
 func (m *Model) takeSome(msg tasksRead) bool {
 	m.watcher = msg.from.Watcher
 	m.listing.tasks, m.listing.of = append(m.listing.tasks, msg.tasks...), msg.from.Of
@@ -82,7 +82,7 @@ func (m *Model) takeSome(msg tasksRead) bool {
 	return msg.more
 }
 
-// takeAll shows the list that was read to its end, and reads again what may be older in it than what was shown.
+// takeAll shows the list that was read to its end, and reads again the tasks that may be older in it than what was shown.
 func (m *Model) takeAll() (cmds []tea.Cmd) {
 	m.list.set(m.listing.tasks)
 	if m.loaded = true; !m.pressed {
@@ -94,7 +94,7 @@ func (m *Model) takeAll() (cmds []tea.Cmd) {
 	return cmds
 }
 
-// readTask reads one task, once more when it is being read.
+// readTask reads one task, or has it read again if it is being read.
 func (m *Model) readTask(id string) tea.Cmd {
 	id = strings.TrimPrefix(id, taskdir.DraftPrefix)
 	if _, reads := m.reads[id]; reads {
@@ -122,7 +122,7 @@ func (m *Model) takeTask(msg taskRead) tea.Cmd {
 		m.fail(msg.err)
 	default:
 		m.list.put(msg.task)
-		m.list.renamed(taskdir.DraftPrefix+msg.task.ID, msg.task.ID) // if it was one
+		m.list.renamed(taskdir.DraftPrefix+msg.task.ID, msg.task.ID) // if the task was a draft
 	}
 	cmds := []tea.Cmd{m.look(), m.clock()}
 	if again {
@@ -131,7 +131,7 @@ func (m *Model) takeTask(msg taskRead) tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// look has the page be about the selected task.
+// look switches the page to the selected task and tab.
 func (m *Model) look() tea.Cmd {
 	if m.page.id == m.list.selected && m.page.tab == m.tab {
 		return nil
@@ -143,7 +143,7 @@ func (m *Model) look() tea.Cmd {
 	return m.readPage()
 }
 
-// readPage reads the page, once more when it is being read.
+// readPage reads the page, or has it read again if it is being read.
 func (m *Model) readPage() tea.Cmd {
 	if m.page.id == "" {
 		return nil
@@ -188,7 +188,7 @@ func (m *Model) takePage(msg pageRead) tea.Cmd {
 	return nil
 }
 
-// offer says what a key does to the plan that it had shown, once that stands on the screen.
+// offer says what a key does to the plan that it opened, once the plan is on the screen.
 func (m *Model) offer() {
 	if does := m.page.does; does != "" {
 		m.page.does = ""

@@ -8,8 +8,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// How lines are painted: parameters of the sequence that a terminal takes for it, of its sixteen colours. Bold and
-// reverse are no colours, and stay where colours are not wanted.
+// How lines are painted: parameters of the escape sequence for it, of the sixteen colours of a
+// terminal. Bold and reverse are not colours, and are used without colours too.
 const (
 	plain   = ""
 	bold    = "1"
@@ -20,13 +20,13 @@ const (
 	cyan    = "36"
 )
 
-// line is a line of a page. Its text is fit for a terminal: see lines.
+// line is a line of a page. Its text is safe for a terminal: see lines.
 type line struct{ text, paint string }
 
-// maxLine is how long a line of a page may be: what is longer is no text that anybody reads.
+// maxLine is how many bytes a line of a page may have: nobody reads longer ones.
 const maxLine = 64 << 10
 
-// lines are the lines of a text that somebody else wrote, without anything that a terminal would obey.
+// lines returns the lines of a text that somebody else wrote, with control characters made visible.
 func lines(s, paint string) (list []line) {
 	if s = strings.TrimRight(s, "\n"); s == "" {
 		return nil
@@ -37,13 +37,13 @@ func lines(s, paint string) (list []line) {
 	return list
 }
 
-// oneLine is a text that somebody else wrote, in one line of a screen.
+// oneLine returns a text that somebody else wrote, on one line of a screen.
 func oneLine(s string) string { return untabbed(trellis.VisibleLine(s)) }
 
-// joiners make one sign of several, whose width terminals do not agree about.
+// joiners removes characters that join others into one, about whose width terminals disagree.
 var joiners = strings.NewReplacer("\u200c", "", "\u200d", "", "\ufe0e", "", "\ufe0f", "")
 
-// untabbed is a line with its tabs as spaces and its signs apart, cut where it is too long.
+// untabbed returns a line with its tabs as spaces and without joiners, cut if it is too long.
 func untabbed(s string) string {
 	s = joiners.Replace(s)
 	if len(s) > maxLine {
@@ -62,7 +62,7 @@ func untabbed(s string) string {
 	return b.String()
 }
 
-// wrapped is a line in as many as it takes in this width, each of them no wider.
+// wrapped returns a line as the lines that it takes in this width, none of them wider.
 func (l line) wrapped(width int) (list []line) {
 	if ansi.StringWidthWc(l.text) <= width {
 		return []line{l}
@@ -73,7 +73,7 @@ func (l line) wrapped(width int) (list []line) {
 	return list
 }
 
-// fit is a text in exactly that many columns.
+// fit returns a text in exactly that many columns.
 func fit(s string, width int) string {
 	if width <= 0 {
 		return ""

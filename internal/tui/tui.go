@@ -1,5 +1,5 @@
 // Package tui is the terminal UI: on the left the tasks of a repository by status, on the right what is known of the
-// selected one, and keys that tell it what to do. What happens is told by events; while nothing happens, nothing is done.
+// selected one, and keys that give it orders. Events report what happens; while nothing happens, nothing is done.
 package tui
 
 import (
@@ -17,19 +17,19 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 )
 
-// Terminal is where the screen is.
+// Terminal is the terminal of the screen.
 type Terminal struct {
 	In, Out *os.File
 	Colour  bool
-	// Save keeps how the terminal is, for programs that leave it otherwise.
+	// Save saves the state of the terminal, for programs that leave it in another.
 	Save func() (restore func(), err error)
 }
 
-// frames are how often a second the screen is drawn where it has no pace of ours.
+// frames is how many times a second the screen is drawn if paceOf returns nil.
 const frames = 30
 
-// Run shows the tasks of a project until a person has enough. Self is this program, which is run for what needs the
-// terminal; dir is where it was started. A signal that ends it is returned as the cause of ctx.
+// Run shows the tasks of a project until the person ends it. self is this program, which is run for what
+// needs the terminal; dir is where it was started. If a signal ends it, Run returns the cause of ctx.
 func Run(ctx context.Context, p *app.Project, t Terminal, self, dir string, now func() time.Time) error {
 	restore, err := t.Save()
 	if err != nil {
@@ -69,8 +69,8 @@ func Run(ctx context.Context, p *app.Project, t Terminal, self, dir string, now 
 	return nil
 }
 
-// end ends the program when a signal says so, and what has the terminal before that. An interrupt is for what has the
-// terminal alone: the keys of the screen itself send none.
+// end ends the program on a signal, and before that the program that has the terminal. An interrupt
+// is left to the latter: the keys of the screen itself send none.
 func end(program *tea.Program, m *Model, ended <-chan struct{}) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)

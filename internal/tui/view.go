@@ -10,16 +10,16 @@ import (
 	"github.com/trellis-tasks/trellis/internal/text"
 )
 
-// narrowest is how wide a screen must be to have list and page beside each other.
+// narrowest is how wide a screen must be to show list and page side by side.
 const narrowest = 76
 
-// screen draws.
+// screen draws a Model.
 type screen struct{ m *Model }
 
-// split reports whether list and page stand beside each other.
+// split reports whether list and page are side by side.
 func (s screen) split() bool { return s.m.width >= narrowest }
 
-// listWidth is how many columns the list gets.
+// listWidth returns how many columns the list gets.
 func (s screen) listWidth() int {
 	switch {
 	case !s.split():
@@ -30,10 +30,10 @@ func (s screen) listWidth() int {
 	return max(32, s.m.width*2/5)
 }
 
-// room is how many rows list and page have.
+// room returns how many rows list and page have.
 func (s screen) room() int { return max(1, s.m.height-1-len(s.bottom())) }
 
-// pageRoom is what the text of a page has, below its tabs.
+// pageRoom returns the size of a page's text, below its tabs.
 func (s screen) pageRoom() (width, height int) {
 	width = s.m.width
 	if s.split() {
@@ -42,7 +42,7 @@ func (s screen) pageRoom() (width, height int) {
 	return max(width, 2), max(s.room()-2, 1)
 }
 
-// View is the screen.
+// View returns the screen.
 func (m *Model) View() tea.View {
 	v := tea.NewView(strings.Join(screen{m}.lines(), "\n"))
 	v.AltScreen = true
@@ -51,7 +51,7 @@ func (m *Model) View() tea.View {
 	return v
 }
 
-// screen are the lines of the screen, as many as it has.
+// lines returns the lines of the screen, as many as it has rows.
 func (s screen) lines() []string {
 	if s.m.width < 20 || s.m.height < 5 {
 		return []string{fit("too small", s.m.width)}
@@ -75,7 +75,7 @@ func (s screen) lines() []string {
 	return append(out, s.bottom()...)
 }
 
-// head says where one is, and what is shown of how much.
+// head returns the first line: where the person is, and how many tasks are shown.
 func (s screen) head() string {
 	parts := []string{s.m.name}
 	switch n := len(s.m.list.all); {
@@ -97,7 +97,7 @@ func (s screen) head() string {
 	return s.m.paint.paint(fit(" "+strings.Join(parts, " · "), s.m.width), reverse)
 }
 
-// pageView is the right side: the tabs, and the page.
+// pageView returns the right side: the tabs, and the page.
 func (s screen) pageView(height int) []string {
 	w, _ := s.pageRoom()
 	out := []string{s.tabs(w), strings.Repeat("─", w)}
@@ -114,7 +114,7 @@ func (s screen) pageView(height int) []string {
 	return out[:max(height, 0)]
 }
 
-// tabs names the pages, the one that is shown between brackets.
+// tabs returns the names of the pages, with the one that is shown in brackets.
 func (s screen) tabs(width int) string {
 	names := make([]string, len(Tabs))
 	for i, tab := range Tabs {
@@ -130,7 +130,7 @@ func (s screen) tabs(width int) string {
 	return s.m.paint.paint(line, bold)
 }
 
-// bottom are the last lines: what is asked, typed, or was said, at most three of them.
+// bottom returns the last lines: a question, what is typed, or a message, at most three of them.
 func (s screen) bottom() []string {
 	text, how := s.m.said.Said, plain
 	switch {
@@ -164,7 +164,7 @@ func (s screen) bottom() []string {
 	return out
 }
 
-// visibleLine is oneLine that keeps the blanks that are typed.
+// visibleLine is oneLine, but keeps the blanks that are typed.
 func visibleLine(s string) string {
 	list := lines(strings.ReplaceAll(s, "\n", " "), plain)
 	if len(list) == 0 {

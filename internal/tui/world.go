@@ -8,43 +8,43 @@ import (
 	"github.com/trellis-tasks/trellis/internal/status"
 )
 
-// World is what a screen shows and what it can change. Its methods may take long, and are called by several goroutines,
-// never by the one that draws.
+// World is what a screen shows and what it can change. Its methods may take long, and are called by
+// several goroutines, never by the one that draws.
 type World interface {
 	// Tasks begins to read all tasks.
 	Tasks() (*Reading, error)
-	// Task is one of them as it is now, with what is only known of a task that is looked at alone.
-	// taskdir.ErrNotFound: it is gone.
+	// Task returns a task in its current state, with what only [status.Reader.Task] sets. If the
+	// task is gone, the error matches taskdir.ErrNotFound.
 	Task(id string) (status.Task, error)
-	// Events are what happens from now on, until ctx ends, which closes the channel.
+	// Events returns what happens from now on. The channel is closed when ctx ends.
 	Events(ctx context.Context) (<-chan events.Event, error)
-	// Page is what a tab says of a task, and to what of that people say yes or no, the zero value where they can't.
+	// Page returns what a tab shows of a task, and what an approval or rejection there is about, the zero value for nothing.
 	Page(ctx context.Context, id string, tab Tab) (lines []line, about Subject, err error)
-	// Give gives an order: a yes and a no are about something, a no has its reason.
+	// Give gives an order: an approval and a rejection are about something, a rejection has a reason.
 	Give(ctx context.Context, order Order, id string, about Subject, reason string) (Answer, error)
-	// Program is what runs in the place of the screen: it gets the terminal.
+	// Program returns the program that runs in place of the screen, and gets the terminal.
 	Program(kind Program, id string) (*exec.Cmd, error)
 }
 
 // Reading is a list of all tasks that is being read.
 type Reading struct {
-	Of      int    // it has so many
-	Watcher string // a few words about it
-	// Next reads some more of them, and reports whether there are others. Between tasks it calls yield, which takes a while when
-	// keys are pressed. It is called by one goroutine at a time.
+	Of      int    // how many tasks it has
+	Watcher string // a few words about the watcher
+	// Next reads some more tasks, and reports whether there are others. Between tasks it calls
+	// yield, which pauses while keys are pressed. It is called by one goroutine at a time.
 	Next func(yield func()) (some []status.Task, more bool)
 }
 
-// Subject is what a person says yes or no to, as it was shown.
+// Subject is what a person approves or rejects, as it was shown.
 type Subject struct {
-	Step string // path of one that waits; "": the plan
+	Step string // path of a step that waits; "": the plan
 	Hash string
 }
 
 // Tab is one of the pages about a task.
 type Tab string
 
-// The tabs, in the order in which they stand.
+// The tabs, in the order in which they are shown.
 const (
 	Now    Tab = "now"
 	Plan   Tab = "plan"
@@ -54,10 +54,10 @@ const (
 	Proofs Tab = "proofs"
 )
 
-// Tabs are all of them.
+// Tabs are all tabs.
 var Tabs = []Tab{Now, Plan, Diff, Log, Report, Proofs}
 
-// Order is what a task can be told.
+// Order is an order that a task can be given.
 type Order string
 
 // The orders.
@@ -71,7 +71,7 @@ const (
 	Deliver Order = "deliver"
 )
 
-// Program is something that needs the terminal for itself.
+// Program is a program that needs the terminal for itself.
 type Program string
 
 // The programs.
@@ -83,5 +83,5 @@ const (
 	Editor  Program = "editor"
 )
 
-// Answer is what came of an order, and the command that comes next, "" for none.
+// Answer is the result of an order, and the command that comes next, "" for none.
 type Answer struct{ Said, Next string }
