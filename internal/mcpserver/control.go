@@ -17,7 +17,7 @@ type planArguments struct {
 	Feedback    string `json:"feedback,omitempty" jsonschema:"with task: what should be different"`
 }
 
-// beginning is how long a program that goes on by itself may take to say that it can't.
+// beginning is how long a program that goes on by itself may take to say that it can't begin.
 const beginning = 1200 * time.Millisecond
 
 func (s *Server) plan(_ context.Context, p *app.Project, in planArguments) (any, error) {

@@ -23,13 +23,13 @@ type reviewAnswer struct {
 	Status trellis.Status `json:"status"`
 	Asked  bool           `json:"approval_missing"`
 	Agreed []string       `json:"agreed,omitempty"`
-	Step   *step          `json:"step,omitempty"` // that waits for a person, and is decided about by its own hash
+	Step   *step          `json:"step,omitempty"` // the step that waits for a person; a decision about it names its own hash
 	Plan   string         `json:"plan"`
-	Cursor string         `json:"cursor,omitempty"` // of the next page
-	Hash   string         `json:"hash,omitempty"`   // on the last page: who decides has read all
+	Cursor string         `json:"cursor,omitempty"` // cursor of the next page
+	Hash   string         `json:"hash,omitempty"`   // only on the last page, so that a decision follows on reading all
 }
 
-// review shows a plan whole, page by page. Pages are all of the same plan: when it was changed meanwhile one begins anew.
+// review shows a plan whole, page by page. All pages are of the same plan: if it is changed meanwhile, reading starts over.
 func (s *Server) review(ctx context.Context, p *app.Project, in reviewArguments) (any, error) {
 	dir, err := find(p, in.Task)
 	if err != nil {
@@ -63,7 +63,7 @@ func (s *Server) review(ctx context.Context, p *app.Project, in reviewArguments)
 	return a, nil
 }
 
-// pageOf is a page of a text from a byte on, which ends where a line does if there is one, and where the next page begins; 0: none does.
+// pageOf returns a page of a text from a byte on, up to the end of a line if there is one, and where the next begins; 0: none.
 func pageOf(s string, from int) (part string, next int) {
 	s = strings.ToValidUTF8(s, "�")
 	from = min(from, len(s))
@@ -84,7 +84,7 @@ func pageOf(s string, from int) (part string, next int) {
 	return part[:end], from + end
 }
 
-// size is how many bytes a text has in an answer, at most.
+// size returns how many bytes a text takes in an answer, at most.
 func size(s string) (n int) {
 	for _, r := range s {
 		switch {

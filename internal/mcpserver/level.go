@@ -8,20 +8,20 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Level is how much a client is offered. Each has what those before it have.
+// Level is how much a client is offered. Each level includes those before it.
 type Level string
 
 // The levels.
 const (
-	Read Level = "read" // look
+	Read Level = "read" // read tasks
 	Work Level = "work" // plan, start, stop, retry, cancel, deliver
-	All  Level = "all"  // say yes and no to plans
+	All  Level = "all"  // approve and reject plans
 )
 
-// Levels are all of them, from the least on.
+// Levels are all levels, from the least on.
 var Levels = []Level{Read, Work, All}
 
-// ParseLevel is the level that a person names.
+// ParseLevel returns the level that a person names.
 func ParseLevel(name string) (Level, error) {
 	if slices.Contains(Levels, Level(name)) {
 		return Level(name), nil
@@ -30,5 +30,5 @@ func ParseLevel(name string) (Level, error) {
 	return "", app.WithNearest(app.Usagef("--tools takes %s, not %q", strings.Join(names, ", "), name), name, names)
 }
 
-// offers reports whether a tool of another level is offered.
+// offers reports whether the level includes the tools of another level.
 func (l Level) offers(of Level) bool { return slices.Index(Levels, of) <= slices.Index(Levels, l) }

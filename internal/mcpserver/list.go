@@ -21,8 +21,8 @@ type listAnswer struct {
 	Note    string   `json:"note"`
 	Tasks   []listed `json:"tasks"`
 	Total   int      `json:"total"`
-	Cursor  string   `json:"cursor,omitempty"` // of the next page
-	Watcher string   `json:"watcher"`          // whether tasks that are ready are started by themselves
+	Cursor  string   `json:"cursor,omitempty"` // cursor of the next page
+	Watcher string   `json:"watcher"`          // whether a watcher starts tasks that are ready
 }
 
 type listed struct {
@@ -33,7 +33,7 @@ type listed struct {
 	Waits   string         `json:"waiting_for,omitempty"`
 	Failure string         `json:"failure,omitempty"`
 	Problem string         `json:"problem,omitempty"`
-	Works   bool           `json:"works,omitempty"` // somebody is at work on it now
+	Works   bool           `json:"works,omitempty"` // a process works on it now
 }
 
 func (s *Server) list(_ context.Context, p *app.Project, in listArguments) (any, error) {
@@ -87,7 +87,7 @@ func newListed(t status.Task) listed {
 	return l
 }
 
-// failure is why a task failed, "" when it did not.
+// failure returns why a task failed, "" if it did not.
 func failure(t status.Task, letters int) string {
 	if t.Failure.Code == "" {
 		return ""

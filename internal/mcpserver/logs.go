@@ -17,20 +17,20 @@ import (
 // keptLogs is how many logs are kept open.
 const keptLogs = 8
 
-// logs are those of the tasks that the client looks at.
+// logs are the open logs of the tasks that the client reads.
 type logs struct {
 	mu   sync.Mutex
-	open []*taskLog // that was looked at last: the last one
+	open []*taskLog // the one that was read last comes last
 }
 
 // taskLog is the log of a task as far as it was read.
 type taskLog struct {
 	*terminal.Scroll
 	dir  string
-	born string // cursors into it have that: one into the same log, opened at another time, may count other lines
+	born string // part of its cursors: a cursor of the same log, opened at another time, may count other lines
 }
 
-// of is the log of the task in a directory.
+// of returns the log of the task in a directory.
 func (l *logs) of(dir string) *taskLog {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,7 +63,7 @@ type logAnswer struct {
 	Newer string   `json:"newer"`           // cursor for what comes after these, now or later
 }
 
-// shownLine is how many letters of a line are shown.
+// shownLine is how many characters of a line are shown.
 const shownLine = 400
 
 func (s *Server) readLogs(_ context.Context, p *app.Project, in logArguments) (any, error) {
@@ -78,7 +78,7 @@ func (s *Server) readLogs(_ context.Context, p *app.Project, in logArguments) (a
 	id, log := nameOf(dir), s.logs.of(dir)
 	all, end, _ := log.Since(0, 0)
 	first := end - len(all)
-	from, to := first, end // what may be shown, of which the end is unless a cursor says from where on
+	from, to := first, end // the lines that may be shown: the last ones are, unless there is a cursor
 	tail := true
 	if in.Cursor != "" {
 		at, err := parseCursor(in.Cursor, "task_logs")
@@ -111,7 +111,7 @@ func (s *Server) readLogs(_ context.Context, p *app.Project, in logArguments) (a
 	return a, nil
 }
 
-// fitEnd is fit, of the last entries of a list where tail says so.
+// fitEnd is fit, or with tail, fit for the last entries of a list.
 func fitEnd(lines []string, most int, tail bool) (int, error) {
 	if tail {
 		lines = slices.Clone(lines)

@@ -18,7 +18,7 @@ type objectiveAnswer struct {
 	Cursor     string      `json:"cursor,omitempty"`
 }
 
-// objective is how far a roadmap is.
+// objective is the progress of a roadmap.
 type objective struct {
 	Name    string          `json:"objective"`
 	Title   string          `json:"title,omitempty"`

@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// did is what came of an order.
+// did is the result of an order.
 type did struct {
 	Task   string         `json:"task,omitempty"`
 	Status trellis.Status `json:"status,omitempty"`
@@ -15,8 +15,8 @@ type did struct {
 	Next   string         `json:"next,omitempty"`
 }
 
-// carryOut carries out an order in this process, one at a time. One that has begun is not cut off when the client gives it up, so
-// that nothing is done by half; one that has not does not begin then.
+// carryOut carries out an order in this process, one at a time. An order that has begun is not cut off
+// when the client gives it up, so that nothing is half done; one that has not begun then does not begin.
 func (s *Server) carryOut(ctx context.Context, do func(context.Context) (app.Ordered, error)) (any, error) {
 	s.order.Lock()
 	defer s.order.Unlock()
@@ -30,7 +30,7 @@ func (s *Server) carryOut(ctx context.Context, do func(context.Context) (app.Ord
 	return did{Task: done.Task, Status: done.Status, Says: brief(done.Says, 600), Next: done.Next}, nil
 }
 
-// ordered is closed when no order is carried out any more.
+// ordered returns a channel that is closed once no order is being carried out.
 func (s *Server) ordered() <-chan struct{} {
 	over := make(chan struct{})
 	go func() {
@@ -41,7 +41,7 @@ func (s *Server) ordered() <-chan struct{} {
 	return over
 }
 
-// begin has this program carry out an order in a process that outlives this one, as long as that takes.
+// begin has this program carry out an order in a process that outlives this one, as long as the order takes.
 func (s *Server) begin(p *app.Project, id string, args ...string) (any, error) {
 	said, err := s.program(p).Begin(beginning, append(args, "--", id)...)
 	if said.GoesOn {
@@ -50,7 +50,7 @@ func (s *Server) begin(p *app.Project, id string, args ...string) (any, error) {
 	return begun(id, said, err)
 }
 
-// begun is what the program said of what goes on now.
+// begun returns what the program said about an order that goes on.
 func begun(id string, said app.Said, err error) (any, error) {
 	if err != nil {
 		return nil, err

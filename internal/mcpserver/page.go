@@ -7,10 +7,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 )
 
-// maxPage is how many bytes the entries of a page may have: room is left for what stands around them.
+// maxPage is how many bytes the entries of a page may have: the rest of the answer needs room too.
 const maxPage = maxAnswer - 5<<10
 
-// fit is how many entries of a list, from the first on, are shown: at most most, and as many as have at most room bytes, but one.
+// fit returns how many entries of a list, from the first on, are shown: up to most, in up to room bytes, but at least one.
 func fit[T any](list []T, most, room int) (n int, err error) {
 	for n < len(list) && n < most {
 		doc, err := document(list[n])
@@ -25,7 +25,7 @@ func fit[T any](list []T, most, room int) (n int, err error) {
 	return n, nil
 }
 
-// limit is how many entries a client asks for: of itself usual ones, at most most.
+// limit returns how many entries a client asks for: usual if it does not say, and an error above most.
 func limit(asked, usual, most int) (int, error) {
 	switch {
 	case asked == 0:
@@ -36,7 +36,7 @@ func limit(asked, usual, most int) (int, error) {
 	return asked, nil
 }
 
-// cursor is a place in what is shown page by page: of is what it is a place in.
+// cursor is a place in what is shown page by page; of says in what.
 type cursor struct {
 	of string
 	at int
@@ -44,7 +44,7 @@ type cursor struct {
 
 func (c cursor) String() string { return c.of + ":" + strconv.Itoa(c.at) }
 
-// parseCursor is what String wrote. Clients take them from answers and make none themselves.
+// parseCursor parses what String returned. Clients take cursors from answers and don't make them.
 func parseCursor(s, next string) (c cursor, err error) {
 	i := strings.LastIndexByte(s, ':')
 	if i >= 0 && len(s) < maxName {

@@ -23,7 +23,7 @@ type showAnswer struct {
 	Base      string         `json:"base,omitempty"`
 	PR        string         `json:"pr,omitempty"`
 	DependsOn []string       `json:"depends_on,omitempty"`
-	Step      *step          `json:"step,omitempty"` // that waits for a person
+	Step      *step          `json:"step,omitempty"` // the step that waits for a person
 	Criteria  []criterion    `json:"criteria,omitempty"`
 	More      int            `json:"more_criteria,omitempty"`
 	Problems  []string       `json:"problems,omitempty"`
@@ -33,7 +33,7 @@ type showAnswer struct {
 	Next      string         `json:"next,omitempty"` // the command that a person would type
 }
 
-// criterion is what must hold, and what the last run found of it.
+// criterion is what must hold, and what the last run found.
 type criterion struct {
 	ID       string `json:"id"`
 	Text     string `json:"text"`
@@ -42,7 +42,7 @@ type criterion struct {
 	Evidence string `json:"evidence,omitempty"`
 }
 
-// step is one of a plan that waits for a person.
+// step is a step of a plan that waits for a person.
 type step struct {
 	Path        string `json:"path"`
 	Title       string `json:"title,omitempty"`
@@ -50,7 +50,7 @@ type step struct {
 	Hash        string `json:"hash"` // that a decision about it names
 }
 
-// How much of a task is shown: the rest stands in its files.
+// How much of a task is shown: its files have the rest.
 const (
 	shownCriteria = 25
 	shownFiles    = 60
@@ -100,11 +100,11 @@ func (s *Server) show(ctx context.Context, p *app.Project, in taskArguments) (an
 		return nil, err
 	}
 	a.Files, a.MoreFiles = a.Files[:n], len(files)-n
-	a.Next, _ = p.Next(ctx, dir) // where nothing comes next, nothing is said
+	a.Next, _ = p.Next(ctx, dir) // an error leaves it empty
 	return a, nil
 }
 
-// criteria adds them with what the last run found, as many as there is room for.
+// criteria adds the criteria with what the last run found, as many as there is room for.
 func (a *showAnswer) criteria(dir string, t status.Task) error {
 	found := status.Verdicts(dir)
 	for _, c := range t.Criteria {
@@ -121,7 +121,7 @@ func (a *showAnswer) criteria(dir string, t status.Task) error {
 	return err
 }
 
-// askedOf is the step of a task that waits for a person, nil when none does.
+// askedOf returns the step of a task that waits for a person, nil if none does.
 func askedOf(dir string, now time.Time) *step {
 	q := status.Asked(dir, now)
 	if q == nil {

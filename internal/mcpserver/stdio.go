@@ -14,14 +14,14 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Stdio is a client that writes to in and reads from out. What is passed stays open. A line that is no message is answered, and
-// those after it are heard.
+// Stdio returns the transport to a client that writes to in and reads from out. Neither is closed.
+// A line that is not a message is answered with an error, and the lines after it are read.
 func Stdio(in io.Reader, out io.Writer) mcp.Transport {
 	answers := &answers{Writer: out}
 	return &mcp.IOTransport{Reader: io.NopCloser(&messages{in: bufio.NewReader(in), answers: answers}), Writer: answers}
 }
 
-// answers are what a client reads, a line for each Write. Several may write at once.
+// answers is what a client reads, a line for each Write. Several goroutines may write at once.
 type answers struct {
 	io.Writer
 	mu sync.Mutex
@@ -35,7 +35,7 @@ func (a *answers) Write(line []byte) (int, error) {
 
 func (a *answers) Close() error { return nil }
 
-// refuse answers a line, of which nobody can tell to which call it belongs.
+// refuse answers an invalid line with an error. Nobody can tell which call the line belongs to, so the error has no id.
 func (a *answers) refuse(code int, why error) error {
 	line, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": nil, "error": map[string]any{"code": code, "message": why.Error()}})
 	if err == nil {
@@ -44,11 +44,11 @@ func (a *answers) refuse(code int, why error) error {
 	return err
 }
 
-// messages are the lines of a client that are messages.
+// messages reads the lines of a client that are messages.
 type messages struct {
 	in      *bufio.Reader
 	answers *answers
-	left    []byte // of a message that was read in part
+	left    []byte // the rest of a message that was read in part
 }
 
 func (m *messages) Read(p []byte) (int, error) {
@@ -71,7 +71,7 @@ func (m *messages) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// line is the next line with its end. Of one that is too long it is a part, which is longer than messages may be.
+// line returns the next line with its end. Of a line that is too long it returns a part, which is longer than messages may be.
 func (m *messages) line() (line []byte, err error) {
 	for {
 		part, err := m.in.ReadSlice('\n')
@@ -84,7 +84,7 @@ func (m *messages) line() (line []byte, err error) {
 	}
 }
 
-// unfit says why a line is no message, or no list of them.
+// unfit returns why a line is neither a message nor a list of messages, or nil.
 func unfit(line []byte) (code int, why error) {
 	if len(line) > mcp.DefaultMaxLineLength {
 		return jsonrpc.CodeInvalidRequest, fmt.Errorf("a line is longer than %d bytes", mcp.DefaultMaxLineLength)

@@ -13,10 +13,10 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// maxName is how long the name of a task may be, in bytes; file systems take no longer one.
+// maxName is how long the name of a task may be, in bytes; file systems allow no longer ones.
 const maxName = 255
 
-// find is the directory of the task that a client names: by its directory's name, or that without the day. A path is none.
+// find returns the directory of the task that a client names: by its directory's name, with or without the day, not by a path.
 func find(p *app.Project, ref string) (dir string, err error) {
 	if ref == "" {
 		return "", app.WithHints(app.Usagef("task is missing: it is the name of a task"), "task_list")
@@ -31,13 +31,13 @@ func find(p *app.Project, ref string) (dir string, err error) {
 	return dir, err
 }
 
-// nameOf is what a client calls the task in a directory, also one that is planned.
+// nameOf returns what a client calls the task in a directory, even while it is planned.
 func nameOf(dir string) string { return strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix) }
 
-// brief is a text of a task in one line of at most so many letters.
+// brief returns a text of a task on one line of up to most columns.
 func brief(s string, most int) string { return bounded(trellis.VisibleLine(s), most) }
 
-// bounded is a text that is at most so wide, and has at most twice as many bytes in an answer: letters may have no width.
+// bounded returns a text up to most columns wide, with at most twice as many bytes in an answer: some characters have no width.
 func bounded(s string, most int) string {
 	s = text.Clip(strings.ToValidUTF8(s, "�"), most)
 	room := 2 * most
@@ -49,7 +49,7 @@ func bounded(s string, most int) string {
 	return s
 }
 
-// briefs are several, and how many more there are.
+// briefs returns the first most texts of a list in brief, and how many more there are.
 func briefs(list []string, most, letters int) (short []string) {
 	for i, s := range list {
 		if i == most {
