@@ -176,3 +176,16 @@ func TestUnseenProject(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+// What people look at a request with is the program of its place.
+func TestViewedWithThePlacesProgram(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"https://github.com/ann/greet/pull/3":                        "gh pr view --web 3",
+		"https://code.example.com/ann/shop/greet/-/merge_requests/3": "glab mr view --web 3",
+	} {
+		if got := (delivery.PRState{Number: 3, URL: url}).ViewCommand(); got != want {
+			t.Errorf("%s: %s, not %s", url, got, want)
+		}
+	}
+}

@@ -40,6 +40,14 @@ type PRState struct {
 	Review  string   `json:"review"`
 }
 
+// ViewCommand returns the command that opens the pull request in a browser.
+func (p PRState) ViewCommand() string {
+	if strings.Contains(p.URL, "/-/merge_requests/") {
+		return fmt.Sprintf("glab mr view --web %d", p.Number)
+	}
+	return fmt.Sprintf("gh pr view --web %d", p.Number)
+}
+
 // stateOf returns the state of a pull request, and for an open one asks for its checks and reviews.
 func stateOf(ctx context.Context, f Forge, pr *forge.PR) (p PRState, s forge.PRStatus, err error) {
 	p = PRState{Number: pr.Number, URL: pr.URL, State: strings.ToLower(pr.State), Failing: []string{}}

@@ -3,7 +3,6 @@ package runner
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -133,8 +132,12 @@ func (n next) planned() bool {
 }
 
 func (n next) runnable(ctx context.Context) (string, error) {
-	if _, step, err := n.as.approvals.openStep(n.t.Dir, n.h); err != nil || step != "" {
-		return n.say("approve") + " --step " + step, err
+	_, step, err := n.as.approvals.openStep(n.t.Dir, n.h)
+	switch {
+	case err != nil:
+		return "", err
+	case step != "":
+		return n.say("approve") + " --step " + trellis.ShellWord(step), nil
 	}
 	l, err := n.as.Assess(ctx, n.t.Dir)
 	switch {
@@ -200,7 +203,7 @@ func (n next) review(ctx context.Context) (string, error) {
 	switch code := n.t.Pipeline.Failure.Code; {
 	case code == trellis.CIFailed || code == trellis.ChangesRequested:
 		if pull, err := delivery.ReadPull(n.t.Dir); err == nil && pull != nil {
-			return fmt.Sprintf("gh pr view --web %d", pull.Number), nil
+			return pull.ViewCommand(), nil
 		}
 	case code != "":
 		p, err := pipeline.ReadProgress(n.h)
