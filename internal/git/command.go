@@ -208,14 +208,14 @@ func (r *Repo) Line(ctx context.Context, c Command) (string, error) {
 	return strings.TrimSuffix(out, "\n"), err
 }
 
-// environ returns the environment of a command. It keeps git from searching above the checkout if its .git was removed, and from
-// replacing objects by others (git replace).
+// environ returns the environment of a command. It keeps git from searching above the checkout if its .git was removed, from
+// replacing objects by others (git replace), and from translating messages. Hooks get the user's language otherwise.
 func (r *Repo) environ(c Command) []string {
 	base := r.Env
 	if base == nil {
 		base = os.Environ()
 	}
-	extra := []string{"GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_EDITOR=:", "GIT_NO_REPLACE_OBJECTS=1", proc.Owned(proc.Self())}
+	extra := []string{"GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_EDITOR=:", "GIT_NO_REPLACE_OBJECTS=1", "GIT_TEXTDOMAINDIR="+os.DevNull, proc.Owned(proc.Self())}
 	if !c.Hooks {
 		extra = append(extra, "LC_ALL=C")
 	}

@@ -464,6 +464,23 @@ func TestLocksOfOthersAreWaitedFor(t *testing.T) {
 	}
 }
 
+// Hooks see the language of the user; what git says of a lock is understood all the same.
+func TestLocksAreWaitedForInAnyLanguage(t *testing.T) {
+	t.Parallel()
+	b := gittest.New(t)
+	wt := b.Add("feature/x")
+	b.Repo.Env = append(slices.Clone(b.Env), "LC_ALL=C.UTF-8", "LANGUAGE=de")
+	told := exec.Command("git", "rev-parse", "--verify", "nosuch")
+	told.Dir, told.Env = wt, b.Repo.Env
+	if said, _ := told.CombinedOutput(); !strings.Contains(string(said), "Schwerwiegend") {
+		t.Skipf("git speaks no German here: %s", said)
+	}
+	b.Write(filepath.Join(wt, "new.txt"), "n")
+	released := hold(b, ".git/refs/heads/feature/x.lock", time.Second)
+	gittest.Must(b.Repo.Committer().Commit(t.Context(), wt, git.CommitOptions{Message: "m", Branch: "feature/x"}))(t)
+	<-released
+}
+
 func TestLocksOfTheDeadAreRemoved(t *testing.T) {
 	t.Parallel()
 	b := gittest.New(t)
