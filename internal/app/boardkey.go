@@ -31,7 +31,7 @@ func (e *Env) BoardKey(root string) (string, error) {
 		return "", fmt.Errorf("reading the board's key: %w", err)
 	}
 	key = rand.Text() + rand.Text()
-	return key, e.keepForBoard(file, key+"\n")
+	return key, e.writeBoardFile(file, key+"\n")
 }
 
 // BoardDoor creates a file that redirects a browser to the board of the project at root. Its url holds the key, which in a
@@ -42,7 +42,7 @@ func (e *Env) BoardDoor(root, url string) (file string, err error) {
 	}
 	file += ".html"
 	to := html.EscapeString(url)
-	return file, e.keepForBoard(file, `<!doctype html><meta charset="utf-8"><title>trellis board</title><meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0;url=`+to+`"><a href="`+to+`">trellis board</a>`+"\n")
+	return file, e.writeBoardFile(file, `<!doctype html><meta charset="utf-8"><title>trellis board</title><meta name="referrer" content="no-referrer"><meta http-equiv="refresh" content="0;url=`+to+`"><a href="`+to+`">trellis board</a>`+"\n")
 }
 
 // boardFile returns the path of the board's key for the project at root, "" if there is no home directory.
@@ -51,7 +51,7 @@ func (e *Env) boardFile(root string) string {
 	return e.stateFile(filepath.Join("board", hex.EncodeToString(sum[:8])))
 }
 
-func (e *Env) keepForBoard(file, text string) error {
+func (e *Env) writeBoardFile(file, text string) error {
 	if err := e.Disk.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return fmt.Errorf("keeping the board's key: %w", err)
 	}

@@ -22,27 +22,27 @@ type SettingsFile struct {
 	Scope config.Scope
 	Name  string // for messages
 
-	path string
-	disk *durable.Disk
-	with func(data []byte) config.Files                    // all files, as if this one contained data
-	made func(before, after []byte)                        // called with a command's change
-	look func() (f config.Files, unread []trellis.Problem) // reads all files
+	path         string
+	disk         *durable.Disk
+	filesWith    func(data []byte) config.Files                    // all files, as if this one contained data
+	recordChange func(before, after []byte)                        // called with a command's change
+	readFiles    func() (f config.Files, unread []trellis.Problem) // reads all files
 }
 
 // SettingsFile returns .trellis/config.yaml.
 func (p *Project) SettingsFile() *SettingsFile {
 	return &SettingsFile{
 		Scope: config.ScopeProject, Name: configYAML, path: filepath.Join(p.Root, ".trellis", "config.yaml"), disk: p.Store.Disk,
-		look: func() (config.Files, []trellis.Problem) {
+		readFiles: func() (config.Files, []trellis.Problem) {
 			f, unread := p.Settings.Read()
-			return f, append(unread, removed(p.Repo, f)...)
+			return f, append(unread, missingSettings(p.Repo, f)...)
 		},
-		with: func(data []byte) config.Files {
+		filesWith: func(data []byte) config.Files {
 			f := p.Settings.Files()
 			f.Config.Data = data
 			return f
 		},
-		made: func(before, after []byte) { p.Gate.WarnNotRecorded(p.Gate.setBy(before, after)) },
+		recordChange: func(before, after []byte) { p.Gate.WarnNotRecorded(p.Gate.recordSettings(before, after)) },
 	}
 }
 
@@ -57,9 +57,9 @@ func (e *Env) UserSettingsFile() (*SettingsFile, error) {
 		real, err = path, nil
 	}
 	f := &SettingsFile{
-		Scope: config.ScopeUser, Name: path, path: real, disk: e.Disk, made: func(_, _ []byte) {},
-		with: func(data []byte) config.Files { return config.Files{User: config.File{Name: path, Data: data}} },
-		look: func() (f config.Files, unread []trellis.Problem) {
+		Scope: config.ScopeUser, Name: path, path: real, disk: e.Disk, recordChange: func(_, _ []byte) {},
+		filesWith: func(data []byte) config.Files { return config.Files{User: config.File{Name: path, Data: data}} },
+		readFiles: func() (f config.Files, unread []trellis.Problem) {
 			user, problem := readUser(path)
 			if problem != nil {
 				unread = append(unread, *problem)
@@ -72,7 +72,7 @@ func (e *Env) UserSettingsFile() (*SettingsFile, error) {
 
 // Settings returns all settings with their effective values, and the problems that keep values in the files from taking effect.
 func (f *SettingsFile) Settings() ([]config.Setting, []trellis.Problem) {
-	files, unread := f.look()
+	files, unread := f.readFiles()
 	problems := trellis.Errors(append(unread, f.check(files)...))
 	if f.Scope == config.ScopeUser {
 		return config.UserSettings(files.User), problems
@@ -93,7 +93,7 @@ func (f *SettingsFile) check(files config.Files) []trellis.Problem {
 func (f *SettingsFile) Setting(name string) (config.Setting, []trellis.Problem, error) {
 	k, err := f.Scope.Key(name)
 	if err != nil {
-		return config.Setting{}, nil, f.unknown(err, "get", name)
+		return config.Setting{}, nil, f.unknownKeyError(err, "get", name)
 	}
 	all, problems := f.Settings()
 	for _, s := range all {
@@ -104,8 +104,8 @@ func (f *SettingsFile) Setting(name string) (config.Setting, []trellis.Problem, 
 	return config.Setting{Key: name, Value: k.Zero(), Source: config.FromDefault}, problems, nil // an entry, such as of a map, that no file has
 }
 
-// unknown returns the error for a name that can't be got, set or unset in this file, with hints on what to type instead.
-func (f *SettingsFile) unknown(err error, command, name string, values ...string) error {
+// unknownKeyError returns the error for a name that can't be got, set or unset in this file, with hints on what to type instead.
+func (f *SettingsFile) unknownKeyError(err error, command, name string, values ...string) error {
 	list := "trellis config list"
 	other, how := config.ScopeUser, "set per person, not per project"
 	if f.Scope == config.ScopeUser {
@@ -114,9 +114,9 @@ func (f *SettingsFile) unknown(err error, command, name string, values ...string
 	}
 	_, here := f.Scope.Group(name)
 	if _, there := other.Group(name); here != nil && there == nil {
-		typed := typedWith(command, other, name, values)
+		typed := configCommand(command, other, name, values)
 		if _, err := other.Key(name); err != nil { // a group, or a setting that is written by hand
-			typed = strings.TrimSpace("trellis config list " + flagOf(other))
+			typed = strings.TrimSpace("trellis config list " + scopeFlag(other))
 		}
 		return WithHints(Usagef("%s is %s", name, how), typed)
 	}
@@ -126,9 +126,9 @@ func (f *SettingsFile) unknown(err error, command, name string, values ...string
 	return WithHints(AsKind(ErrUsage, err), list)
 }
 
-// typedWith returns the config command line with these values, for a setting of that scope.
-func typedWith(command string, scope config.Scope, name string, values []string) string {
-	typed := "trellis config " + command + " " + flagOf(scope) + trellis.ShellWord(name)
+// configCommand returns the config command line with these values, for a setting of that scope.
+func configCommand(command string, scope config.Scope, name string, values []string) string {
+	typed := "trellis config " + command + " " + scopeFlag(scope) + trellis.ShellWord(name)
 	if slices.ContainsFunc(values, func(v string) bool { return strings.HasPrefix(v, "-") }) {
 		typed += " --"
 	}
@@ -138,7 +138,7 @@ func typedWith(command string, scope config.Scope, name string, values []string)
 	return typed
 }
 
-func flagOf(scope config.Scope) string {
+func scopeFlag(scope config.Scope) string {
 	if scope == config.ScopeUser {
 		return "--user "
 	}
@@ -150,11 +150,11 @@ func flagOf(scope config.Scope) string {
 func (f *SettingsFile) Set(name string, values []string) (changed bool, err error) {
 	k, err := f.Scope.Key(name)
 	if err != nil {
-		return false, f.unknown(err, "set", name, values...)
+		return false, f.unknownKeyError(err, "set", name, values...)
 	}
 	if k.List && len(values) == 1 {
 		if items := yamledit.Items(values[0]); len(items) > 0 {
-			return false, WithHints(Usagef("%s: %s is one value, and a list takes each by itself", name, values[0]), typedWith("set", f.Scope, name, items))
+			return false, WithHints(Usagef("%s: %s is one value, and a list takes each by itself", name, values[0]), configCommand("set", f.Scope, name, items))
 		}
 	}
 	v, err := valueOf(k, values)
@@ -186,14 +186,14 @@ func valueOf(k config.Key, values []string) (yamledit.Value, error) {
 func (f *SettingsFile) Unset(name string) (changed bool, err error) {
 	k, err := f.Scope.Group(name)
 	if err != nil {
-		return false, f.unknown(err, "unset", name)
+		return false, f.unknownKeyError(err, "unset", name)
 	}
 	return f.edit(k, func(data []byte) ([]byte, error) { return yamledit.Unset(data, k.Path) })
 }
 
 // edit changes the file, unless that would introduce a mistake that is not there already.
 func (f *SettingsFile) edit(k config.Key, change func([]byte) ([]byte, error)) (changed bool, err error) {
-	_, unread := f.look()
+	_, unread := f.readFiles()
 	if i := slices.IndexFunc(unread, func(p trellis.Problem) bool { return p.File == f.Name }); i >= 0 {
 		return false, &unread[i]
 	}
@@ -203,18 +203,18 @@ func (f *SettingsFile) edit(k config.Key, change func([]byte) ([]byte, error)) (
 	var before, after []byte
 	err = f.disk.Edit(f.path, func(data []byte) (_ []byte, err error) {
 		before = slices.Clone(data)
-		after, err = f.changed(k, data, change)
+		after, err = f.applyChange(k, data, change)
 		return after, err
 	})
 	changed = err == nil && string(before) != string(after)
 	if changed {
-		f.made(before, after)
+		f.recordChange(before, after)
 	}
 	return changed, err
 }
 
-func (f *SettingsFile) changed(k config.Key, data []byte, change func([]byte) ([]byte, error)) ([]byte, error) {
-	old := trellis.Errors(f.check(f.with(data)))
+func (f *SettingsFile) applyChange(k config.Key, data []byte, change func([]byte) ([]byte, error)) ([]byte, error) {
+	old := trellis.Errors(f.check(f.filesWith(data)))
 	now, err := change(data)
 	switch {
 	case errors.Is(err, yamledit.ErrLayout):
@@ -224,7 +224,7 @@ func (f *SettingsFile) changed(k config.Key, data []byte, change func([]byte) ([
 	case err != nil:
 		return nil, AsKind(ErrUsage, fmt.Errorf("%s: %w", f.Name, err))
 	}
-	for _, problem := range trellis.Errors(f.check(f.with(now))) {
+	for _, problem := range trellis.Errors(f.check(f.filesWith(now))) {
 		if slices.ContainsFunc(old, func(was trellis.Problem) bool { return was.Message == problem.Message }) {
 			continue
 		}
@@ -237,8 +237,8 @@ func (f *SettingsFile) changed(k config.Key, data []byte, change func([]byte) ([
 	return now, nil
 }
 
-// setBy records what a command's change added to the settings as made by a person of this clone.
-func (g *TrustGate) setBy(before, after []byte) error {
+// recordSettings records what a command's change added to the settings as made by a person of this clone.
+func (g *TrustGate) recordSettings(before, after []byte) error {
 	j, err := g.Judge()
 	if err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 func (p *Project) ChangeContext(dir, name string, change func([]byte) ([]byte, error)) error {
 	return p.Gate.RecordEdit(dir, name, func() (before, after []byte, err error) {
 		_, err = p.Store.Update(dir, func(*taskdir.Task, *taskdir.Edit) error {
-			return edited(p, dir, func() error {
+			return editTaskFile(p, dir, func() error {
 				return p.Store.Disk.Edit(filepath.Join(dir, name), func(data []byte) (_ []byte, err error) {
 					before = slices.Clone(data)
 					after, err = change(data)
@@ -30,8 +30,8 @@ func (p *Project) ChangeContext(dir, name string, change func([]byte) ([]byte, e
 	})
 }
 
-// edited changes a file of a task. A change by a person's command also counts while an agent is at work.
-func edited(p *Project, dir string, edit func() error) error {
+// editTaskFile changes a file of a task. A change by a person's command also counts while an agent is at work.
+func editTaskFile(p *Project, dir string, edit func() error) error {
 	if p.Env.InsideRun() {
 		return edit()
 	}

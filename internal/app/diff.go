@@ -30,7 +30,7 @@ func (p *Project) Diff(ctx context.Context, dir string, stat bool, out io.Writer
 	}
 	base := t.Pipeline.BaseCommit
 	if worktree := p.Worktree(t); worktree != "" {
-		return true, inWorktree(ctx, p, worktree, func(s *snapshot.Snapshot) error {
+		return true, withSnapshot(ctx, p, worktree, func(s *snapshot.Snapshot) error {
 			text, err := diffText(ctx, s, base, stat)
 			if err == nil && len(text) >= maxDiff { // Diff left out its middle
 				err = WithHints(Usagef("the patch of %s has more than %d MB", t.ID, maxDiff>>20), "trellis diff "+trellis.ShellWord(t.ID)+" --stat", "git -C "+trellis.ShellWord(worktree)+" diff "+base)
@@ -41,7 +41,7 @@ func (p *Project) Diff(ctx context.Context, dir string, stat bool, out io.Writer
 			return err
 		})
 	}
-	end, err := tip(ctx, p, t)
+	end, err := lastCommit(ctx, p, t)
 	if err != nil {
 		return true, err
 	}
@@ -59,19 +59,19 @@ func (p *Project) Changes(ctx context.Context, dir string) (c Changes, err error
 		if c.Head, err = p.Repo.Refs().Head(ctx, worktree); err != nil {
 			return c, err
 		}
-		return c, inWorktree(ctx, p, worktree, func(s *snapshot.Snapshot) (err error) {
+		return c, withSnapshot(ctx, p, worktree, func(s *snapshot.Snapshot) (err error) {
 			c.Files, err = s.Changes(ctx, c.Base)
 			return err
 		})
 	}
-	if c.Head, err = tip(ctx, p, t); err == nil {
+	if c.Head, err = lastCommit(ctx, p, t); err == nil {
 		c.Files, err = p.Repo.History().ChangesBetween(ctx, c.Base, c.Head)
 	}
 	return c, err
 }
 
-// tip returns the last commit of a task without a worktree. A worktree that git can't read any more is an error.
-func tip(ctx context.Context, p *Project, t *taskdir.Task) (string, error) {
+// lastCommit returns the last commit of a task without a worktree. A worktree that git can't read any more is an error.
+func lastCommit(ctx context.Context, p *Project, t *taskdir.Task) (string, error) {
 	if t.WorktreePath != "" {
 		if err := p.Repo.Worktrees().Unlinked(ctx, git.AbsFrom(p.Root, t.WorktreePath)); err != nil {
 			return "", err
@@ -90,7 +90,7 @@ func tip(ctx context.Context, p *Project, t *taskdir.Task) (string, error) {
 	return tip, err
 }
 
-func inWorktree(ctx context.Context, p *Project, worktree string, do func(*snapshot.Snapshot) error) error {
+func withSnapshot(ctx context.Context, p *Project, worktree string, do func(*snapshot.Snapshot) error) error {
 	p.Config() // hardens git against what the worktree contains
 	s, err := snapshot.New(p.Repo).Snapshot(ctx, worktree, ".trellis/tasks", ".trellis/.runtime", ".trellis/.current-task")
 	if err != nil {

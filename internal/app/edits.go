@@ -142,7 +142,7 @@ func (e Edits) Save(dir, name string, was, text []byte) error {
 			return was, text, edit()
 		}
 		_, err = e.p.Store.Update(dir, func(*taskdir.Task, *taskdir.Edit) error {
-			return edited(e.p, dir, edit)
+			return editTaskFile(e.p, dir, edit)
 		})
 		return was, text, err
 	})

@@ -73,8 +73,8 @@ func (e *Env) LookPath(program string) error {
 	return &exec.Error{Name: program, Err: exec.ErrNotFound}
 }
 
-// atHome returns path with a leading ~/ expanded.
-func (e *Env) atHome(path string) string {
+// expandHome returns path with a leading ~/ expanded.
+func (e *Env) expandHome(path string) string {
 	if rest, home := strings.CutPrefix(path, "~/"); home {
 		return filepath.Join(e.Get("HOME"), rest)
 	}

@@ -176,12 +176,12 @@ func HintsOf(err error) []string {
 		return []string{owned.Command()}
 	}
 	if held, ok := errors.AsType[*durable.HeldError](err); ok {
-		if hints := heldBy(held); hints != nil {
+		if hints := lockHints(held); hints != nil {
 			return hints
 		}
 	}
 	if damaged, ok := errors.AsType[*journal.DamagedError](err); ok {
-		return anew(filepath.Dir(filepath.Dir(damaged.File)))
+		return damagedJournalHints(filepath.Dir(filepath.Dir(damaged.File)))
 	}
 	if elsewhere, ok := errors.AsType[*runner.ElsewhereError](err); ok {
 		return []string{"trellis pull", "trellis logs " + trellis.ShellWord(elsewhere.Task)}
@@ -200,13 +200,13 @@ func HintsOf(err error) []string {
 	return nil
 }
 
-// anew returns how to go on in a directory whose journal can't be read. A new run of a task moves that journal aside, and so
+// damagedJournalHints returns how to go on in a directory whose journal can't be read. A new run of a task moves that journal aside, and so
 // does a new planning; an archived task is over.
-func anew(dir string) []string {
+func damagedJournalHints(dir string) []string {
 	id := strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix)
 	t, err := taskdir.Store{}.Load(dir)
 	switch {
-	case ofFile(dir):
+	case isFileRun(dir):
 		return []string{"trellis run FILE begins another run", "rm -r " + trellis.ShellWord(dir) + " forgets this one"}
 	case filepath.Base(filepath.Dir(dir)) != filepath.Base(taskdir.Store{}.Tasks()):
 		return nil
@@ -226,15 +226,15 @@ func anew(dir string) []string {
 	return []string{"trellis retry " + trellis.ShellWord(id)}
 }
 
-// ofFile reports whether a folder belongs to the run of a file, and not to a task.
-func ofFile(dir string) bool { return filepath.Base(filepath.Dir(dir)) == "runs" }
+// isFileRun reports whether a folder belongs to the run of a file, and not to a task.
+func isFileRun(dir string) bool { return filepath.Base(filepath.Dir(dir)) == "runs" }
 
-// heldBy returns what to do about the holder of a lock, nil for an unusual lock.
-func heldBy(held *durable.HeldError) []string {
+// lockHints returns what to do about the holder of a lock, nil for an unusual lock.
+func lockHints(held *durable.HeldError) []string {
 	dir, ofRun := strings.CutSuffix(held.Path, string(filepath.Separator)+filepath.FromSlash(taskdir.RunLock))
 	id := filepath.Base(dir)
 	switch {
-	case ofRun && strings.HasPrefix(id, taskdir.DraftPrefix), ofRun && ofFile(dir): // planners and runs of files are ended where they run
+	case ofRun && strings.HasPrefix(id, taskdir.DraftPrefix), ofRun && isFileRun(dir): // planners and runs of files are ended where they run
 		return []string{"trellis logs -f " + trellis.ShellWord(id)}
 	case ofRun:
 		return []string{"trellis logs -f " + trellis.ShellWord(id), "trellis stop " + trellis.ShellWord(id)}

@@ -11,16 +11,16 @@ import (
 // Events returns a channel of what happens to the project's tasks from now on, whoever works on them. It is closed when ctx is
 // done. A slow receiver gets events later, but all of them.
 func (p *Project) Events(ctx context.Context) (<-chan events.Event, error) {
-	told := make(chan events.Event, 256)
+	ch := make(chan events.Event, 256)
 	began := make(chan error, 1)
 	feed := status.Feed{Store: p.Store, Decode: agents.Decoder, Now: p.Env.Now, Tell: func(e events.Event) {
 		select {
-		case told <- e:
+		case ch <- e:
 		case <-ctx.Done():
 		}
 	}}
 	go func() {
-		defer close(told)
+		defer close(ch)
 		err := feed.Run(ctx, func() { began <- nil })
 		select {
 		case began <- err:
@@ -30,5 +30,5 @@ func (p *Project) Events(ctx context.Context) (<-chan events.Event, error) {
 	if err := <-began; err != nil {
 		return nil, err
 	}
-	return told, nil
+	return ch, nil
 }

@@ -26,10 +26,10 @@ type TrustGate struct {
 	repo  *git.Repo
 	store taskdir.Store
 
-	mu     sync.Mutex          // held while the judge is created
-	judge  *trust.Judge        // see Judge
-	keys   []ed25519.PublicKey // the keys of trust.keys, once the judge exists
-	unkept sync.Once           // for printing once that settings can't be stored
+	mu           sync.Mutex          // held while the judge is created
+	judge        *trust.Judge        // see Judge
+	keys         []ed25519.PublicKey // the keys of trust.keys, once the judge exists
+	storeWarning sync.Once           // for printing once that settings can't be stored
 }
 
 // existingJudge returns the judge if Judge has created one, else nil.
@@ -57,7 +57,7 @@ func (g *TrustGate) Judge() (*trust.Judge, error) {
 	if len(problems) > 0 {
 		return nil, &problems[0]
 	}
-	all, err := g.everything(user.Trust.Everything)
+	all, err := g.trustsEverything(user.Trust.Everything)
 	if err != nil {
 		return nil, err
 	}
@@ -68,17 +68,17 @@ func (g *TrustGate) Judge() (*trust.Judge, error) {
 	return g.judge, nil
 }
 
-// everything reports whether all that is checked out may run: for this process, or below one of these folders.
-func (g *TrustGate) everything(folders []string) (bool, error) {
-	switch said := g.env.Get("TRELLIS_TRUST"); said {
+// trustsEverything reports whether all that is checked out may run: for this process, or below one of these folders.
+func (g *TrustGate) trustsEverything(folders []string) (bool, error) {
+	switch value := g.env.Get("TRELLIS_TRUST"); value {
 	case "":
 	case "checkout":
 		return true, nil
 	default:
-		return false, Usagef("TRELLIS_TRUST is %q: only `checkout` means something, which trusts all that is checked out", said)
+		return false, Usagef("TRELLIS_TRUST is %q: only `checkout` means something, which trusts all that is checked out", value)
 	}
 	return slices.ContainsFunc(folders, func(dir string) bool {
-		real, err := filepath.EvalSymlinks(g.env.atHome(dir))
+		real, err := filepath.EvalSymlinks(g.env.expandHome(dir))
 		if err != nil {
 			return false
 		}
@@ -90,7 +90,7 @@ func (g *TrustGate) everything(folders []string) (bool, error) {
 // trustedKeys reads the public keys whose decisions count.
 func (g *TrustGate) trustedKeys(files []string) (keys []ed25519.PublicKey, err error) {
 	for _, file := range files {
-		data, err := durable.Read(g.env.atHome(file), durable.MaxDocument)
+		data, err := durable.Read(g.env.expandHome(file), durable.MaxDocument)
 		if err != nil {
 			return nil, fmt.Errorf("reading trust.keys: %w", err)
 		}
@@ -123,7 +123,7 @@ func (p *Project) InForce(ctx context.Context) (*Project, error) {
 	files, unread := settingFiles(p.Root)
 	q := *p
 	q.Settings.Kept, q.Settings.judged = "", nil // another process may have trusted them since
-	v, err := q.settled(ctx, j, files)
+	v, err := q.judgeSettings(ctx, j, files)
 	if err != nil {
 		return nil, err
 	}
@@ -132,12 +132,12 @@ func (p *Project) InForce(ctx context.Context) (*Project, error) {
 		return nil, err
 	}
 	if v.Trusted() {
-		if kept != "" && !j.Everything && (unread != nil || q.Settings.stayWith(files)) && len(removed(p.Repo, q.Settings.Files())) == 0 {
-			p.Gate.keepJudged(kept, files, unread)
+		if kept != "" && !j.Everything && (unread != nil || q.Settings.judgedMatch(files)) && len(missingSettings(p.Repo, q.Settings.Files())) == 0 {
+			p.Gate.storeJudged(kept, files, unread)
 		}
 		return &q, nil
 	}
-	if _, err := os.Stat(kept); kept == "" || err != nil || program(v) {
+	if _, err := os.Stat(kept); kept == "" || err != nil || hasUntrustedProgram(v) {
 		return nil, v.Err()
 	}
 	if v, err = judgeKept(ctx, j, kept); err == nil {
@@ -150,8 +150,8 @@ func (p *Project) InForce(ctx context.Context) (*Project, error) {
 	return &q, nil
 }
 
-// settled judges the settings of a project as they were read, and makes p keep the judged ones.
-func (p *Project) settled(ctx context.Context, j *trust.Judge, read map[string]string) (trust.Verdict, error) {
+// judgeSettings judges the settings of a project as they were read, and makes p keep the judged ones.
+func (p *Project) judgeSettings(ctx context.Context, j *trust.Judge, read map[string]string) (trust.Verdict, error) {
 	files, problems := p.Settings.Read()
 	s := subject.Settings()
 	if len(problems) == 0 { // otherwise they are reported where the settings are used
@@ -177,16 +177,16 @@ func judgeKept(ctx context.Context, j *trust.Judge, kept string) (trust.Verdict,
 	return j.Subject(ctx, subject.Programs(data))
 }
 
-// program reports whether an untrusted file would itself be executed: earlier, trusted settings would execute it as well.
-func program(v trust.Verdict) bool {
+// hasUntrustedProgram reports whether an untrusted file would itself be executed: earlier, trusted settings would execute it as well.
+func hasUntrustedProgram(v trust.Verdict) bool {
 	return slices.ContainsFunc(v.Foreign, func(f trust.Foreign) bool {
 		return f.Item.Kind == trust.Program || f.Item.File == ".trellis/rehearsal.yaml"
 	})
 }
 
-// trustedPrograms returns an error if what the settings name may not be run now: an earlier version of the settings can stay in
+// checkProgramTrust returns an error if what the settings name may not be run now: an earlier version of the settings can stay in
 // force, but not of programs.
-func (p *Project) trustedPrograms(ctx context.Context) error {
+func (p *Project) checkProgramTrust(ctx context.Context) error {
 	_, err := p.InForce(ctx)
 	return err
 }

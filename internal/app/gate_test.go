@@ -105,7 +105,7 @@ func TestKeptSettingsAreThoseJudged(t *testing.T) {
 	}
 	for _, branch := range []string{"theirs", "main"} {
 		checkout(branch)
-		p.Gate.keepJudged(kept, judged, nil)
+		p.Gate.storeJudged(kept, judged, nil)
 		now, err := settingFiles(kept)
 		if err != nil || len(now) > 0 != (branch == "main") || branch == "main" && !maps.Equal(now, judged) {
 			t.Errorf("on %s: kept %q, %v", branch, now, err)

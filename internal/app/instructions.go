@@ -16,46 +16,46 @@ import (
 	"github.com/trellis-tasks/trellis/specs"
 )
 
-// instruct returns a function that reads the project's instructions for a role: the current ones if they are trusted, otherwise
+// instructionReader returns a function that reads the project's instructions for a role: the current ones if they are trusted, otherwise
 // those that were trusted last. Trusted instructions are not judged again while they don't change. agents are the known names.
-func (p *Project) instruct(ctx context.Context, agents []string) func(trellis.Role) (runner.Instructions, error) {
+func (p *Project) instructionReader(ctx context.Context, agents []string) func(trellis.Role) (runner.Instructions, error) {
 	var mu sync.Mutex
 	known := map[string]bool{}
 	return func(role trellis.Role) (runner.Instructions, error) {
-		words, err := wordsFor(p.Settings.Dir(), role)
+		texts, err := readRoleTexts(p.Settings.Dir(), role)
 		if err != nil || p.Gate.existingJudge() == nil || p.Settings.Kept != "" {
-			return words.instructions(role, agents, err)
+			return texts.instructions(role, agents, err)
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if known[fmt.Sprintf("%q", words)] {
-			return words.instructions(role, agents, nil)
+		if known[fmt.Sprintf("%q", texts)] {
+			return texts.instructions(role, agents, nil)
 		}
-		v, err := p.Gate.judge.Subject(ctx, subject.Settings().Of(words))
+		v, err := p.Gate.judge.Subject(ctx, subject.Settings().Of(texts))
 		if err != nil || v.Trusted() {
-			known[fmt.Sprintf("%q", words)] = err == nil
-			return words.instructions(role, agents, err)
+			known[fmt.Sprintf("%q", texts)] = err == nil
+			return texts.instructions(role, agents, err)
 		}
-		words, err = p.wordsInForce(ctx, role, v)
-		return words.instructions(role, agents, err)
+		texts, err = p.trustedRoleTexts(ctx, role, v)
+		return texts.instructions(role, agents, err)
 	}
 }
 
-// wordsInForce returns the words for a role from the settings that were trusted last. If those have been checked out again by
+// trustedRoleTexts returns the texts for a role from the settings that were trusted last. If those have been checked out again by
 // now, so that no earlier ones are in force, it returns v's error and the caller has to ask again.
-func (p *Project) wordsInForce(ctx context.Context, role trellis.Role, v trust.Verdict) (roleWords, error) {
-	from, err := p.InForce(ctx)
-	if err == nil && from.Settings.Kept == "" {
+func (p *Project) trustedRoleTexts(ctx context.Context, role trellis.Role, v trust.Verdict) (roleTexts, error) {
+	trusted, err := p.InForce(ctx)
+	if err == nil && trusted.Settings.Kept == "" {
 		err = v.Err()
 	}
 	if err != nil {
 		return nil, err
 	}
-	return wordsFor(from.Settings.Dir(), role)
+	return readRoleTexts(trusted.Settings.Dir(), role)
 }
 
-// roleWords maps the paths of a project's files for a role to their contents, nil for a file that doesn't exist.
-type roleWords map[string][]byte
+// roleTexts maps the paths of a project's files for a role to their contents, nil for a file that doesn't exist.
+type roleTexts map[string][]byte
 
 func frameFile(role trellis.Role) string { return ".trellis/templates/" + string(role) + ".md.tmpl" }
 
@@ -72,13 +72,13 @@ func roleFile(role trellis.Role) string {
 
 // Instructions returns what the files below root tell a role, trusted or not. known are the names of the known agents.
 func Instructions(root string, role trellis.Role, known []string) (runner.Instructions, error) {
-	words, err := wordsFor(root, role)
-	return words.instructions(role, known, err)
+	texts, err := readRoleTexts(root, role)
+	return texts.instructions(role, known, err)
 }
 
-// wordsFor reads a role's words below root.
-func wordsFor(root string, role trellis.Role) (roleWords, error) {
-	w := roleWords{}
+// readRoleTexts reads a role's texts below root.
+func readRoleTexts(root string, role trellis.Role) (roleTexts, error) {
+	w := roleTexts{}
 	for _, name := range []string{frameFile(role), roleFile(role)} {
 		if name == "" {
 			continue
@@ -92,9 +92,9 @@ func wordsFor(root string, role trellis.Role) (roleWords, error) {
 	return w, nil
 }
 
-// instructions parses the words for a role, unless unread is an error of reading them. known are the names of the known agents,
+// instructions parses the texts for a role, unless unread is an error of reading them. known are the names of the known agents,
 // nil if they can't be determined.
-func (w roleWords) instructions(role trellis.Role, known []string, unread error) (in runner.Instructions, err error) {
+func (w roleTexts) instructions(role trellis.Role, known []string, unread error) (in runner.Instructions, err error) {
 	if unread != nil {
 		return in, unread
 	}

@@ -12,18 +12,18 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// keepJudged stores a copy of trusted settings, if they are those that were judged. If nothing can be stored, the settings
+// storeJudged stores a copy of trusted settings, if they are those that were judged. If nothing can be stored, the settings
 // still run, but none stay in force when others are checked out; that is printed once.
-func (g *TrustGate) keepJudged(dir string, judged map[string]string, unread error) {
+func (g *TrustGate) storeJudged(dir string, judged map[string]string, unread error) {
 	now, err := settingFiles(g.store.Root)
 	if err == nil && unread == nil && !maps.Equal(judged, now) {
 		return // somebody is writing them: the next call stores them
 	}
 	if err = cmp.Or(unread, err); err == nil {
-		err = g.keep(now, dir)
+		err = g.storeSettings(now, dir)
 	}
 	if err != nil {
-		g.unkept.Do(func() { g.env.say("%v: when other settings are checked out, these do not stay in force", err) })
+		g.storeWarning.Do(func() { g.env.say("%v: when other settings are checked out, these do not stay in force", err) })
 	}
 }
 
@@ -37,8 +37,8 @@ func (g *TrustGate) trustedSettingsDir() (string, error) {
 	return filepath.Join(dir, clone), err
 }
 
-// keep stores a copy of settings, for use when others are checked out.
-func (g *TrustGate) keep(now map[string]string, dir string) error {
+// storeSettings stores a copy of settings, for use when others are checked out.
+func (g *TrustGate) storeSettings(now map[string]string, dir string) error {
 	kept, err := settingFiles(dir)
 	if err != nil {
 		return err

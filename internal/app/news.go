@@ -21,17 +21,17 @@ import (
 
 // How long a command may wait at its end for its news to be sent, before the rest is left to a later command.
 const (
-	newsPatience   = 5 * time.Second
-	newsImpatience = time.Second      // when a person interrupts the command
-	lastPatience   = 10 * time.Second // when only this watcher can report that it ended
+	newsTimeout          = 5 * time.Second
+	newsInterruptTimeout = time.Second      // when a person interrupts the command
+	watcherEndTimeout    = 10 * time.Second // when only this watcher can report that it ended
 )
 
 // News notifies the recipients in the settings of what happens to tasks. The notifier is created when the first news comes.
 type News struct {
-	p    *Project
-	once sync.Once
-	n    *notify.Notifier
-	last bool // a watcher has ended and reports that
+	p            *Project
+	once         sync.Once
+	n            *notify.Notifier
+	watcherEnded bool // a watcher has ended and reports that
 }
 
 // Notifier returns the notifier, creating it on the first call.
@@ -40,19 +40,19 @@ func (r *News) Notifier() *notify.Notifier {
 		c := r.settings()
 		r.n = &notify.Notifier{Root: r.p.Root, Env: r.p.Env.CommandEnv(), Getenv: r.p.Env.Get, Redact: proc.NewRedactor(r.p.Agents(c).secrets()).String,
 			Say: func(text string) { r.p.Env.say("%s", text) }, Late: true, Disk: r.p.Env.Disk, Now: func() time.Time { return r.p.Env.Now().In(c.Shared.Zone()) },
-			Allowed: r.p.trustedPrograms, Asks: r.asks}
+			Allowed: r.p.checkProgramTrust, Asks: r.pendingRequest}
 		r.n.Configure(c.Notify)
 	})
 	return r.n
 }
 
-// asks returns what people are asked where a task waits: about a step of its run, about the plan, or nothing if it waits only
+// pendingRequest returns what people are asked where a task waits: about a step of its run, about the plan, or nothing if it waits only
 // for other tasks. If that can't be determined, people are asked.
-func (r *News) asks(t *taskdir.Task) (a notify.Asked) {
+func (r *News) pendingRequest(t *taskdir.Task) (a notify.Asked) {
 	if q := status.Asked(t.Dir, r.p.Env.Now()); q != nil {
 		return notify.Asked{Step: q.Path, Hash: q.Hash}
 	}
-	if j := t.Pipeline.Judge; j != nil && !j.Pass || !r.ahead(t) {
+	if j := t.Pipeline.Judge; j != nil && !j.Pass || !r.hasOpenDependency(t) {
 		return a
 	}
 	c, _ := r.p.Config()
@@ -61,8 +61,8 @@ func (r *News) asks(t *taskdir.Task) (a notify.Asked) {
 	return a
 }
 
-// ahead reports whether a task that t depends on is not done yet.
-func (r *News) ahead(t *taskdir.Task) bool {
+// hasOpenDependency reports whether a task that t depends on is not done yet.
+func (r *News) hasOpenDependency(t *taskdir.Task) bool {
 	for _, id := range t.Pipeline.DependsOn {
 		dir, err := r.p.Store.Find(id)
 		if err != nil {
@@ -91,10 +91,10 @@ func (r *News) settings() *config.Config {
 	return c
 }
 
-func (r *News) changed(before, after *taskdir.Task) { r.Notifier().Changed(before, after) }
+func (r *News) notifyChange(before, after *taskdir.Task) { r.Notifier().Changed(before, after) }
 
-// spent notifies of budgets that are nearly used up.
-func (r *News) spent(dir string, today trellis.Usage, l config.Limits) {
+// notifyBudget notifies of budgets that are nearly used up.
+func (r *News) notifyBudget(dir string, today trellis.Usage, l config.Limits) {
 	if n := r.Notifier(); n.HearsOf(config.Spent) {
 		if t, err := r.p.Store.Load(dir); err == nil {
 			n.Spent(t, today, l)
@@ -114,7 +114,7 @@ func (r *News) Watch() (stopped func(error)) {
 			why = err.Error()
 		}
 		n.WatcherStopped(begun, why)
-		r.last = n.HearsOf(config.Watcher)
+		r.watcherEnded = n.HearsOf(config.Watcher)
 	}
 }
 
@@ -134,17 +134,17 @@ func (r *News) Close(ctx context.Context) {
 	if r == nil || r.n == nil {
 		return
 	}
-	patience := newsPatience
-	if r.last {
-		patience = lastPatience
-		slow := time.AfterFunc(newsImpatience, func() {
-			r.p.Env.say("telling people that the watcher stopped, for %v at most; Ctrl-C ends it at once", lastPatience)
+	patience := newsTimeout
+	if r.watcherEnded {
+		patience = watcherEndTimeout
+		slow := time.AfterFunc(newsInterruptTimeout, func() {
+			r.p.Env.say("telling people that the watcher stopped, for %v at most; Ctrl-C ends it at once", watcherEndTimeout)
 		})
 		defer slow.Stop()
 	} else if w := pulse.Look(r.p.Root, r.p.Env.Now()); r.n.Late && w.Alive && !w.Hangs {
 		patience = 0
 	} else if ctx.Err() != nil {
-		patience = newsImpatience
+		patience = newsInterruptTimeout
 	}
 	r.n.Close(patience)
 }

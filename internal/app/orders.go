@@ -42,7 +42,7 @@ func (o Orders) siteToEnd(ctx context.Context) (*runner.Site, error) {
 	}
 	o.p.Env.say("%v", err)
 	usable, _ := o.p.Config()
-	return quiet(o.p.Wire(ctx, usable, o.p)), nil
+	return withoutSideEffects(o.p.Wire(ctx, usable, o.p)), nil
 }
 
 // Stop pauses a running task. Its work is kept; the task resumes when somebody starts it.
@@ -52,11 +52,11 @@ func (o Orders) Stop(ctx context.Context, dir string) (done Ordered, err error) 
 		return done, err
 	}
 	id := filepath.Base(dir)
-	sent, err := o.shared(ctx, s, dir, taskref.Order{What: orderStop}, func() error { return s.Orders().Stop(dir) })
+	sent, err := o.changeOrSend(ctx, s, dir, taskref.Order{What: orderStop}, func() error { return s.Orders().Stop(dir) })
 	if err != nil || sent != "" {
-		return o.sent(dir, sent), err
+		return o.sentResult(dir, sent), err
 	}
-	return o.ordered(dir, id+" is paused", "trellis start "+trellis.ShellWord(id)), nil
+	return o.orderResult(dir, id+" is paused", "trellis start "+trellis.ShellWord(id)), nil
 }
 
 // Cancel cancels a task. Its agents are ended; its worktree and branch are kept.
@@ -65,20 +65,20 @@ func (o Orders) Cancel(ctx context.Context, dir string) (done Ordered, err error
 	if err != nil {
 		return done, err
 	}
-	sent, err := o.shared(ctx, s, dir, taskref.Order{What: orderCancel}, func() error {
-		o.p.Undo().noteCancel(dir)
+	sent, err := o.changeOrSend(ctx, s, dir, taskref.Order{What: orderCancel}, func() error {
+		o.p.Undo().recordCancel(dir)
 		return s.Orders().Cancel(dir)
 	})
 	if err != nil || sent != "" {
-		return o.sent(dir, sent), err
+		return o.sentResult(dir, sent), err
 	}
 	s.Event = func(e runner.Event) { o.p.Env.say("%s", e.Message) }
 	s.Hooks().CalledOff(ctx, dir)
-	return o.ordered(dir, filepath.Base(dir)+" is cancelled"+o.left(ctx, dir)+"; it comes back with: trellis undo", ""), nil
+	return o.orderResult(dir, filepath.Base(dir)+" is cancelled"+o.leftoverClause(ctx, dir)+"; it comes back with: trellis undo", ""), nil
 }
 
-// left returns a clause about the worktree and branch that a cancelled task leaves behind, or "".
-func (o Orders) left(ctx context.Context, dir string) string {
+// leftoverClause returns a clause about the worktree and branch that a cancelled task leaves behind, or "".
+func (o Orders) leftoverClause(ctx context.Context, dir string) string {
 	t, err := o.p.Store.Load(dir)
 	if err != nil {
 		return ""
@@ -103,7 +103,7 @@ func (o Orders) Admit(ctx context.Context, dir string) (runs bool, r runner.Resu
 	if err != nil {
 		return false, r, err
 	}
-	_, err = o.shared(ctx, s, dir, taskref.Order{}, func() (err error) {
+	_, err = o.changeOrSend(ctx, s, dir, taskref.Order{}, func() (err error) {
 		runs, r, err = s.Starter().Admit(ctx, dir)
 		return err
 	})
@@ -116,57 +116,57 @@ func (o Orders) Retry(ctx context.Context, dir string, fresh bool) (done Ordered
 	if err != nil {
 		return done, err
 	}
-	will := o.retryWill(ctx, dir, fresh)
-	if _, err := o.shared(ctx, s, dir, taskref.Order{}, func() error { return s.Orders().Retry(ctx, dir, fresh, runner.RunOptions{}) }); err != nil {
+	will := o.describeRetry(ctx, dir, fresh)
+	if _, err := o.changeOrSend(ctx, s, dir, taskref.Order{}, func() error { return s.Orders().Retry(ctx, dir, fresh, runner.RunOptions{}) }); err != nil {
 		return done, err
 	}
-	return o.again(ctx, s, dir, will)
+	return o.retryResult(ctx, s, dir, will)
 }
 
 // maxSentBack is the maximum size of a person's feedback on the work of a task, in bytes.
 const maxSentBack = 48 << 10
 
 // SendBack requests another run of a task, which may also be in review, that begins with a person's feedback on its work.
-func (o Orders) SendBack(ctx context.Context, dir, said string) (done Ordered, err error) {
+func (o Orders) SendBack(ctx context.Context, dir, feedback string) (done Ordered, err error) {
 	switch err := o.p.Env.OnlyPeople("say what should be different"); {
 	case err != nil:
 		return done, err
-	case strings.TrimSpace(said) == "":
+	case strings.TrimSpace(feedback) == "":
 		return done, Usagef("there is no feedback in it: say what should be different")
-	case len(said) > maxSentBack:
-		return done, WithHints(Usagef("the feedback is %d bytes long, at most %d are taken: say it shorter, or change what the task asks for", len(said), maxSentBack), "trellis edit "+trellis.ShellWord(filepath.Base(dir))+" prd")
+	case len(feedback) > maxSentBack:
+		return done, WithHints(Usagef("the feedback is %d bytes long, at most %d are taken: say it shorter, or change what the task asks for", len(feedback), maxSentBack), "trellis edit "+trellis.ShellWord(filepath.Base(dir))+" prd")
 	}
-	if err := CheckText("the feedback", said); err != nil {
+	if err := CheckText("the feedback", feedback); err != nil {
 		return done, err
 	}
 	s, err := o.p.Site(ctx)
 	if err != nil {
 		return done, err
 	}
-	if _, err := o.shared(ctx, s, dir, taskref.Order{}, func() error { return s.Orders().SendBack(ctx, dir, said) }); err != nil {
+	if _, err := o.changeOrSend(ctx, s, dir, taskref.Order{}, func() error { return s.Orders().SendBack(ctx, dir, feedback) }); err != nil {
 		return done, err
 	}
-	return o.again(ctx, s, dir, "be worked on with what you said")
+	return o.retryResult(ctx, s, dir, "be worked on with what you said")
 }
 
-// again returns the result of an order that requests another run; will says what that run does.
-func (o Orders) again(ctx context.Context, s *runner.Site, dir, will string) (Ordered, error) {
+// retryResult returns the result of an order that requests another run; will says what that run does.
+func (o Orders) retryResult(ctx context.Context, s *runner.Site, dir, will string) (Ordered, error) {
 	says := filepath.Base(dir) + " will " + will
 	if _, ok := s.Starter().Watcher(); ok {
-		return o.ordered(dir, says+"; the watcher picks it up", ""), nil
+		return o.orderResult(dir, says+"; the watcher picks it up", ""), nil
 	}
 	next, err := s.Assessor().Next(ctx, dir)
-	return o.ordered(dir, says, next), err
+	return o.orderResult(dir, says, next), err
 }
 
-// retryWill describes what another run of a task will do, and what to fix before, by what exists at its worktree's path.
-func (o Orders) retryWill(ctx context.Context, dir string, fresh bool) string {
+// describeRetry describes what another run of a task will do, and what to fix before, by what exists at its worktree's path.
+func (o Orders) describeRetry(ctx context.Context, dir string, fresh bool) string {
 	t, err := o.p.Store.Load(dir)
 	if err != nil {
 		return "run again"
 	}
 	if t.WorktreePath == "" {
-		return anotherRun(t, fresh, "")
+		return describeNextRun(t, fresh, "")
 	}
 	at := t.WorktreePath
 	w, err := o.p.Repo.Worktrees().Of(ctx, t.ID, t.BranchName(), at)
@@ -182,15 +182,15 @@ func (o Orders) retryWill(ctx context.Context, dir string, fresh bool) string {
 	}
 	switch {
 	case err != nil:
-		return anotherRun(t, fresh, "") + ", once this is mended: " + err.Error()
+		return describeNextRun(t, fresh, "") + ", once this is mended: " + err.Error()
 	case !there:
-		return anotherRun(t, fresh, "")
+		return describeNextRun(t, fresh, "")
 	}
-	return anotherRun(t, fresh, ShortPath(o.p.Root, at))
+	return describeNextRun(t, fresh, ShortPath(o.p.Root, at))
 }
 
-// anotherRun describes what another run of a task does. worktree is the path of its worktree, "" for none.
-func anotherRun(t *taskdir.Task, fresh bool, worktree string) string {
+// describeNextRun describes what another run of a task does. worktree is the path of its worktree, "" for none.
+func describeNextRun(t *taskdir.Task, fresh bool, worktree string) string {
 	code := t.Pipeline.Failure.Code
 	switch {
 	case fresh:
@@ -247,34 +247,34 @@ func (o Orders) decide(ctx context.Context, dir string, d Decision, word proof.D
 	if d.By, err = o.decider(ctx, d.By); err != nil {
 		return done, err
 	}
-	said := proof.Approval{Decision: word, Step: d.Step, Reason: d.Reason, By: d.By, Hash: d.Shown}
+	approval := proof.Approval{Decision: word, Step: d.Step, Reason: d.Reason, By: d.By, Hash: d.Shown}
 	if d.IsRun {
-		return o.decideStep(ctx, s, dir, true, said)
+		return o.decideStep(ctx, s, dir, true, approval)
 	}
-	if said.Hash == "" {
-		said.Hash = o.seen(s, dir, d.Step)
+	if approval.Hash == "" {
+		approval.Hash = o.knownHash(s, dir, d.Step)
 	}
-	order := taskref.Order{What: string(word), By: said.By, Reason: said.Reason, Step: said.Step, Hash: said.Hash}
-	sent, err := o.shared(ctx, s, dir, order, func() (err error) {
+	order := taskref.Order{What: string(word), By: approval.By, Reason: approval.Reason, Step: approval.Step, Hash: approval.Hash}
+	sent, err := o.changeOrSend(ctx, s, dir, order, func() (err error) {
 		if d.Step != "" {
-			done, err = o.decideStep(ctx, s, dir, false, said)
+			done, err = o.decideStep(ctx, s, dir, false, approval)
 			return err
 		}
-		done, err = o.decidePlan(ctx, s, dir, said)
+		done, err = o.decidePlan(ctx, s, dir, approval)
 		return err
 	})
 	if errors.Is(err, runner.ErrPlanChanged) {
 		err = WithHints(err, map[bool]string{true: "trellis review ", false: "trellis status "}[d.Step == ""]+filepath.Base(dir))
 	}
 	if sent != "" {
-		return o.sent(dir, sent), err
+		return o.sentResult(dir, sent), err
 	}
 	return done, err
 }
 
-// seen returns the hash of what a decision without a hash is about, as this clone knows it: other machines may have changed it
+// knownHash returns the hash of what a decision without a hash is about, as this clone knows it: other machines may have changed it
 // since. "", the current one, is for tasks that nobody else can have changed, and for a step that this clone has not heard of.
-func (o Orders) seen(s *runner.Site, dir, step string) (hash string) {
+func (o Orders) knownHash(s *runner.Site, dir, step string) (hash string) {
 	if s.Sharing == nil {
 		return ""
 	}
@@ -295,17 +295,17 @@ func (o Orders) seen(s *runner.Site, dir, step string) (hash string) {
 	return hash
 }
 
-// sent returns the result of an order that another machine carries out.
-func (o Orders) sent(dir, says string) Ordered {
+// sentResult returns the result of an order that another machine carries out.
+func (o Orders) sentResult(dir, says string) Ordered {
 	if says == "" {
 		return Ordered{}
 	}
-	return o.ordered(dir, says, "trellis status "+trellis.ShellWord(filepath.Base(dir)))
+	return o.orderResult(dir, says, "trellis status "+trellis.ShellWord(filepath.Base(dir)))
 }
 
 // decideStep records a person's decision about a waiting step. The first approval or rejection counts.
-func (o Orders) decideStep(ctx context.Context, s *runner.Site, dir string, isRun bool, said proof.Approval) (done Ordered, err error) {
-	q, now, err := s.Approvals().DecideStep(dir, said)
+func (o Orders) decideStep(ctx context.Context, s *runner.Site, dir string, isRun bool, approval proof.Approval) (done Ordered, err error) {
+	q, now, err := s.Approvals().DecideStep(dir, approval)
 	if err != nil {
 		return done, err
 	}
@@ -318,28 +318,28 @@ func (o Orders) decideStep(ctx context.Context, s *runner.Site, dir string, isRu
 	}
 	switch {
 	case now.State == workflow.Pending:
-		done = o.ordered(dir, q.Path+" of "+id+" has the approval of "+said.By+" and waits for others", "")
+		done = o.orderResult(dir, q.Path+" of "+id+" has the approval of "+approval.By+" and waits for others", "")
 		done.Waits = true
-	case now.State == workflow.Rejected && said.Decision == proof.Approve:
+	case now.State == workflow.Rejected && approval.Decision == proof.Approve:
 		return done, &runner.RefusedError{Why: q.Path + " was " + now.Why, Hint: next}
-	case now.State == workflow.Approved && said.Decision == proof.Reject:
+	case now.State == workflow.Approved && approval.Decision == proof.Reject:
 		return done, &runner.RefusedError{Why: q.Path + " was approved before", Hint: next}
 	default:
-		done = o.ordered(dir, q.Path+" of "+id+" is "+string(now.State)+" by "+said.By, next)
+		done = o.orderResult(dir, q.Path+" of "+id+" is "+string(now.State)+" by "+approval.By, next)
 	}
 	done.Step = q.Path
 	return done, nil
 }
 
 // decidePlan records a person's decision about the plan of a task.
-func (o Orders) decidePlan(ctx context.Context, s *runner.Site, dir string, said proof.Approval) (done Ordered, err error) {
+func (o Orders) decidePlan(ctx context.Context, s *runner.Site, dir string, approval proof.Approval) (done Ordered, err error) {
 	id := filepath.Base(dir)
 	became := id + " is rejected"
-	if said.Decision == proof.Reject {
-		err = s.Approvals().Reject(dir, said.By, said.Reason, said.Hash)
+	if approval.Decision == proof.Reject {
+		err = s.Approvals().Reject(dir, approval.By, approval.Reason, approval.Hash)
 	} else {
 		var v proof.ApprovalState
-		v, err = s.Approvals().Approve(dir, said.By, said.Hash)
+		v, err = s.Approvals().Approve(dir, approval.By, approval.Hash)
 		switch {
 		case err == nil && v.State == proof.Rejected:
 			next, err := s.Assessor().Next(ctx, dir)
@@ -348,21 +348,21 @@ func (o Orders) decidePlan(ctx context.Context, s *runner.Site, dir string, said
 			}
 			return done, &runner.RefusedError{Why: id + " was rejected by " + strings.Join(v.By, ", ") + ": " + v.Reason, Hint: next}
 		case err == nil && v.State != proof.Approved:
-			done = o.ordered(dir, partly(id, said.By, v), "")
+			done = o.orderResult(dir, partialApproval(id, approval.By, v), "")
 			done.Waits = true
 			return done, nil
 		}
-		became = id + " is approved by " + said.By
+		became = id + " is approved by " + approval.By
 	}
 	if err != nil {
 		return done, err
 	}
 	next, err := s.Assessor().Next(ctx, dir)
-	return o.ordered(dir, became, next), err
+	return o.orderResult(dir, became, next), err
 }
 
-// partly describes a plan that still lacks approvals: that somebody approved it, or why the new approval doesn't add to them.
-func partly(id, by string, v proof.ApprovalState) string {
+// partialApproval describes a plan that still lacks approvals: that somebody approved it, or why the new approval doesn't add to them.
+func partialApproval(id, by string, v proof.ApprovalState) string {
 	if len(v.By) == 0 || slices.ContainsFunc(v.By, func(s string) bool { return strings.EqualFold(s, by) }) {
 		return id + " has the approval of " + by + " and waits for others"
 	}
@@ -389,8 +389,8 @@ func (o Orders) decider(ctx context.Context, given string) (string, error) {
 	return name, nil
 }
 
-// ordered returns the result of an order for the task in dir, with the task's current status.
-func (o Orders) ordered(dir, says, next string) Ordered {
+// orderResult returns the result of an order for the task in dir, with the task's current status.
+func (o Orders) orderResult(dir, says, next string) Ordered {
 	done := Ordered{Task: filepath.Base(dir), Says: says, Next: next}
 	if t, err := o.p.Store.Load(dir); err == nil {
 		done.Status = t.Status

@@ -51,16 +51,16 @@ func (p Program) BeginPlan(patience time.Duration, o Planning) (Said, error) {
 }
 
 func (o Planning) args() ([]string, error) {
-	said := strings.TrimSpace(strings.ReplaceAll(o.Requirement, "\r\n", "\n"))
-	switch err := CheckText("the requirement", said); {
+	requirement := strings.TrimSpace(strings.ReplaceAll(o.Requirement, "\r\n", "\n"))
+	switch err := CheckText("the requirement", requirement); {
 	case err != nil:
 		return nil, err
-	case said == "":
+	case requirement == "":
 		return nil, Usagef("say what is wanted")
-	case len(said) > maxRequirement:
-		return nil, WithHints(Usagef("the requirement is %d bytes long, at most %d are taken here", len(said), maxRequirement), "trellis plan --requirement-file FILE")
+	case len(requirement) > maxRequirement:
+		return nil, WithHints(Usagef("the requirement is %d bytes long, at most %d are taken here", len(requirement), maxRequirement), "trellis plan --requirement-file FILE")
 	}
-	args := []string{"plan", "--detach", "--requirement=" + said}
+	args := []string{"plan", "--detach", "--requirement=" + requirement}
 	for _, flag := range [][2]string{{"name", o.Name}, {"type", o.Type}, {"priority", o.Priority}, {"package", o.Package}} {
 		if value := strings.TrimSpace(flag[1]); value != "" {
 			args = append(args, "--"+flag[0]+"="+value)
@@ -69,8 +69,8 @@ func (o Planning) args() ([]string, error) {
 	return args, nil
 }
 
-// beginning is how long Revise waits for a background planning to report that it can't start.
-const beginning = 700 * time.Millisecond
+// reviseTimeout is how long Revise waits for a background planning to report that it can't start.
+const reviseTimeout = 700 * time.Millisecond
 
 // Revise has a task planned again with a person's feedback on its plan. The planning continues in the background.
 func (p Program) Revise(id, feedback string) (Said, error) {
@@ -81,7 +81,7 @@ func (p Program) Revise(id, feedback string) (Said, error) {
 	if err := CheckFeedback("your feedback", feedback); err != nil {
 		return Said{}, err
 	}
-	done, err := p.Begin(beginning, "plan", "--retry="+id, "--feedback="+feedback)
+	done, err := p.Begin(reviseTimeout, "plan", "--retry="+id, "--feedback="+feedback)
 	if done.GoesOn {
 		done.Says = id + " is planned again"
 	}
@@ -96,8 +96,8 @@ func (p Program) Run(ctx context.Context, args ...string) (Said, error) {
 	return SaidBy(string(out), err)
 }
 
-// maxSaid is the maximum size of the program's output that is read, in bytes.
-const maxSaid = 1 << 20
+// maxOutput is the maximum size of the program's output that is read, in bytes.
+const maxOutput = 1 << 20
 
 // Begin runs the program in a new session, which outlives the caller. It returns the output of what ends within patience.
 func (p Program) Begin(patience time.Duration, args ...string) (Said, error) {
@@ -116,7 +116,7 @@ func (p Program) Begin(patience time.Duration, args ...string) (Said, error) {
 	go func() { ended <- cmd.Wait() }()
 	select {
 	case err := <-ended:
-		text, readErr := io.ReadAll(io.NewSectionReader(out, 0, maxSaid))
+		text, readErr := io.ReadAll(io.NewSectionReader(out, 0, maxOutput))
 		return SaidBy(string(text), errors.Join(err, readErr))
 	case <-time.After(patience):
 		return Said{GoesOn: true}, nil
@@ -126,25 +126,25 @@ func (p Program) Begin(patience time.Duration, args ...string) (Said, error) {
 // SaidBy parses the output of this program, given the error that it ended with. Of several commands to type one after the
 // other, Next is the first.
 func SaidBy(out string, err error) (s Said, _ error) {
-	var said []string
-	among := false // inside a list of next commands
-	for one := range strings.Lines(out) {
-		one = strings.TrimPrefix(strings.TrimSpace(one), "trellis: ")
-		if next, is := strings.CutPrefix(one, "next: "); is {
-			if !among {
-				s.Next, among = next, true
+	var lines []string
+	inNext := false // inside a list of next commands
+	for line := range strings.Lines(out) {
+		line = strings.TrimPrefix(strings.TrimSpace(line), "trellis: ")
+		if next, found := strings.CutPrefix(line, "next: "); found {
+			if !inNext {
+				s.Next, inNext = next, true
 			}
 			continue
 		}
-		head, next, is := strings.Cut(one, "; next: ")
-		if among = is; is {
-			one, s.Next = head, next
+		head, next, found := strings.Cut(line, "; next: ")
+		if inNext = found; found {
+			line, s.Next = head, next
 		}
-		if one != "" && !slices.Contains(said, one) {
-			said = append(said, one)
+		if line != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
 		}
 	}
-	s.Says = strings.Join(said, "; ")
+	s.Says = strings.Join(lines, "; ")
 	if !errors.As(err, new(*exec.ExitError)) || s.Says == "" {
 		return s, err
 	}

@@ -31,7 +31,7 @@ type Project struct {
 	News     *News
 	Traces   *Traces
 
-	sharedBy string // the remote that a person named for sharing tasks, "" if none
+	sharedRemote string // the remote that a person named for sharing tasks, "" if none
 }
 
 // Open finds the repository and checks that it is usable: that it has a commit and a .trellis folder.
@@ -73,13 +73,13 @@ func (e *Env) OpenRepository() (*Project, error) {
 	p := &Project{Env: e, Repo: repo, Root: repo.Main, Store: store, Settings: Settings{Root: repo.Main, UserFile: e.UserFile()}, Gate: &TrustGate{env: e, repo: repo, store: store}}
 	p.Store.MayChange = SharingOf(p).mayChange
 	p.News, p.Traces = &News{p: p}, &Traces{env: e}
-	p.Store.Changed = p.News.changed
+	p.Store.Changed = p.News.notifyChange
 	return p, nil
 }
 
 // Find returns the directory of the task that ref names: a path, a directory name, or a task's name.
 func (p *Project) Find(ref string) (string, error) {
-	said := ref
+	typed := ref
 	if path := filepath.Join(p.Env.Dir, ref); !filepath.IsAbs(ref) && strings.Contains(ref, "/") {
 		if _, err := os.Stat(path); err == nil {
 			ref = path
@@ -96,13 +96,13 @@ func (p *Project) Find(ref string) (string, error) {
 		return "", WithHints(Usagef("%q may be any of %d tasks", ref, len(names)), names...)
 	case errors.Is(err, taskdir.ErrNotFound):
 		if mayBeSteps(p, ref) {
-			return "", WithHints(&noTask{fmt.Sprintf("%q is a file, and no task", said), err}, "trellis run "+trellis.ShellWord(said)+" --dry-run")
+			return "", WithHints(&noTaskError{fmt.Sprintf("%q is a file, and no task", typed), err}, "trellis run "+trellis.ShellWord(typed)+" --dry-run")
 		}
 		if runner.IsRunID(ref) {
-			return "", WithHints(&noTask{ref + " is the id of a run of a file, and no task", err}, "trellis status "+trellis.ShellWord(ref))
+			return "", WithHints(&noTaskError{ref + " is the id of a run of a file, and no task", err}, "trellis status "+trellis.ShellWord(ref))
 		}
 		if near := nearTasks(p.Store, ref); len(near) > 0 {
-			err = &noTask{fmt.Sprintf("no task %q; did you mean %s?", ref, strings.Join(near, " or ")), err}
+			err = &noTaskError{fmt.Sprintf("no task %q; did you mean %s?", ref, strings.Join(near, " or ")), err}
 		}
 		return "", WithHints(err, "trellis list")
 	}
@@ -118,17 +118,17 @@ func mayBeSteps(p *Project, ref string) bool {
 	return err == nil && st.Mode().IsRegular() && slices.Contains([]string{".json", ".yaml", ".yml"}, filepath.Ext(ref)) && !strings.HasPrefix(ref, p.Store.Tasks())
 }
 
-// noTask is the error for a task that doesn't exist, naming what may be meant.
-type noTask struct {
+// noTaskError is the error for a task that doesn't exist, naming what may be meant.
+type noTaskError struct {
 	text string
 	err  error
 }
 
-func (e *noTask) Error() string { return e.text }
-func (e *noTask) Unwrap() error { return e.err }
+func (e *noTaskError) Error() string { return e.text }
+func (e *noTaskError) Unwrap() error { return e.err }
 
-// partOf is the minimum length of a part of a name that finds tasks, amongAtMost the maximum number of matches.
-const partOf, amongAtMost = 3, 4
+// minPartLength is the minimum length of a part of a name that finds tasks, maxPartMatches the maximum number of matches.
+const minPartLength, maxPartMatches = 3, 4
 
 // nearTasks returns the task whose directory, or name without the day, is spelled almost like ref, or else those whose name
 // contains ref. It returns none if too many match.
@@ -145,7 +145,7 @@ func nearTasks(store taskdir.Store, ref string) []string {
 			_, name := taskdir.SplitID(e.Name())
 			names = append(names, name, e.Name())
 			dirs[name], dirs[e.Name()] = e.Name(), e.Name()
-			if len(ref) >= partOf && strings.Contains(e.Name(), ref) {
+			if len(ref) >= minPartLength && strings.Contains(e.Name(), ref) {
 				parts = append(parts, e.Name())
 			}
 		}
@@ -153,7 +153,7 @@ func nearTasks(store taskdir.Store, ref string) []string {
 	if near := dirs[trellis.Nearest(ref, names)]; near != "" {
 		return []string{near}
 	}
-	if len(parts) > amongAtMost {
+	if len(parts) > maxPartMatches {
 		return nil
 	}
 	return parts
@@ -174,7 +174,7 @@ func (p *Project) Reader() status.Reader {
 		}
 		return g
 	}
-	SharingOf(p).show(&r)
+	SharingOf(p).addToReader(&r)
 	return r
 }
 

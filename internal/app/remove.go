@@ -44,14 +44,14 @@ func (o Orders) Remove(ctx context.Context, dir string) (restore string, err err
 	if err != nil {
 		return "", err
 	}
-	if err := o.vanish(dir); err != nil {
+	if err := o.deleteDir(dir); err != nil {
 		return "", err
 	}
 	gone := Deed{Kind: Removed, Task: filepath.Base(dir), Commit: saved.Commit}
 	if t != nil {
 		gone.Was, gone.Parent = t.Status, t.Parent
 	}
-	p.Undo().say(p.Undo().note(gone))
+	p.Undo().warn(p.Undo().record(gone))
 	return saved.Restore, nil
 }
 
@@ -89,8 +89,8 @@ func (o Orders) hasWork(ctx context.Context, t *taskdir.Task) (bool, error) {
 	return tip != "" || p.Worktree(t) != "", err
 }
 
-// vanish moves a task directory away in one rename and then deletes it, so that nobody sees half of one.
-func (o Orders) vanish(dir string) error {
+// deleteDir moves a task directory away in one rename and then deletes it, so that nobody sees half of one.
+func (o Orders) deleteDir(dir string) error {
 	p := o.p
 	runtime, err := p.RuntimeDir()
 	if err != nil {

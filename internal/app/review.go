@@ -71,11 +71,11 @@ func (p *Project) Review(ctx context.Context, dir string) (status.Review, error)
 }
 
 func approvedBy(agreed proof.ApprovalState) string {
-	said := "was approved by " + strings.Join(agreed.By, ", ")
+	text := "was approved by " + strings.Join(agreed.By, ", ")
 	if !agreed.At.IsZero() {
-		said += " at " + agreed.At.UTC().Format(time.RFC3339)
+		text += " at " + agreed.At.UTC().Format(time.RFC3339)
 	}
-	return said
+	return text
 }
 
 // maxFeedback is the maximum size of a person's feedback on a plan, in bytes: it is part of the planning's record.

@@ -57,8 +57,8 @@ func (s Settings) Read() (f config.Files, problems []trellis.Problem) {
 	return f, problems
 }
 
-// stayWith reports whether the judged settings are those of the files in read.
-func (s Settings) stayWith(read map[string]string) bool {
+// judgedMatch reports whether the judged settings are those of the files in read.
+func (s Settings) judgedMatch(read map[string]string) bool {
 	return s.judged != nil && string(s.judged.Config.Data) == read[s.judged.Config.Name] && string(s.judged.Worktree.Data) == read[s.judged.Worktree.Name]
 }
 
@@ -85,17 +85,17 @@ func (p *Project) Config() (*config.Config, []trellis.Problem) {
 	c, problems := config.Load(files)
 	p.harden(c)
 	if p.Settings.Kept == "" && len(unread) == 0 {
-		unread = removed(p.Repo, files)
+		unread = missingSettings(p.Repo, files)
 	}
 	return c, append(unread, problems...)
 }
 
 // SettingsGone returns a problem if the settings of a project were committed but are missing from the checkout.
-func SettingsGone(p *Project) []trellis.Problem { return removed(p.Repo, p.Settings.Files()) }
+func SettingsGone(p *Project) []trellis.Problem { return missingSettings(p.Repo, p.Settings.Files()) }
 
-// removed returns a problem for settings that were committed but are missing from the checkout, since they are not merely
+// missingSettings returns a problem for settings that were committed but are missing from the checkout, since they are not merely
 // unset: without them no checks run, and any agent that is found is used. If git fails, it returns nothing.
-func removed(repo *git.Repo, files config.Files) (problems []trellis.Problem) {
+func missingSettings(repo *git.Repo, files config.Files) (problems []trellis.Problem) {
 	if files.Config.Data != nil || repo == nil { // outside a repository, where eval may run, nothing was committed
 		return nil
 	}
@@ -106,14 +106,14 @@ func removed(repo *git.Repo, files config.Files) (problems []trellis.Problem) {
 	}
 	if committed, _ := repo.History().FilesAt(ctx, head, []string{configYAML}); committed[configYAML] {
 		problems = append(problems, trellis.Problem{File: configYAML, Message: "the last commit has it, and the checkout has not: without it the settings would be the defaults, and no checks run",
-			Hint: bringBack(ctx, repo, configYAML) + ", or commit that it is gone"})
+			Hint: restoreCommand(ctx, repo, configYAML) + ", or commit that it is gone"})
 	}
 	return problems
 }
 
-// bringBack returns the command that restores a file that the last commit has and the checkout lacks. git checkout doesn't
+// restoreCommand returns the command that restores a file that the last commit has and the checkout lacks. git checkout doesn't
 // restore what a sparse checkout leaves out.
-func bringBack(ctx context.Context, repo *git.Repo, path string) string {
+func restoreCommand(ctx context.Context, repo *git.Repo, path string) string {
 	say := func(args ...string) string {
 		said, _ := repo.Line(ctx, git.Command{Dir: repo.Main, Args: args}) // a failing git counts as no output
 		return said

@@ -54,15 +54,15 @@ func (e Edits) Files(dir string) (list []TaskFile, err error) {
 }
 
 // Listed returns the text of a file that Files lists; it reads no other file.
-func (e Edits) Listed(dir, name string) (said string, err error) {
+func (e Edits) Listed(dir, name string) (content string, err error) {
 	files, err := e.Files(dir)
 	if err != nil {
 		return "", err
 	}
 	for _, f := range files {
 		if f.Name == name {
-			_, said, err = e.p.Document(dir, filepath.FromSlash(name))
-			return said, err
+			_, content, err = e.p.Document(dir, filepath.FromSlash(name))
+			return content, err
 		}
 	}
 	return "", AsKind(ErrNotFound, fmt.Errorf("there is no file %q in this task", trellis.VisibleLine(text.Clip(name, 100))))

@@ -36,18 +36,18 @@ func SharingOf(p *Project) Sharing { return Sharing{p} }
 
 // With shares the project's tasks through a remote from now on, whatever its settings say; with [NoTeam], through none.
 func (h Sharing) With(ctx context.Context, remote string) error {
-	if err := h.there(ctx, remote); err != nil {
+	if err := h.checkRemote(ctx, remote); err != nil {
 		return err
 	}
-	h.p.sharedBy = remote
+	h.p.sharedRemote = remote
 	if remote == NoTeam {
 		return share.Forget(h.p.Root)
 	}
 	return nil
 }
 
-// there returns an error, naming the existing remotes, if no remote has this name. An address is accepted.
-func (h Sharing) there(ctx context.Context, remote string) error {
+// checkRemote returns an error, naming the existing remotes, if no remote has this name. An address is accepted.
+func (h Sharing) checkRemote(ctx context.Context, remote string) error {
 	if remote == "" || remote == NoTeam || strings.ContainsAny(remote, ":/.") {
 		return nil
 	}
@@ -71,15 +71,15 @@ func (h Sharing) remote(cfg *config.Config) string {
 	if set {
 		remembered = ""
 	}
-	remote := cmp.Or(h.p.sharedBy, cfg.Shared.Remote, remembered)
+	remote := cmp.Or(h.p.sharedRemote, cfg.Shared.Remote, remembered)
 	if remote == NoTeam {
 		return ""
 	}
 	return remote
 }
 
-// shared reports whether what this clone last heard of others still counts. Settings that can't be read don't end the sharing.
-func (h Sharing) shared() bool {
+// isShared reports whether what this clone last heard of others still counts. Settings that can't be read don't end the sharing.
+func (h Sharing) isShared() bool {
 	remembered, set := share.Remembered(h.p.Root)
 	if remembered == "" || !set {
 		return remembered != ""
@@ -88,8 +88,8 @@ func (h Sharing) shared() bool {
 	return len(trellis.Errors(problems)) > 0 || h.remote(cfg) != ""
 }
 
-// elsewhere returns which other machine has a directory's task, according to what this clone last heard; nil if none has.
-func (h Sharing) elsewhere(dir string) (*runner.ElsewhereError, error) {
+// otherHolder returns which other machine has a directory's task, according to what this clone last heard; nil if none has.
+func (h Sharing) otherHolder(dir string) (*runner.ElsewhereError, error) {
 	known, err := h.known(time.Local)
 	if known == nil {
 		return nil, err
@@ -108,7 +108,7 @@ func (h Sharing) spentElsewhere(zone *time.Location) (trellis.Usage, error) {
 
 // known returns what this clone last heard of others; nil if its tasks are not shared.
 func (h Sharing) known(zone *time.Location) (*share.Known, error) {
-	if !h.shared() {
+	if !h.isShared() {
 		return nil, nil
 	}
 	clone, err := h.p.Repo.CloneID()
@@ -124,15 +124,15 @@ func (h Sharing) known(zone *time.Location) (*share.Known, error) {
 
 // mayChange returns an error if a task may not be changed here because another machine has it.
 func (h Sharing) mayChange(dir string) error {
-	by, err := h.elsewhere(dir)
+	by, err := h.otherHolder(dir)
 	if err == nil && by != nil {
 		err = by
 	}
 	return err
 }
 
-// show makes a reader report what this clone last heard of other machines. What can't be read is not shown.
-func (h Sharing) show(r *status.Reader) {
+// addToReader makes a reader report what this clone last heard of other machines. What can't be read is not shown.
+func (h Sharing) addToReader(r *status.Reader) {
 	known, err := h.known(time.Local)
 	if known == nil || err != nil {
 		return
@@ -147,8 +147,8 @@ func (h Sharing) show(r *status.Reader) {
 	}
 }
 
-// leastSilence is the minimum silence before a machine's tasks are taken over: it has to get a word through to the remote.
-const leastSilence = 2 * time.Second
+// minSilence is the minimum silence before a machine's tasks are taken over: it has to get a word through to the remote.
+const minSilence = 2 * time.Second
 
 // join makes a site share its tasks if sharing is on.
 func (h Sharing) join(s *runner.Site, cfg *config.Config) {
@@ -158,7 +158,7 @@ func (h Sharing) join(s *runner.Site, cfg *config.Config) {
 	}
 	clone, err := p.Repo.CloneID()
 	if err != nil {
-		s.Sharing = unshared{err}
+		s.Sharing = failedSharing{err}
 		return
 	}
 	host, err := os.Hostname()
@@ -166,25 +166,25 @@ func (h Sharing) join(s *runner.Site, cfg *config.Config) {
 		host = clone
 	}
 	t := share.New(share.Options{
-		Set: p.sharedBy == "" && cfg.Shared.Remote != "",
+		Set: p.sharedRemote == "" && cfg.Shared.Remote != "",
 		Remote: taskref.Remote{Repo: p.Repo, Name: remote, Store: p.Store, Disk: p.Store.Disk, Transcripts: cfg.Shared.Transcripts, Build: s.Build,
-			Host: host, Limit: max(cfg.Shared.Silence/2, leastSilence), Exclude: pipeline.Outside(pipeline.Job{Setup: pipeline.Setup{Copy: cfg.Worktree.Copy}}), Places: taskref.Places{Main: p.Root, Worktrees: cfg.Worktree.Dir, Clone: clone}},
-		Machine: clone, Host: host, Silence: max(cfg.Shared.Silence, leastSilence), Now: func() time.Time { return s.Clock().In(cfg.Shared.Zone()) },
+			Host: host, Limit: max(cfg.Shared.Silence/2, minSilence), Exclude: pipeline.Outside(pipeline.Job{Setup: pipeline.Setup{Copy: cfg.Worktree.Copy}}), Places: taskref.Places{Main: p.Root, Worktrees: cfg.Worktree.Dir, Clone: clone}},
+		Machine: clone, Host: host, Silence: max(cfg.Shared.Silence, minSilence), Now: func() time.Time { return s.Clock().In(cfg.Shared.Zone()) },
 		Adopt: func(dir string) error { s.Brought(dir); return nil },
-		Apply: func(dir string, o taskref.Order) error { return obey(s, dir, o) },
+		Apply: func(dir string, o taskref.Order) error { return applyOrder(s, dir, o) },
 		Used:  s.Budgets().Today,
 		Tell:  func(task, message string) { s.Tell(runner.Event{Task: task, Message: message}) },
 	})
 	s.Sharing = t
 }
 
-// unshared is the sharing of a checkout whose clone id can't be determined: nothing is run there.
-type unshared struct{ err error }
+// failedSharing is the sharing of a checkout whose clone id can't be determined: nothing is run there.
+type failedSharing struct{ err error }
 
-func (u unshared) Elsewhere(string) *runner.ElsewhereError { return nil }
-func (u unshared) Last(string) bool                        { return false }
-func (u unshared) SpentElsewhere() trellis.Usage           { return trellis.Usage{} }
-func (u unshared) Take(context.Context, string, runner.Fit) (runner.Lease, error) {
+func (u failedSharing) Elsewhere(string) *runner.ElsewhereError { return nil }
+func (u failedSharing) Last(string) bool                        { return false }
+func (u failedSharing) SpentElsewhere() trellis.Usage           { return trellis.Usage{} }
+func (u failedSharing) Take(context.Context, string, runner.Fit) (runner.Lease, error) {
 	return nil, u.err
 }
 
@@ -196,7 +196,7 @@ func (h Sharing) Team(s *runner.Site) (*Team, error) {
 	switch t := s.Sharing.(type) {
 	case *share.Team:
 		return t, nil
-	case unshared:
+	case failedSharing:
 		return nil, t.err
 	}
 	return nil, WithHints(AsKind(ErrUsage, ErrNoTeam), "trellis config set shared.remote origin", "trellis watch --shared origin")
@@ -211,8 +211,8 @@ const (
 	orderCancel = "cancel"
 )
 
-// obey carries out here what a person ordered on another machine.
-func obey(s *runner.Site, dir string, o taskref.Order) (err error) {
+// applyOrder carries out here what a person ordered on another machine.
+func applyOrder(s *runner.Site, dir string, o taskref.Order) (err error) {
 	decision := proof.Decision(o.What)
 	switch {
 	case o.What == orderStop:
@@ -231,9 +231,9 @@ func obey(s *runner.Site, dir string, o taskref.Order) (err error) {
 	return err
 }
 
-// shared carries out a person's change of a task: here, followed by telling the team; or, if another machine is at work on the
+// changeOrSend carries out a person's change of a task: here, followed by telling the team; or, if another machine is at work on the
 // task, by sending order to that machine, which sent then says. An order without a What can't be sent.
-func (o Orders) shared(ctx context.Context, s *runner.Site, dir string, order taskref.Order, change func() error) (sent string, err error) {
+func (o Orders) changeOrSend(ctx context.Context, s *runner.Site, dir string, order taskref.Order, change func() error) (sent string, err error) {
 	t, ok := s.Sharing.(*share.Team)
 	if !ok {
 		return "", change()

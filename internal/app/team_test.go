@@ -91,13 +91,13 @@ func TestRemoteThatWasNamed(t *testing.T) {
 		if byHand {
 			look(p)
 		}
-		p.sharedBy = "" // as in another process
+		p.sharedRemote = "" // as in another process
 		w.Write(".trellis/config.yaml", "shared: {remote: origin}\n")
 		look(p)
 		w.Write(".trellis/config.yaml", "")
 		cfg, _ := p.Config()
-		if got := SharingOf(p).remote(cfg); (got == "origin") != byHand || SharingOf(p).shared() != byHand {
-			t.Errorf("named by hand %t: got %q, shared %t", byHand, got, SharingOf(p).shared())
+		if got := SharingOf(p).remote(cfg); (got == "origin") != byHand || SharingOf(p).isShared() != byHand {
+			t.Errorf("named by hand %t: got %q, shared %t", byHand, got, SharingOf(p).isShared())
 		}
 	}
 }

@@ -11,8 +11,8 @@ import (
 
 // How long a command may wait at its end until the remaining spans are sent.
 const (
-	spansPatience   = 3 * time.Second
-	spansImpatience = time.Second // when a person interrupts the command
+	spansTimeout          = 3 * time.Second
+	spansInterruptTimeout = time.Second // when a person interrupts the command
 )
 
 // Traces sends spans of a project's runs, if the environment asks for it. The tracer is created with the first site.
@@ -44,9 +44,9 @@ func (r *Traces) Close(ctx context.Context) {
 	if r == nil {
 		return
 	}
-	patience := spansPatience
+	patience := spansTimeout
 	if ctx.Err() != nil {
-		patience = spansImpatience
+		patience = spansInterruptTimeout
 	}
 	r.t.Close(patience, func(text string) { r.env.say("%s", text) })
 }

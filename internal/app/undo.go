@@ -56,20 +56,20 @@ type Undo struct{ p *Project }
 // Undo returns the undo of the project.
 func (p *Project) Undo() Undo { return Undo{p} }
 
-// mostDeeds is the maximum number of deeds that are kept, the latest ones.
-const mostDeeds = 100
+// maxDeeds is the maximum number of deeds that are kept, the latest ones.
+const maxDeeds = 100
 
 const undoFile = "trellis/undo.jsonl"
 
-// note records a deed. An earlier deed of the same kind and task can't be undone any more.
-func (u Undo) note(d Deed) error {
+// record records a deed. An earlier deed of the same kind and task can't be undone any more.
+func (u Undo) record(d Deed) error {
 	if err := u.p.Store.Disk.MkdirAll(filepath.Join(u.p.Repo.Common, filepath.Dir(undoFile)), 0o700); err != nil {
 		return err
 	}
 	d.At = u.p.Env.Now().UTC().Truncate(time.Second)
 	return u.change(d, func(list []Deed) []Deed {
 		list = append(list, d)
-		return list[max(0, len(list)-mostDeeds):]
+		return list[max(0, len(list)-maxDeeds):]
 	})
 }
 
@@ -113,11 +113,11 @@ func (u Undo) List(ctx context.Context) (list []Deed, err error) {
 		return nil, err
 	}
 	for _, d := range parseDeeds(data) {
-		stands, err := u.look(ctx, &d)
+		inEffect, err := u.inspect(ctx, &d)
 		if err != nil {
 			return nil, err
 		}
-		if stands {
+		if inEffect {
 			list = append(list, d)
 		}
 	}
@@ -127,42 +127,42 @@ func (u Undo) List(ctx context.Context) (list []Deed, err error) {
 
 func (u Undo) dir(d Deed) string { return filepath.Join(u.p.Store.Tasks(), d.Task) }
 
-// look sets what a deed would restore and what blocks that, and reports whether the deed is still in effect.
-func (u Undo) look(ctx context.Context, d *Deed) (stands bool, err error) {
+// inspect sets what a deed would restore and what blocks that, and reports whether the deed is still in effect.
+func (u Undo) inspect(ctx context.Context, d *Deed) (inEffect bool, err error) {
 	d.Blocks = ""
-	_, taken := os.Lstat(u.dir(*d))
+	_, dirErr := os.Lstat(u.dir(*d))
 	switch d.Kind {
 	case Cancelled:
 		t, err := u.p.Store.Load(u.dir(*d))
 		d.Brings = "the task as " + string(d.Was)
-		if d.again() {
+		if d.needsRun() {
 			d.Brings = "the task, to resume with the work done so far"
 		}
 		return err == nil && t.Status == trellis.Cancelled, nil
 	case Archived:
 		d.Brings = fmt.Sprintf("%s, as %s", u.p.Store.Rel(u.dir(*d)), d.Was)
-		if taken == nil {
+		if dirErr == nil {
 			d.Blocks = u.p.Store.Rel(u.dir(*d)) + " is there: another task has its name"
 		}
-		_, gone := os.Lstat(filepath.Join(u.p.Root, d.Archived))
+		_, archivedErr := os.Lstat(filepath.Join(u.p.Root, d.Archived))
 		month := filepath.Dir(filepath.Join(u.p.Root, d.Archived))
-		return gone == nil && filepath.Dir(month) == filepath.Join(u.p.Store.Tasks(), "archive"), nil
+		return archivedErr == nil && filepath.Dir(month) == filepath.Join(u.p.Store.Tasks(), "archive"), nil
 	case Removed:
 		d.Brings = u.p.Store.Rel(u.dir(*d))
-		if taken == nil {
+		if dirErr == nil {
 			d.Blocks = d.Brings + " is there: another task has its name"
 		}
-		return u.has(ctx, d.Commit)
+		return u.hasCommit(ctx, d.Commit)
 	case CleanedUp:
-		return u.lookTaken(ctx, d)
+		return u.inspectCleanup(ctx, d)
 	}
 	return false, nil
 }
 
-// again reports whether undoing a cancellation needs another run, as the one that was in progress has ended.
-func (d Deed) again() bool { return d.Was == trellis.InProgress || d.Ran }
+// needsRun reports whether undoing a cancellation needs another run, as the one that was in progress has ended.
+func (d Deed) needsRun() bool { return d.Was == trellis.InProgress || d.Ran }
 
-func (u Undo) has(ctx context.Context, commit string) (bool, error) {
+func (u Undo) hasCommit(ctx context.Context, commit string) (bool, error) {
 	if commit == "" {
 		return false, nil
 	}
@@ -170,7 +170,7 @@ func (u Undo) has(ctx context.Context, commit string) (bool, error) {
 	return err == nil, ctx.Err()
 }
 
-func (u Undo) lookTaken(ctx context.Context, d *Deed) (bool, error) {
+func (u Undo) inspectCleanup(ctx context.Context, d *Deed) (bool, error) {
 	if d.Taken == nil || d.Taken.Branch == "" {
 		return false, nil
 	}
@@ -188,7 +188,7 @@ func (u Undo) lookTaken(ctx context.Context, d *Deed) (bool, error) {
 		d.Blocks = "the task is not in " + u.p.Store.Rel(u.p.Store.Tasks())
 	}
 	for _, commit := range []string{d.Taken.Tip, d.Taken.Saved} {
-		if there, err := u.has(ctx, commit); commit != "" && !there {
+		if there, err := u.hasCommit(ctx, commit); commit != "" && !there {
 			return false, err
 		}
 	}
@@ -203,7 +203,7 @@ func (u Undo) Take(ctx context.Context, d Deed) (done Ordered, err error) {
 	dir := u.dir(d)
 	switch d.Kind {
 	case Cancelled:
-		if d.again() {
+		if d.needsRun() {
 			done, err = u.p.Orders().Retry(ctx, dir, false)
 			break
 		}
@@ -223,7 +223,7 @@ func (u Undo) Take(ctx context.Context, d Deed) (done Ordered, err error) {
 		return done, err
 	}
 	if done.Says == "" {
-		done = u.p.Orders().ordered(dir, "brought back: "+d.Brings, "")
+		done = u.p.Orders().orderResult(dir, "brought back: "+d.Brings, "")
 		done.Next, _ = u.p.Next(ctx, dir) // there is none for a task that can't be read
 	}
 	return done, u.forget(d)
@@ -243,7 +243,7 @@ func (u Undo) uncancel(ctx context.Context, d Deed) (Ordered, error) {
 		return Ordered{}, err
 	}
 	next, _ := u.p.Next(ctx, dir)
-	return u.p.Orders().ordered(dir, d.Task+" is "+d.Was.InWords()+" again", next), nil
+	return u.p.Orders().orderResult(dir, d.Task+" is "+d.Was.InWords()+" again", next), nil
 }
 
 // unremove restores the directory of a task in one rename.
@@ -274,18 +274,18 @@ func (u Undo) unremove(ctx context.Context, d Deed) error {
 	return u.p.Store.AddSubtask(parent, u.dir(d))
 }
 
-// noteCancel records the state of a task that is about to be cancelled.
-func (u Undo) noteCancel(dir string) {
+// recordCancel records the state of a task that is about to be cancelled.
+func (u Undo) recordCancel(dir string) {
 	t, err := u.p.Store.Load(dir)
 	if err != nil || t.Status == trellis.Cancelled || filepath.Dir(dir) != u.p.Store.Tasks() {
 		return
 	}
 	_, ran := runner.Held(dir)
-	u.say(u.note(Deed{Kind: Cancelled, Task: t.ID, Was: t.Status, Outcome: t.Pipeline.Outcome, Ran: ran}))
+	u.warn(u.record(Deed{Kind: Cancelled, Task: t.ID, Was: t.Status, Outcome: t.Pipeline.Outcome, Ran: ran}))
 }
 
-// say prints why something can't be undone later; the command itself has succeeded all the same.
-func (u Undo) say(err error) {
+// warn prints why something can't be undone later; the command itself has succeeded all the same.
+func (u Undo) warn(err error) {
 	if err != nil {
 		u.p.Env.say("%v", err)
 	}
@@ -302,7 +302,7 @@ func (o Orders) Archive(dir string) (to string, err error) {
 	if err != nil || loadErr != nil || to == dir {
 		return to, err
 	}
-	p.Undo().say(p.Undo().note(Deed{Kind: Archived, Task: was.ID, Was: was.Status, Completed: was.CompletedAt, Archived: p.Store.Rel(to)}))
+	p.Undo().warn(p.Undo().record(Deed{Kind: Archived, Task: was.ID, Was: was.Status, Completed: was.CompletedAt, Archived: p.Store.Rel(to)}))
 	return to, nil
 }
 
@@ -315,8 +315,8 @@ func (o Orders) TakeAway(ctx context.Context, c *cleanup.Cleaner, dir string, me
 	}
 	taken, noteErr := done.Taken(ctx, p.Repo)
 	if noteErr == nil {
-		noteErr = p.Undo().note(Deed{Kind: CleanedUp, Task: done.ID, Was: done.Status, Taken: &taken})
+		noteErr = p.Undo().record(Deed{Kind: CleanedUp, Task: done.ID, Was: done.Status, Taken: &taken})
 	}
-	p.Undo().say(noteErr)
+	p.Undo().warn(noteErr)
 	return done, nil
 }

@@ -60,16 +60,16 @@ func (p *Project) Wire(ctx context.Context, cfg *config.Config, home *Project) *
 			return agents.Check(ctx, name, known)
 		},
 		Default:  firstAgent(ctx, known),
-		Instruct: home.instruct(ctx, cfg.AgentNames()),
+		Instruct: home.instructionReader(ctx, cfg.AgentNames()),
 		LookPath: home.Env.LookPath,
 		Environ:  home.Env.CommandEnv(), Box: box, Trust: p.Gate.existingJudge(),
 		Redact: redact, Secrets: secret, Traces: home.Traces.tracer(redact),
 		Mergeable: func(t *taskdir.Task, commit string) { home.News.Notifier().Mergeable(t, commit) },
-		Spent:     func(dir string, today trellis.Usage) { home.News.spent(dir, today, cfg.Limits) },
-		Build:     build(), Disk: p.Store.Disk, Now: home.Env.Now}
+		Spent:     func(dir string, today trellis.Usage) { home.News.notifyBudget(dir, today, cfg.Limits) },
+		Build:     buildID(), Disk: p.Store.Disk, Now: home.Env.Now}
 	SharingOf(p).join(s, cfg)
 	if p.Gate.existingJudge() != nil {
-		s.TrustedPrograms, s.Keys, s.Account = p.trustedPrograms, p.Gate.keys, thisAccount()
+		s.TrustedPrograms, s.Keys, s.Account = p.checkProgramTrust, p.Gate.keys, thisAccount()
 	}
 	return s
 }
@@ -93,18 +93,18 @@ func (p *Project) ReadingSite(ctx context.Context) (*runner.Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	return quiet(p.Wire(ctx, cfg, p)), nil
+	return withoutSideEffects(p.Wire(ctx, cfg, p)), nil
 }
 
-// quiet removes from a site whatever the settings would start (hooks) or notify, and returns it.
-func quiet(s *runner.Site) *runner.Site {
+// withoutSideEffects returns s after it removed from it whatever the settings would start (hooks) or notify.
+func withoutSideEffects(s *runner.Site) *runner.Site {
 	s.Config.Hooks, s.Config.Notify, s.Config.Trackers = config.Hooks{}, nil, config.Trackers{} // trackers say where a token is sent
 	return s
 }
 
-// build returns an id of the running binary, the same only for the same code. A binary built from a modified checkout also has
+// buildID returns an id of the running binary, the same only for the same code. A binary built from a modified checkout also has
 // its modification time in the id.
-func build() string {
+func buildID() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return ""

@@ -15,13 +15,13 @@ import (
 // replacesWhole are the functions that write a file with WriteFile, whatever is there: files of Trellis alone, or in a folder
 // that nobody else has yet. One that people edit goes through Disk.Edit or Disk.Replace.
 var replacesWhole = map[string]string{
-	"internal/app/kept.go keep":                            "a copy of the settings in a folder of the state, which nobody edits",
+	"internal/app/kept.go storeSettings":                   "a copy of the settings in a folder of the state, which nobody edits",
 	"internal/mcpclients/entry.go keep":                    "a note in the folder of the state, which nobody edits",
 	"internal/cli/setup/init.go lay":                       "guidelines in a hidden folder; what is visible is made with Replace",
 	"internal/cli/editor/editor.go Open":                   "a folder that it has just made",
 	"internal/app/edits.go Check":                          "a copy of a task in a folder of .runtime that it has just made",
 	"internal/app/edits.go copyTo":                         "a copy of a task in a folder of .runtime that Check has just made",
-	"internal/app/boardkey.go keepForBoard":                "the board's key in the folder of the state, and the file that leads there, which nobody edits",
+	"internal/app/boardkey.go writeBoardFile":              "the board's key in the folder of the state, and the file that leads there, which nobody edits",
 	"internal/app/work.go RuntimeDir":                      ".runtime/.gitignore",
 	"internal/cli/cmd_metrics.go replaceTextfile":          "a file for node_exporter, which only programs read",
 	"internal/agentcall/caller.go events":                  "run/",
