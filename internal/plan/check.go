@@ -27,36 +27,36 @@ func (p *Plan) Check(f Facts) []Problem { return p.check(f, true, nil) }
 func (p *Plan) check(f Facts, task bool, given map[string]string) []Problem {
 	c := &checker{Facts: f, p: p, task: task, given: given}
 	c.collect(p.Steps, "/steps", nil, 1)
-	if c.identities(); len(c.steps) <= maxRuns {
-		c.all()
+	if c.checkIDs(); len(c.steps) <= maxRuns {
+		c.checkAll()
 	}
-	inOrder(c.problems)
+	sortByLine(c.problems)
 	for i := range c.problems {
-		c.problems[i].Pointer = own(p.own, c.problems[i].Pointer)
+		c.problems[i].Pointer = originalPointer(p.originals, c.problems[i].Pointer)
 	}
 	return c.problems
 }
 
-func (c *checker) all() {
+func (c *checker) checkAll() {
 	p := c.p
-	c.vars("/vars", p.Vars)
+	c.checkVars("/vars", p.Vars)
 	for i := range c.steps {
 		s := &c.steps[i]
-		c.fields(s)
-		c.proof(s, s.Proof, s.at+"/proof")
-		c.holds(s)
-		c.reads(s)
-		c.smells(s)
+		c.checkFields(s)
+		c.checkProof(s, s.Proof, s.pointer+"/proof")
+		c.checkCommands(s)
+		c.checkReferences(s)
+		c.warnOfSmells(s)
 	}
-	c.order(p.Steps, "/steps")
+	c.checkOrder(p.Steps, "/steps")
 	if p.tool == "" {
-		c.numbered(p.Steps, "/steps")
-		c.literals()
+		c.warnOfNumberedSteps(p.Steps, "/steps")
+		c.warnOfRepeatedPaths()
 	}
-	c.files()
-	c.confirmed()
-	c.acceptance()
-	c.coverage()
+	c.checkFiles()
+	c.checkConfirmed()
+	c.checkAcceptance()
+	c.checkCoverage()
 }
 
 type checker struct {
@@ -64,18 +64,18 @@ type checker struct {
 	p        *Plan
 	task     bool              // the plan belongs to a task
 	given    map[string]string // values of vars that are not in the plan
-	steps    []placed          // all steps, those of groups after the group
+	steps    []placedStep      // all steps, those of groups after the group
 	problems []Problem
 }
 
-// placed is a step and its position.
-type placed struct {
+// placedStep is a step and its position.
+type placedStep struct {
 	Step
-	at     string   // JSON pointer
-	within []string // ids of the groups around the step
-	loops  []string // variables of the loops around the step, its own last
-	runs   int      // how often the step is done, as far as it is known
-	scope  scope    // the known values
+	pointer string   // JSON pointer
+	groups  []string // ids of the groups around the step
+	loops   []string // variables of the loops around the step, its own last
+	runs    int      // how often the step is done, as far as it is known
+	scope   scope    // the known values
 }
 
 func (c *checker) add(at, format string, args ...any) *Problem {
@@ -89,12 +89,12 @@ func (c *checker) warn(at, format string, args ...any) *Problem {
 	return p
 }
 
-// mild turns a problem into a warning.
-func (p *Problem) mild(hint string) { p.Warning, p.Hint = true, hint }
+// asWarning turns a problem into a warning.
+func (p *Problem) asWarning(hint string) { p.Warning, p.Hint = true, hint }
 
-// step adds a problem of a step's field, with the step's id in the message.
-func (c *checker) step(s *placed, field, format string, args ...any) *Problem {
-	at := s.at
+// addStepProblem adds a problem of a step's field, with the step's id in the message.
+func (c *checker) addStepProblem(s *placedStep, field, format string, args ...any) *Problem {
+	at := s.pointer
 	if field != "" {
 		at += "/" + field
 	}
@@ -104,19 +104,19 @@ func (c *checker) step(s *placed, field, format string, args ...any) *Problem {
 // maxRuns is the maximum number of steps in a run, counting those of loops each time.
 const maxRuns = 5000
 
-func (c *checker) collect(steps []Step, at string, outer *placed, runs int) {
+func (c *checker) collect(steps []Step, at string, outer *placedStep, runs int) {
 	for i, s := range steps {
-		p := placed{Step: s, at: fmt.Sprintf("%s/%d", at, i), runs: runs, scope: scope{}.into("", c.p, nil)}
+		p := placedStep{Step: s, pointer: fmt.Sprintf("%s/%d", at, i), runs: runs, scope: scope{}.inFile("", c.p, nil)}
 		if outer != nil {
-			p.within, p.loops, p.scope = append(slices.Clone(outer.within), outer.ID), slices.Clone(outer.loops), outer.scope
+			p.groups, p.loops, p.scope = append(slices.Clone(outer.groups), outer.ID), slices.Clone(outer.loops), outer.scope
 		}
-		p.scope = p.scope.inside(&steps[i])
+		p.scope = p.scope.inStep(&steps[i])
 		if v := s.Loop(); v != "" {
 			p.loops = append(p.loops, v)
 			p.runs = min(runs*s.rounds(), maxRuns+1)
 		}
 		c.steps = append(c.steps, p)
-		c.collect(s.Steps, p.at+"/steps", &p, p.runs)
+		c.collect(s.Steps, p.pointer+"/steps", &p, p.runs)
 	}
 }
 
@@ -139,17 +139,17 @@ func (s Step) rounds() int {
 	return max(1, s.Repeat)
 }
 
-// identities checks the number of steps and that their ids are unique.
-func (c *checker) identities() {
+// checkIDs checks the number of steps and that their ids are unique.
+func (c *checker) checkIDs() {
 	if n := len(c.steps); c.MaxSteps > 0 && n > c.MaxSteps {
 		c.add("/steps", "has %d steps, those of groups counted, may have at most %d", n, c.MaxSteps).Hint = "put together what is one outcome, or raise planning.max_steps"
 	}
-	first, runs := map[string]*placed{}, 0
+	first, runs := map[string]*placedStep{}, 0
 	for i := range c.steps {
 		s := &c.steps[i]
 		runs = min(runs+s.runs, maxRuns+1)
 		if other := first[s.ID]; other != nil {
-			c.add(s.at+"/id", "%s is the id of another step too, in line %d", s.ID, line(c.p.lines, other.at+"/id"))
+			c.add(s.pointer+"/id", "%s is the id of another step too, in line %d", s.ID, line(c.p.lines, other.pointer+"/id"))
 			continue
 		}
 		first[s.ID] = s
@@ -159,8 +159,8 @@ func (c *checker) identities() {
 	}
 }
 
-// files checks the paths of files and touches.
-func (c *checker) files() {
+// checkFiles checks the paths of files and touches.
+func (c *checker) checkFiles() {
 	seen := map[string]bool{}
 	for i, f := range c.p.Files {
 		at := fmt.Sprintf("/files/%d/path", i)
@@ -168,7 +168,7 @@ func (c *checker) files() {
 			c.add(at, "%s is to be written without placeholders", f.Path)
 			continue
 		}
-		if why := outside(f.Path); why != "" {
+		if why := pathFault(f.Path); why != "" {
 			c.add(at, "%s %s", f.Path, why)
 			continue
 		}
@@ -178,11 +178,11 @@ func (c *checker) files() {
 			continue
 		}
 		seen[clean] = true
-		c.exists(at, f, clean)
+		c.checkExists(at, f, clean)
 	}
 	for i, glob := range c.p.Touches {
 		at := fmt.Sprintf("/touches/%d", i)
-		if why := outside(glob); why != "" {
+		if why := pathFault(glob); why != "" {
 			c.add(at, "%s %s", glob, why)
 		} else if c.GlobFault == nil {
 			continue
@@ -192,7 +192,7 @@ func (c *checker) files() {
 	}
 }
 
-func (c *checker) exists(at string, f File, clean string) {
+func (c *checker) checkExists(at string, f File, clean string) {
 	if c.Exists == nil {
 		return
 	}
@@ -207,8 +207,8 @@ func (c *checker) exists(at string, f File, clean string) {
 	}
 }
 
-// outside describes why a path is not one of the repository's own files, "" if it is.
-func outside(p string) string {
+// pathFault describes why a path is not one of the repository's own files, "" if it is.
+func pathFault(p string) string {
 	clean := path.Clean(p)
 	switch {
 	case strings.Contains(p, `\`):

@@ -9,12 +9,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/research"
 )
 
-// proof checks that a proof has the fields that its type needs, and no others.
-func (c *checker) proof(s *placed, proof *Proof, at string) {
+// checkProof checks that a proof has the fields that its type needs, and no others.
+func (c *checker) checkProof(s *placedStep, proof *Proof, at string) {
 	if proof == nil {
 		return
 	}
-	c.declared(s, strings.TrimPrefix(at, s.at+"/")+"/path", proof.Path, s.loops)
+	c.checkPlaceholders(s, strings.TrimPrefix(at, s.pointer+"/")+"/path", proof.Path, s.loops)
 	switch proof.Type {
 	case "script", "test", "lint", "build":
 		if s.Verify == "" && s.Command == "" {
@@ -23,7 +23,7 @@ func (c *checker) proof(s *placed, proof *Proof, at string) {
 	case "file":
 		if proof.Path == "" {
 			c.add(at, "step %s: proof file needs path", s.ID)
-		} else if why := outside(proof.Path); why != "" {
+		} else if why := pathFault(proof.Path); why != "" {
 			c.add(at+"/path", "step %s: %s %s", s.ID, proof.Path, why)
 		}
 	case "composite":
@@ -38,28 +38,28 @@ func (c *checker) proof(s *placed, proof *Proof, at string) {
 		c.add(at, "step %s: all and any are for proof composite, not %s", s.ID, proof.Type)
 	}
 	for i := range proof.All {
-		c.proof(s, &proof.All[i], fmt.Sprintf("%s/all/%d", at, i))
+		c.checkProof(s, &proof.All[i], fmt.Sprintf("%s/all/%d", at, i))
 	}
 	for i := range proof.Any {
-		c.proof(s, &proof.Any[i], fmt.Sprintf("%s/any/%d", at, i))
+		c.checkProof(s, &proof.Any[i], fmt.Sprintf("%s/any/%d", at, i))
 	}
 }
 
-// holds checks the commands that prove whether a step was done.
-func (c *checker) holds(s *placed) {
+// checkCommands checks the commands that prove whether a step was done.
+func (c *checker) checkCommands(s *placedStep) {
 	if s.Proof != nil && s.Proof.Type == "manual" {
 		return
 	}
 	if s.Verify != "" {
-		c.commands(s, "verify", s.Verify)
+		c.checkCommandRounds(s, "verify", s.Verify)
 	}
 	if s.Verify == "" && s.Kind() == Script && s.Proof.has("script") {
-		c.commands(s, "command", s.Command)
+		c.checkCommandRounds(s, "command", s.Command)
 	}
 	if s.proves() {
-		c.commands(s, "command", s.Command)
+		c.checkCommandRounds(s, "command", s.Command)
 		if s.ContinueOnError {
-			c.step(s, "continue_on_error", "a check that may fail is none")
+			c.addStepProblem(s, "continue_on_error", "a check that may fail is none")
 		}
 	}
 }
@@ -69,21 +69,21 @@ func (p *Proof) has(typ string) bool {
 	return p != nil && (p.Type == typ || slices.ContainsFunc(slices.Concat(p.All, p.Any), func(q Proof) bool { return q.has(typ) }))
 }
 
-// commands checks what a step's command becomes in the rounds of the loops around it, up to the first fault.
-func (c *checker) commands(s *placed, field, text string) {
-	lines, unknown := s.scope.all(text)
+// checkCommandRounds checks what a step's command becomes in the rounds of the loops around it, up to the first fault.
+func (c *checker) checkCommandRounds(s *placedStep, field, text string) {
+	lines, unknown := s.scope.expansions(text)
 	if unknown != "" {
 		lines = []string{c.p.fill(text)}
 	}
 	for _, line := range lines {
-		if c.command(s.at+"/"+field, "step "+s.ID+": ", line) {
+		if c.checkCommand(s.pointer+"/"+field, "step "+s.ID+": ", line) {
 			return
 		}
 	}
 }
 
-// command checks one command that is to prove something. wrong reports whether there is a problem.
-func (c *checker) command(at, who, line string) (wrong bool) {
+// checkCommand checks one command that is to prove something. wrong reports whether there is a problem.
+func (c *checker) checkCommand(at, who, line string) (wrong bool) {
 	if research.Vacuous(line) {
 		c.add(at, "%s`%s` can't fail, so it proves nothing", who, line)
 		return true
@@ -93,14 +93,14 @@ func (c *checker) command(at, who, line string) (wrong bool) {
 	}
 	why := c.Missing(line)
 	if why != "" {
-		c.add(at, "%s`%s`: %s", who, line, why).Warning = c.brings(line)
+		c.add(at, "%s`%s`: %s", who, line, why).Warning = c.planAdds(line)
 	}
 	return why != ""
 }
 
-// brings reports whether the plan adds what a command may lack now: a new file that it names, or a part of the file of its
+// planAdds reports whether the plan adds what a command may lack now: a new file that it names, or a part of the file of its
 // targets or scripts.
-func (c *checker) brings(line string) bool {
+func (c *checker) planAdds(line string) bool {
 	words := strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" \t\"'();|&<>=", r) })
 	return slices.ContainsFunc(c.p.Files, func(f File) bool {
 		switch path.Base(f.Path) {
@@ -115,21 +115,21 @@ func (c *checker) brings(line string) bool {
 
 const confirmedHint = "the commands that you named or the research confirmed stand at the end"
 
-// confirmed checks that the plan ends with the confirmed commands.
-func (c *checker) confirmed() {
+// checkConfirmed checks that the plan ends with the confirmed commands.
+func (c *checker) checkConfirmed() {
 	if c.Confirmed == nil {
 		return
 	}
 	want, last := *c.Confirmed, len(c.p.Steps)-1
 	if len(want) == 0 { // no command proves anything, so somebody has to look at the result
-		s := &placed{Step: c.p.Steps[last], at: fmt.Sprintf("/steps/%d", last)}
+		s := &placedStep{Step: c.p.Steps[last], pointer: fmt.Sprintf("/steps/%d", last)}
 		if s.Kind() != Prompt || !s.LLMAsJudge {
-			c.step(s, "", "this project has no command that checks it, so the last step must be a prompt step with llm_as_judge").Hint = "let it review the whole change, and say in desired_outcome what to look for"
+			c.addStepProblem(s, "", "this project has no command that checks it, so the last step must be a prompt step with llm_as_judge").Hint = "let it review the whole change, and say in desired_outcome what to look for"
 		}
 		return
 	}
 	if tail := c.p.Steps[c.p.VerificationAt():]; slices.ContainsFunc(tail, func(s Step) bool { return s.Kind() == Group || s.Loop() != "" }) {
-		c.inRounds(want)
+		c.checkConfirmedInRounds(want)
 		return
 	}
 	from := last + 1 - len(want)
@@ -142,15 +142,15 @@ func (c *checker) confirmed() {
 		return
 	}
 	for i := from; i <= last; i++ {
-		s := &placed{Step: c.p.Steps[i], at: fmt.Sprintf("/steps/%d", i)}
+		s := &placedStep{Step: c.p.Steps[i], pointer: fmt.Sprintf("/steps/%d", i)}
 		if !s.verifies() {
-			c.step(s, "", "a verification step is a script step with proof of type lint, test or build")
+			c.addStepProblem(s, "", "a verification step is a script step with proof of type lint, test or build")
 		}
 	}
 }
 
-// inRounds checks for the confirmed commands if the verification steps include groups or loops.
-func (c *checker) inRounds(want []string) {
+// checkConfirmedInRounds checks for the confirmed commands if the verification steps include groups or loops.
+func (c *checker) checkConfirmedInRounds(want []string) {
 	have := c.p.Verification()
 	left := slices.DeleteFunc(slices.Clone(want), func(line string) bool { return slices.Contains(have, line) })
 	if len(left) > 0 {

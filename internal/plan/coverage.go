@@ -6,22 +6,22 @@ import (
 	"strings"
 )
 
-// acceptance checks the criteria and preconditions.
-func (c *checker) acceptance() {
+// checkAcceptance checks the criteria and preconditions.
+func (c *checker) checkAcceptance() {
 	must := false
 	for i, a := range c.p.Acceptance {
 		at := fmt.Sprintf("/acceptance/%d", i)
 		must = must || a.Level != "should"
-		if slices.ContainsFunc(c.p.Acceptance[:i], func(o Criterion) bool { return folded(o.Criterion) == folded(a.Criterion) }) {
+		if slices.ContainsFunc(c.p.Acceptance[:i], func(o Criterion) bool { return normalizeSentence(o.Criterion) == normalizeSentence(a.Criterion) }) {
 			c.add(at+"/criterion", "is in the list twice")
 		}
-		c.oneOfVars(at+"/verify", a.Verify)
+		c.checkDeclared(at+"/verify", a.Verify)
 		if a.Verify != "" {
-			c.command(at+"/verify", "", c.p.fill(a.Verify))
+			c.checkCommand(at+"/verify", "", c.p.fill(a.Verify))
 		}
 	}
 	for i, p := range c.p.Preconditions {
-		c.oneOfVars(fmt.Sprintf("/preconditions/%d/command", i), p.Command)
+		c.checkDeclared(fmt.Sprintf("/preconditions/%d/command", i), p.Command)
 	}
 	switch {
 	case !c.task:
@@ -32,22 +32,22 @@ func (c *checker) acceptance() {
 	}
 }
 
-// oneOfVars checks the placeholders of a command outside of loops.
-func (c *checker) oneOfVars(at, command string) {
+// checkDeclared checks the placeholders of a command outside of loops.
+func (c *checker) checkDeclared(at, command string) {
 	for _, name := range placeholders(command) {
 		if _, there := c.p.Vars[name]; !there {
-			c.add(at, "{{%s}} is not one of vars", name).Hint = c.near(name, nil)
+			c.add(at, "{{%s}} is not one of vars", name).Hint = c.placeholderHint(name, nil)
 		}
 	}
 }
 
 // covering is a reference to an acceptance item.
-type covering struct{ at, item string }
+type covering struct{ pointer, item string }
 
 func (c *checker) coverings() (list []covering) {
 	for _, s := range c.steps {
 		for i, item := range s.Covers {
-			list = append(list, covering{fmt.Sprintf("%s/covers/%d", s.at, i), item})
+			list = append(list, covering{fmt.Sprintf("%s/covers/%d", s.pointer, i), item})
 		}
 	}
 	for i, a := range c.p.Acceptance {
@@ -58,48 +58,48 @@ func (c *checker) coverings() (list []covering) {
 	return list
 }
 
-// coverage checks that each acceptance item of the TaskSpec is covered or left out, and that what is covered is an item.
-func (c *checker) coverage() {
+// checkCoverage checks that each acceptance item of the TaskSpec is covered or left out, and that what is covered is an item.
+func (c *checker) checkCoverage() {
 	if c.Spec == nil {
 		return
 	}
 	covered, left, known := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, a := range c.p.Acceptance {
-		covered[folded(a.Criterion)] = true
+		covered[normalizeSentence(a.Criterion)] = true
 	}
 	for _, item := range slices.Concat(c.Spec.Acceptance, c.p.Requirements) {
-		known[folded(item)] = true
+		known[normalizeSentence(item)] = true
 	}
 	for _, m := range c.coverings() {
-		key := folded(m.item)
+		key := normalizeSentence(m.item)
 		if !known[key] && !covered[key] {
-			c.warn(m.at, "%q is not an acceptance item of the TaskSpec", m.item).Hint = c.nearItem(m.item)
+			c.warn(m.pointer, "%q is not an acceptance item of the TaskSpec", m.item).Hint = c.itemHint(m.item)
 		}
 	}
 	for _, m := range c.coverings() {
-		covered[folded(m.item)] = true
+		covered[normalizeSentence(m.item)] = true
 	}
 	for i, u := range c.p.Uncovered {
-		at, key := fmt.Sprintf("/uncovered/%d/item", i), folded(u.Item)
+		at, key := fmt.Sprintf("/uncovered/%d/item", i), normalizeSentence(u.Item)
 		left[key] = true
 		switch {
 		case !known[key]:
-			c.warn(at, "%q is not an acceptance item of the TaskSpec", u.Item).Hint = c.nearItem(u.Item)
+			c.warn(at, "%q is not an acceptance item of the TaskSpec", u.Item).Hint = c.itemHint(u.Item)
 		case covered[key]:
 			c.warn(at, "%q is covered all the same", u.Item)
 		}
 	}
 	for _, item := range c.Spec.Acceptance {
-		if key := folded(item); !covered[key] && !left[key] {
+		if key := normalizeSentence(item); !covered[key] && !left[key] {
 			c.add("/acceptance", "nothing covers %q", item).Hint = "put it, to the letter, into covers of a criterion or a step, or into uncovered with a reason"
 		}
 	}
 }
 
-// nearItem returns a hint about the acceptance item that may have been meant.
-func (c *checker) nearItem(item string) string {
+// itemHint returns a hint about the acceptance item that may have been meant.
+func (c *checker) itemHint(item string) string {
 	for _, known := range c.Spec.Acceptance {
-		a, b := folded(known), folded(item)
+		a, b := normalizeSentence(known), normalizeSentence(item)
 		if strings.Contains(a, b) || strings.Contains(b, a) {
 			return fmt.Sprintf("the item is %q, to the letter", known)
 		}
@@ -107,27 +107,27 @@ func (c *checker) nearItem(item string) string {
 	return ""
 }
 
-// folded normalizes a sentence for comparison: case, spaces, and the period at the end.
-func folded(s string) string {
+// normalizeSentence normalizes a sentence for comparison: case, spaces, and the period at the end.
+func normalizeSentence(s string) string {
 	return strings.ToLower(strings.TrimRight(strings.Join(strings.Fields(s), " "), ".;"))
 }
 
-// checked reports whether a step has a way to tell that it was done.
-func (s Step) checked() bool { return s.Verify != "" || s.LLMAsJudge || s.Proof != nil }
+// hasCheck reports whether a step has a way to tell that it was done.
+func (s Step) hasCheck() bool { return s.Verify != "" || s.LLMAsJudge || s.Proof != nil }
 
-// believed reports whether a prompt step is checked: by itself, by a group around it, or by a later step that covers the same.
-func (c *checker) believed(s *placed) bool {
-	if s.checked() {
+// isChecked reports whether a prompt step is checked: by itself, by a group around it, or by a later step that covers the same.
+func (c *checker) isChecked(s *placedStep) bool {
+	if s.hasCheck() {
 		return true
 	}
 	for _, o := range c.steps {
-		if slices.Contains(s.within, o.ID) && o.checked() {
+		if slices.Contains(s.groups, o.ID) && o.hasCheck() {
 			return true
 		}
 	}
-	for i := len(c.steps) - 1; i >= 0 && c.steps[i].at != s.at; i-- {
+	for i := len(c.steps) - 1; i >= 0 && c.steps[i].pointer != s.pointer; i-- {
 		o := c.steps[i]
-		if o.checked() && slices.ContainsFunc(o.Covers, func(item string) bool { return slices.Contains(s.Covers, item) }) {
+		if o.hasCheck() && slices.ContainsFunc(o.Covers, func(item string) bool { return slices.Contains(s.Covers, item) }) {
 			return true
 		}
 	}

@@ -29,14 +29,14 @@ type Problem struct {
 
 // Words returns the problem for a model: "<pointer>: <message>", with the hint.
 func (p Problem) Words() string {
-	s := p.placed()
+	s := p.withPointer()
 	if p.Hint != "" {
 		s += " (" + p.Hint + ")"
 	}
 	return s
 }
 
-func (p Problem) placed() string {
+func (p Problem) withPointer() string {
 	if p.Pointer == "" {
 		return "/: " + p.Message
 	}
@@ -47,28 +47,28 @@ func (p Problem) placed() string {
 func (p Problem) In(file string) trellis.Problem {
 	message := p.Message
 	if p.Pointer != "" {
-		message = p.placed()
+		message = p.withPointer()
 	}
 	return trellis.Problem{File: file, Line: p.Line, Column: p.Column, Message: message, Hint: p.Hint, Warning: p.Warning}
 }
 
 // document is JSON text with the positions of its values.
 type document struct {
-	text  string
-	root  *node
-	lines map[string]int    // line numbers by JSON pointer
-	again []Problem         // keys that occur twice in an object
-	tool  string            // the other tool whose file it was converted from
-	own   map[string]string // JSON pointers in that file, by those of the document
+	text       string
+	root       *node
+	lines      map[string]int    // line numbers by JSON pointer
+	duplicates []Problem         // keys that occur twice in an object
+	tool       string            // the other tool whose file it was converted from
+	originals  map[string]string // JSON pointers in that file, by those of the document
 }
 
-// open parses data, or returns the problem if it is not valid JSON.
-func open(data []byte) (*document, *Problem) {
+// parseDocument parses data, or returns the problem if it is not valid JSON.
+func parseDocument(data []byte) (*document, *Problem) {
 	text, broken := textOf(data)
 	if broken != nil {
 		return nil, broken
 	}
-	return openJSON(text)
+	return parseJSON(text)
 }
 
 // textOf returns the text of a file, or the problem with it.
@@ -85,7 +85,7 @@ func textOf(data []byte) (string, *Problem) {
 	return doc, nil
 }
 
-func openJSON(text string) (*document, *Problem) {
+func parseJSON(text string) (*document, *Problem) {
 	if !json.Valid([]byte(text)) {
 		p := taskdir.Diagnose("", text)
 		return nil, &Problem{Line: p.Line, Column: p.Column, Message: p.Message, Hint: p.Hint}
@@ -101,7 +101,7 @@ func documentOf(text string, root *node) *document {
 	d := &document{text: text, root: root, lines: map[string]int{"": root.line}}
 	root.visit("", func(pointer string, _ *node, line int, again bool) {
 		if again {
-			d.again = append(d.again, Problem{Pointer: pointer, Line: line, Message: fmt.Sprintf("stands there twice, in line %d too", d.lines[pointer])})
+			d.duplicates = append(d.duplicates, Problem{Pointer: pointer, Line: line, Message: fmt.Sprintf("stands there twice, in line %d too", d.lines[pointer])})
 			return
 		}
 		d.lines[pointer] = line
@@ -119,9 +119,9 @@ func line(lines map[string]int, pointer string) int {
 	}
 }
 
-// wrong returns violations of the schema of that name, and keys that occur twice.
-func (d *document) wrong(schema string) []Problem {
-	problems := slices.Clone(d.again)
+// schemaProblems returns violations of the schema of that name, and keys that occur twice.
+func (d *document) schemaProblems(schema string) []Problem {
+	problems := slices.Clone(d.duplicates)
 	raw, err := templates.Schema(schema)
 	var found []string
 	if err == nil {
@@ -131,15 +131,15 @@ func (d *document) wrong(schema string) []Problem {
 		panic(err) // our own schemas are valid
 	}
 	for _, words := range found {
-		pointer, message := d.cut(words)
-		problems = append(problems, Problem{Pointer: pointer, Line: line(d.lines, pointer), Message: message, Hint: d.root.find(pointer).hint(message)})
+		pointer, message := d.splitViolation(words)
+		problems = append(problems, Problem{Pointer: pointer, Line: line(d.lines, pointer), Message: message, Hint: d.root.find(pointer).yamlHint(message)})
 	}
-	inOrder(problems)
+	sortByLine(problems)
 	return problems
 }
 
-// cut splits "<pointer>: <message>". A key may contain a colon.
-func (d *document) cut(words string) (pointer, message string) {
+// splitViolation splits "<pointer>: <message>". A key may contain a colon.
+func (d *document) splitViolation(words string) (pointer, message string) {
 	for at := 0; ; {
 		i := strings.Index(words[at:], ": ")
 		if i < 0 {
@@ -155,7 +155,7 @@ func (d *document) cut(words string) (pointer, message string) {
 	return strings.TrimSuffix(pointer, "/"), message
 }
 
-// inOrder sorts problems by line.
-func inOrder(problems []Problem) {
+// sortByLine sorts problems by line.
+func sortByLine(problems []Problem) {
 	slices.SortStableFunc(problems, func(a, b Problem) int { return a.Line - b.Line })
 }

@@ -5,10 +5,10 @@ const (
 	manyActivities = 1_000_000 // counting ends here
 )
 
-// takes returns the maximum number of engine activities of a step, as far as it is known: the rounds of a loop over a command's
+// countActivities returns the maximum number of engine activities of a step, as far as it is known: the rounds of a loop over a command's
 // output count as one. inner is the number for its inner steps, or for those of its file.
-func (s *Step) takes(inner int) int {
-	n := 2 + s.work() + inner // its beginning and end
+func (s *Step) countActivities(inner int) int {
+	n := 2 + s.ownActivities() + inner // its beginning and end
 	if s.Verify != "" {
 		n++
 	}
@@ -27,8 +27,8 @@ func (s *Step) takes(inner int) int {
 	return min(n, manyActivities)
 }
 
-// work returns the activities of the step itself: its command or agent, counting every attempt, and the judging or healing.
-func (s *Step) work() int {
+// ownActivities returns the activities of the step itself: its command or agent, counting every attempt, and the judging or healing.
+func (s *Step) ownActivities() int {
 	switch {
 	case s.Kind() == Script && s.SelfHealing:
 		return 2*attempts(s.MaxHealingAttempts) - 1

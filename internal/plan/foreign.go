@@ -12,8 +12,8 @@ import (
 // tools returns the other programs whose files are also read, each after the key that identifies its files.
 func tools() [][2]string { return [][2]string{{"goal", "executant"}, {"tascs", "tascer"}} }
 
-// foreign returns the key that identifies this as a file of another tool, and the tool; nil if it is a plan.json.
-func (d *document) foreign() (key *member, tool string) {
+// foreignKey returns the key that identifies this as a file of another tool, and the tool; nil if it is a plan.json.
+func (d *document) foreignKey() (key *member, tool string) {
 	if d.root.member("schema_version") != nil || d.root.stepsHaveIDs() {
 		return nil, ""
 	}
@@ -34,11 +34,11 @@ func (n *node) stepsHaveIDs() bool {
 	return has("id") && !has("name")
 }
 
-// converted returns the plan that a file of another tool stands for. Its values keep their positions in that file, so that
+// convert converts a file of another tool to the plan that it stands for. Its values keep their positions in that file, so that
 // later problems refer to them.
-func (d *document) converted(task bool) (*document, []Problem) {
+func (d *document) convert(task bool) (*document, []Problem) {
 	d.root.locate("")
-	_, tool := d.foreign()
+	_, tool := d.foreignKey()
 	c := &converter{tool: tool, task: task, ids: map[string]bool{}, next: map[string]int{}}
 	var root *node
 	if c.tool == "executant" {
@@ -46,16 +46,16 @@ func (d *document) converted(task bool) (*document, []Problem) {
 	} else {
 		root = c.tascer(d.root)
 	}
-	c.tellSkipped()
+	c.warnSkipped()
 	out := documentOf(root.flat(), root)
-	out.tool, out.own = c.tool, map[string]string{"": ""}
-	root.visit("", func(pointer string, n *node, _ int, _ bool) { out.own[pointer] = n.at })
+	out.tool, out.originals = c.tool, map[string]string{"": ""}
+	root.visit("", func(pointer string, n *node, _ int, _ bool) { out.originals[pointer] = n.origin })
 	return out, c.problems
 }
 
 // locate records the positions of values; the value of a key gets the line of the key.
 func (n *node) locate(at string) {
-	n.at = at
+	n.origin = at
 	for _, m := range n.members {
 		m.node.line = m.line
 		m.node.locate(at + "/" + escape(m.key))
@@ -75,8 +75,8 @@ type converter struct {
 	skipped  []*node         // values of keys that the tool knows but that have no meaning here
 }
 
-func (c *converter) wrong(n *node, key, format string, args ...any) *Problem {
-	p := Problem{Pointer: n.at, Line: n.line, Message: fmt.Sprintf(format, args...)}
+func (c *converter) addProblem(n *node, key, format string, args ...any) *Problem {
+	p := Problem{Pointer: n.origin, Line: n.line, Message: fmt.Sprintf(format, args...)}
 	if key != "" {
 		p.Pointer += "/" + escape(key)
 	}
@@ -85,11 +85,11 @@ func (c *converter) wrong(n *node, key, format string, args ...any) *Problem {
 }
 
 func (c *converter) warn(n *node, hint, format string, args ...any) {
-	c.wrong(n, "", format, args...).mild(hint)
+	c.addProblem(n, "", format, args...).asWarning(hint)
 }
 
-// unknown warns of a key that the tool does not have, unless its value is empty.
-func (c *converter) unknown(m member, known []string) {
+// warnUnknown warns of a key that the tool does not have, unless its value is empty.
+func (c *converter) warnUnknown(m member, known []string) {
 	hint := trellis.Meant(strings.ToLower(strings.ReplaceAll(m.key, "_", "")), known)
 	c.warn(m.node, hint, "is not known as a key of %s, and passed over", c.tool)
 }
@@ -101,11 +101,11 @@ func (c *converter) skip(n *node) {
 	}
 }
 
-// tellSkipped adds a warning that names the skipped keys, each once.
-func (c *converter) tellSkipped() {
+// warnSkipped adds a warning that names the skipped keys, each once.
+func (c *converter) warnSkipped() {
 	var keys []string
 	for _, n := range c.skipped {
-		if key := n.at[strings.LastIndexByte(n.at, '/')+1:]; !slices.Contains(keys, key) {
+		if key := n.origin[strings.LastIndexByte(n.origin, '/')+1:]; !slices.Contains(keys, key) {
 			keys = append(keys, key)
 		}
 	}
@@ -115,8 +115,8 @@ func (c *converter) tellSkipped() {
 	}
 }
 
-// id makes a unique step id from a name. A name without letters and digits becomes otherwise.
-func (c *converter) id(name, otherwise string) string {
+// uniqueID makes a unique step id from a name. A name without letters and digits becomes otherwise.
+func (c *converter) uniqueID(name, otherwise string) string {
 	id := slug(name)
 	switch {
 	case id == "":
@@ -146,17 +146,17 @@ func slug(name string) string {
 	return strings.Join(trellis.Words(name), "_")
 }
 
-// object returns an empty object at the position of from.
-func object(from *node) *node { return &node{open: '{', text: "{", line: from.line, at: from.at} }
+// object returns an empty object at the position of at.
+func object(at *node) *node { return &node{open: '{', text: "{", line: at.line, origin: at.origin} }
 
 // array returns a list at the position of from.
 func array(from *node, items ...*node) *node {
-	return &node{open: '[', text: "[", line: from.line, at: from.at, items: items}
+	return &node{open: '[', text: "[", line: from.line, origin: from.origin, items: items}
 }
 
 // textAt returns a text at the position of from.
 func textAt(s string, from *node) *node {
-	return &node{text: jsonText(s), line: from.line, at: from.at}
+	return &node{text: jsonText(s), line: from.line, origin: from.origin}
 }
 
 // put adds a member, unless value is nil.
@@ -184,8 +184,8 @@ func (n *node) str() (s string, ok bool) {
 	return s, json.Unmarshal([]byte(n.text), &s) == nil
 }
 
-// said returns a value as trimmed text, "" if it is blank or not text.
-func (n *node) said() string {
+// trimmedText returns a value as trimmed text, "" if it is blank or not text.
+func (n *node) trimmedText() string {
 	s, _ := n.str()
 	return strings.TrimSpace(s)
 }
@@ -202,9 +202,9 @@ func firstLine(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// headed makes the first line of a text the title and, if there is more, puts the whole text into the field whole ("":
+// putTitle makes the first line of a text the title and, if there is more, puts the whole text into the field whole ("":
 // nowhere).
-func headed(out, from *node, whole string) {
+func putTitle(out, from *node, whole string) {
 	s, isText := from.str()
 	switch head := firstLine(s); {
 	case !isText || head == "" || head == s:

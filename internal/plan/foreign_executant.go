@@ -12,7 +12,7 @@ func (c *converter) executant(root *node) *node {
 	out := object(root)
 	out.put("schema_version", &node{text: "1", line: root.line})
 	goal := root.value("goal")
-	headed(out, goal, "summary")
+	putTitle(out, goal, "summary")
 	for _, m := range root.members {
 		switch m.key {
 		case "goal":
@@ -23,22 +23,22 @@ func (c *converter) executant(root *node) *node {
 		case "self_improve":
 			c.skip(m.node)
 		default:
-			c.unknown(m, []string{"goal", "vars", "steps"})
+			c.warnUnknown(m, []string{"goal", "vars", "steps"})
 		}
 	}
 	if steps := root.value("steps"); steps != nil {
 		out.put("steps", e.steps(steps, 0))
 	}
 	if c.task {
-		out.put("acceptance", criteria(goal, goal))
+		out.put("acceptance", singleCriterion(goal, goal))
 	}
 	return out
 }
 
-// criteria returns a list with the first line of a text as the only criterion.
-func criteria(from, at *node) *node {
+// singleCriterion returns a list with the first line of a text as the only criterion.
+func singleCriterion(from, at *node) *node {
 	a := object(at)
-	a.put("criterion", textAt(firstLine(from.said()), at))
+	a.put("criterion", textAt(firstLine(from.trimmedText()), at))
 	return array(at, a)
 }
 
@@ -56,7 +56,7 @@ func (e *executant) steps(list *node, loops int) *node {
 	out := array(list)
 	for i, n := range list.items {
 		if n.open == '{' {
-			n = e.step(n, i, loops, list.at == "/steps")
+			n = e.step(n, i, loops, list.origin == "/steps")
 		}
 		out.items = append(out.items, n)
 	}
@@ -72,7 +72,7 @@ func (e *executant) step(n *node, i, loops int, top bool) *node {
 	}
 	looped := n.value("forEach") != nil || n.value("repeat") != nil
 	if kind == Group && !looped {
-		e.wrong(n, "steps", "steps need a loop in files of executant").Hint = "give the step forEach or repeat"
+		e.addProblem(n, "steps", "steps need a loop in files of executant").Hint = "give the step forEach or repeat"
 	}
 	if looped {
 		e.loop(n, out, loops)
@@ -96,24 +96,24 @@ func (e *executant) name(n, out *node, i int, top bool) {
 	s, isText := name.str()
 	switch first := e.names[s]; {
 	case name == nil:
-		e.wrong(n, "name", "is missing")
+		e.addProblem(n, "name", "is missing")
 	case !isText:
 		out.put("title", name)
 	case top && first != nil:
-		e.wrong(name, "", "%s is the name of another step too, in line %d", s, first.line)
+		e.addProblem(name, "", "%s is the name of another step too, in line %d", s, first.line)
 	default:
 		if top {
 			e.names[s] = name
 		}
-		if name.said() != "" {
-			headed(out, name, "")
+		if name.trimmedText() != "" {
+			putTitle(out, name, "")
 		}
 	}
 	from := n
 	if name != nil {
 		from = name
 	}
-	out.put("id", textAt(e.id(s, "step_"+strconv.Itoa(i+1)), from))
+	out.put("id", textAt(e.uniqueID(s, "step_"+strconv.Itoa(i+1)), from))
 }
 
 // kind returns the kind of an executant step. known reports whether executant has such a kind.
@@ -137,9 +137,9 @@ func (e *executant) kind(n *node) (kind string, known bool) {
 	case slices.Contains([]string{Prompt, Script, Log, Workflow}, kind):
 		return kind, true
 	case isText:
-		e.wrong(typ, "", "must be one of prompt, script, command, log, workflow, not %q", kind)
+		e.addProblem(typ, "", "must be one of prompt, script, command, log, workflow, not %q", kind)
 	default:
-		e.wrong(typ, "", "must be a string")
+		e.addProblem(typ, "", "must be a string")
 	}
 	return kind, false
 }
@@ -218,10 +218,10 @@ func (e *executant) field(m member, out *node, kind string, known, looped bool) 
 	case !there && m.key == "agent":
 		e.warn(m.node, "provider names the program, and is agent here", "agent, a persona of the program, says nothing here, and is passed over")
 	case !there:
-		e.unknown(m, append(elsewhere, slices.Sorted(maps.Keys(fields))...))
+		e.warnUnknown(m, append(elsewhere, slices.Sorted(maps.Keys(fields))...))
 	case known && !slices.Contains(kinds, kind):
 		if !m.node.empty() {
-			e.warn(m.node, "", "%s does not apply to %s step, and is passed over", m.key, article(kind))
+			e.warn(m.node, "", "%s does not apply to %s step, and is passed over", m.key, withArticle(kind))
 		}
 	case m.key == "concurrency" && !looped:
 		e.warn(m.node, "", "concurrency is for a loop, and is passed over")

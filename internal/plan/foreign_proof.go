@@ -9,19 +9,19 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// requirement is the proof that a tasc requires.
-type requirement struct {
+// proofRequirement is the proof that a tasc requires.
+type proofRequirement struct {
 	typ     string
 	codes   []string // exit codes that mean success; none: 0
 	files   []*node  // proofs by files
 	timeout *node
 }
 
-// required returns the proof that a tasc requires: its own, or the one that the plan has for it.
-func (t *tascer) required(n *node) *requirement {
-	r := &requirement{typ: "script"}
+// requiredProof returns the proof that a tasc requires: its own, or the one that the plan has for it.
+func (t *tascer) requiredProof(n *node) *proofRequirement {
+	r := &proofRequirement{typ: "script"}
 	from := n.value("proof_required")
-	if id := n.value("id").said(); from.empty() && id != "" {
+	if id := n.value("id").trimmedText(); from.empty() && id != "" {
 		from = t.root.value("proof_requirements").value(id)
 	}
 	switch s, isText := from.str(); {
@@ -29,14 +29,14 @@ func (t *tascer) required(n *node) *requirement {
 	case isText:
 		r.typ = t.proofType(from, s)
 	case from.open != '{':
-		t.wrong(from, "", "must be a type of proof, or an object")
+		t.addProblem(from, "", "must be a type of proof, or an object")
 	default:
-		t.requirement(r, from)
+		t.readRequirement(r, from)
 	}
 	return r
 }
 
-func (t *tascer) requirement(r *requirement, from *node) {
+func (t *tascer) readRequirement(r *proofRequirement, from *node) {
 	criteria := (*node)(nil)
 	for _, m := range from.members {
 		switch m.key {
@@ -44,7 +44,7 @@ func (t *tascer) requirement(r *requirement, from *node) {
 			if s, ok := m.node.str(); ok {
 				r.typ = t.proofType(m.node, s)
 			} else {
-				t.wrong(m.node, "", "must be a string")
+				t.addProblem(m.node, "", "must be a string")
 			}
 		case "criteria":
 			criteria = m.node
@@ -53,16 +53,16 @@ func (t *tascer) requirement(r *requirement, from *node) {
 				r.timeout = m.node
 			}
 			if f, err := strconv.ParseFloat(m.node.text, 64); err == nil && f <= 0 {
-				t.wrong(m.node, "", "must be more than 0, not %s", m.node.text)
+				t.addProblem(m.node, "", "must be more than 0, not %s", m.node.text)
 			}
 		case "required_evidence", "allow_retry", "max_retries":
 			t.skip(m.node)
 		default:
-			t.unknown(m, []string{"proof_type", "criteria", "timeout_seconds", "required_evidence", "allow_retry", "max_retries"})
+			t.warnUnknown(m, []string{"proof_type", "criteria", "timeout_seconds", "required_evidence", "allow_retry", "max_retries"})
 		}
 	}
 	if criteria != nil {
-		t.criteria(r, criteria)
+		t.readCriteria(r, criteria)
 	}
 }
 
@@ -76,22 +76,22 @@ func (t *tascer) proofType(at *node, typ string) string {
 	case slices.Contains(learning, typ):
 		t.warn(at, "", "a proof of type %s is one of its command here: it exits with 0", typ)
 	default:
-		t.wrong(at, "", "must be one of %s, not %q", strings.Join(slices.Concat(types, learning), ", "), typ).Hint = trellis.Meant(typ, types)
+		t.addProblem(at, "", "must be one of %s, not %q", strings.Join(slices.Concat(types, learning), ", "), typ).Hint = trellis.Meant(typ, types)
 	}
 	return "script"
 }
 
-// criteria converts the criteria that can be proven here.
-func (t *tascer) criteria(r *requirement, from *node) {
+// readCriteria reads the criteria that can be proven here.
+func (t *tascer) readCriteria(r *proofRequirement, from *node) {
 	if from.open != '{' {
-		t.wrong(from, "", "must be an object")
+		t.addProblem(from, "", "must be an object")
 		return
 	}
 	path, rest := (*node)(nil), object(from)
 	for _, m := range from.members {
 		switch m.key {
 		case "expected_exit_codes":
-			t.codes(r, m.node)
+			t.readExitCodes(r, m.node)
 		case "expected_output_files", "files", "paths":
 			for _, item := range append(slices.Clone(m.node.items), single(m.node)...) {
 				r.files = append(r.files, fileProof(item))
@@ -102,7 +102,7 @@ func (t *tascer) criteria(r *requirement, from *node) {
 			rest.put(m.key, m.node)
 		case "required_approvals":
 			if f, err := strconv.ParseFloat(m.node.text, 64); err != nil || f < 1 {
-				t.wrong(m.node, "", "must be at least 1, not %s", m.node.flat())
+				t.addProblem(m.node, "", "must be at least 1, not %s", m.node.flat())
 			} else {
 				t.warn(m.node, "", "how many people have to agree is not for a plan to say: it is planning.approvers")
 			}
@@ -125,23 +125,23 @@ func single(n *node) []*node {
 	return nil
 }
 
-// codes reads the exit codes that mean success.
-func (t *tascer) codes(r *requirement, from *node) {
+// readExitCodes reads the exit codes that mean success.
+func (t *tascer) readExitCodes(r *proofRequirement, from *node) {
 	if from.open != '[' || len(from.items) == 0 {
-		t.wrong(from, "", "must be a list of exit codes")
+		t.addProblem(from, "", "must be a list of exit codes")
 		return
 	}
 	for _, item := range from.items {
 		if n, err := strconv.Atoi(item.text); err != nil || n < 0 || n > 255 {
-			t.wrong(item, "", "must be an exit code, 0 to 255")
+			t.addProblem(item, "", "must be an exit code, 0 to 255")
 			return
 		}
 		r.codes = append(r.codes, item.text)
 	}
 }
 
-// expecting returns a command that exits with 0 if the given one exits with an expected code.
-func (r *requirement) expecting(command string) string {
+// withExitCodes returns a command that exits with 0 if the given one exits with an expected code.
+func (r *proofRequirement) withExitCodes(command string) string {
 	if len(r.codes) == 0 || len(r.codes) == 1 && r.codes[0] == "0" {
 		return command
 	}
@@ -160,8 +160,8 @@ func fileProof(path *node, more ...member) *node {
 	return out
 }
 
-// node returns the proof for a plan: the command, and the files if there are any.
-func (r *requirement) node(at *node) *node {
+// proofNode returns the proof for a plan: the command, and the files if there are any.
+func (r *proofRequirement) proofNode(at *node) *node {
 	typ := r.typ
 	if typ == "file" || typ == "composite" {
 		typ = "script"

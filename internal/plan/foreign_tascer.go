@@ -17,7 +17,7 @@ func (c *converter) tascer(root *node) *node {
 	out := object(root)
 	out.put("schema_version", &node{text: "1", line: root.line})
 	if title := root.value("title"); title != nil {
-		headed(out, title, "")
+		putTitle(out, title, "")
 	}
 	if about := root.value("description"); !about.empty() {
 		out.put("summary", about)
@@ -28,7 +28,7 @@ func (c *converter) tascer(root *node) *node {
 		case "id", "status", "created_at", "proof_hash", "validations", "validation_requirements", "metadata", "reasoning", "confidence", "citations":
 			c.skip(m.node)
 		default:
-			c.unknown(m, []string{"title", "description", "tascs", "proof_requirements"})
+			c.warnUnknown(m, []string{"title", "description", "tascs", "proof_requirements"})
 		}
 	}
 	tascs := root.value("tascs")
@@ -36,7 +36,7 @@ func (c *converter) tascer(root *node) *node {
 		out.put("steps", tascs)
 		return out
 	}
-	t.identify(tascs)
+	t.assignIDs(tascs)
 	steps := array(tascs)
 	for i, n := range tascs.items {
 		if n.open == '{' {
@@ -57,26 +57,26 @@ type tascer struct {
 	renamed map[string]string // step ids by tasc ids
 }
 
-// raw returns the id of a tasc in the file, or the one that tascer would assign. ok reports whether it is text.
-func raw(n *node, i int) (id string, ok bool) {
+// tascID returns the id of a tasc in the file, or the one that tascer would assign. ok reports whether it is text.
+func tascID(n *node, i int) (id string, ok bool) {
 	if n.value("id") == nil {
 		return "tasc_" + strconv.Itoa(i+1), true
 	}
 	return n.value("id").str()
 }
 
-// identify assigns each tasc a valid step id. Ids that are valid already are kept.
-func (t *tascer) identify(tascs *node) {
+// assignIDs assigns each tasc a valid step id. Ids that are valid already are kept.
+func (t *tascer) assignIDs(tascs *node) {
 	for _, fits := range []bool{true, false} {
 		for i, n := range tascs.items {
-			id, ok := raw(n, i)
+			id, ok := tascID(n, i)
 			_, again := t.renamed[id]
 			if !ok || again || (slug(id) == id && id != "") != fits { // invalid and repeated ids are reported later
 				continue
 			}
-			t.renamed[id] = t.id(id, "tasc_"+strconv.Itoa(i+1))
+			t.renamed[id] = t.uniqueID(id, "tasc_"+strconv.Itoa(i+1))
 			if at := n.value("id"); strings.TrimSpace(id) == "" {
-				t.wrong(at, "", "is blank")
+				t.addProblem(at, "", "is blank")
 			} else if t.renamed[id] != id {
 				t.warn(at, "", "%q is the step %s here: ids are small letters, digits and _", id, t.renamed[id])
 			}
@@ -86,7 +86,7 @@ func (t *tascer) identify(tascs *node) {
 
 func (t *tascer) step(n *node, i int) *node {
 	out, id := object(n), n.value("id")
-	if name, ok := raw(n, i); ok {
+	if name, ok := tascID(n, i); ok {
 		from := n
 		if id != nil {
 			from = id
@@ -94,13 +94,13 @@ func (t *tascer) step(n *node, i int) *node {
 		id = textAt(t.renamed[name], from)
 	}
 	out.put("id", id)
-	proof := t.required(n)
+	proof := t.requiredProof(n)
 	title := n.value("title")
-	if title == nil || title.said() == "" && title.text == `""` {
-		title = textAt(id.said(), n)
+	if title == nil || title.trimmedText() == "" && title.text == `""` {
+		title = textAt(id.trimmedText(), n)
 	}
-	headed(out, title, "")
-	notes := first(n, "additional_notes", "description")
+	putTitle(out, title, "")
+	notes := firstValue(n, "additional_notes", "description")
 	if !notes.empty() {
 		out.put("description", notes)
 	}
@@ -108,14 +108,14 @@ func (t *tascer) step(n *node, i int) *node {
 		out.put("desired_outcome", outcome)
 	}
 	out.put("depends_on", t.dependencies(n, i))
-	t.do(n, out, title, notes, proof)
+	t.putWork(n, out, title, notes, proof)
 	for _, m := range n.members {
-		t.key(m)
+		t.checkKey(m)
 	}
 	return out
 }
 
-func first(n *node, keys ...string) *node {
+func firstValue(n *node, keys ...string) *node {
 	for _, key := range keys {
 		if v := n.value(key); !v.empty() {
 			return v
@@ -124,15 +124,15 @@ func first(n *node, keys ...string) *node {
 	return nil
 }
 
-// key reports a key that is not converted.
-func (t *tascer) key(m member) {
+// checkKey reports a key that is not converted.
+func (t *tascer) checkKey(m member) {
 	known := []string{"id", "title", "testing_instructions", "command", "additional_notes", "description", "desired_outcome", "dependencies", "proof_required"}
 	switch {
 	case slices.Contains(known, m.key):
 	case slices.Contains([]string{"status", "proof_hash", "validated_at", "created_at", "updated_at", "metadata", "citations"}, m.key):
 		t.skip(m.node)
 	case !m.node.empty():
-		t.unknown(m, known)
+		t.warnUnknown(m, known)
 	}
 }
 
@@ -154,34 +154,34 @@ func (t *tascer) dependencies(n *node, i int) *node {
 		case !isText:
 			out.items = append(out.items, item)
 		default:
-			t.wrong(item, "", "depends on %q, which is not a tasc", s).Hint = trellis.Meant(s, t.others(n, i))
+			t.addProblem(item, "", "depends on %q, which is not a tasc", s).Hint = trellis.Meant(s, t.otherIDs(n, i))
 		}
 	}
 	return out
 }
 
-// others returns the ids of the tascs that the one at i can wait for.
-func (t *tascer) others(n *node, i int) []string {
-	own, _ := raw(n, i)
+// otherIDs returns the ids of the tascs that the one at i can wait for.
+func (t *tascer) otherIDs(n *node, i int) []string {
+	own, _ := tascID(n, i)
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(t.renamed)), func(id string) bool { return id == own })
 }
 
-// do sets what a step does and what proves it.
-func (t *tascer) do(n, out, title, notes *node, proof *requirement) {
-	command := first(n, "testing_instructions", "command")
+// putWork sets what a step does and what proves it.
+func (t *tascer) putWork(n, out, title, notes *node, proof *proofRequirement) {
+	command := firstValue(n, "testing_instructions", "command")
 	if s, ok := command.str(); ok {
-		command = textAt(proof.expecting(s), command)
+		command = textAt(proof.withExitCodes(s), command)
 	}
 	switch {
 	case command == nil && proof.typ == "manual":
 		out.put("type", textAt(Approval, n))
 		return
 	case command == nil:
-		t.wrong(n, "testing_instructions", "is missing, and the proof is not manual: nothing would tell whether it was done").Hint = "give a command that exits with 0 when it was, or proof_required: manual"
+		t.addProblem(n, "testing_instructions", "is missing, and the proof is not manual: nothing would tell whether it was done").Hint = "give a command that exits with 0 when it was, or proof_required: manual"
 		out.put("type", textAt(Approval, n)) // avoids errors about other missing fields
 	case t.task:
-		said := []string{title.said()}
-		if s := notes.said(); s != "" {
+		said := []string{title.trimmedText()}
+		if s := notes.trimmedText(); s != "" {
 			said = append(said, s)
 		}
 		out.put("prompt", textAt(strings.Join(said, "\n\n"), title))
@@ -194,7 +194,7 @@ func (t *tascer) do(n, out, title, notes *node, proof *requirement) {
 		out.put("timeout_seconds", proof.timeout)
 	}
 	if command != nil && (!t.task || proof.typ != "script" || len(proof.files) > 0) {
-		out.put("proof", proof.node(n))
+		out.put("proof", proof.proofNode(n))
 	}
 }
 
@@ -202,14 +202,14 @@ func (t *tascer) do(n, out, title, notes *node, proof *requirement) {
 func (t *tascer) acceptance(tascs *node) *node {
 	out, seen := array(tascs), map[string]bool{}
 	for _, n := range tascs.items {
-		from := first(n, "desired_outcome", "title")
-		if s := folded(firstLine(from.said())); s != "" && !seen[s] {
+		from := firstValue(n, "desired_outcome", "title")
+		if s := normalizeSentence(firstLine(from.trimmedText())); s != "" && !seen[s] {
 			seen[s] = true
-			out.items = append(out.items, criteria(from, from).items[0])
+			out.items = append(out.items, singleCriterion(from, from).items[0])
 		}
 	}
 	if len(out.items) == 0 {
-		out.items = criteria(textAt(fmt.Sprintf("all %d tascs are done", len(tascs.items)), tascs), tascs).items
+		out.items = singleCriterion(textAt(fmt.Sprintf("all %d tascs are done", len(tascs.items)), tascs), tascs).items
 	}
 	return out
 }

@@ -24,7 +24,7 @@ func Format(raw []byte) ([]byte, error) {
 		}
 		return nil, fmt.Errorf("laying out a plan: %w", errors.Join(errs...))
 	}
-	d, _ := open(raw)
+	d, _ := parseDocument(raw)
 	schema, err := schemaTree("plan")
 	if err != nil {
 		return nil, err
@@ -44,8 +44,8 @@ func schemaTree(name string) (*node, error) {
 	return treeOf(string(raw))
 }
 
-// resolved follows the references of a schema.
-func resolved(schema, root *node) *node {
+// resolveRef follows the references of a schema.
+func resolveRef(schema, root *node) *node {
 	for ref := schema.member("$ref"); ref != nil; ref = schema.member("$ref") {
 		name, _ := strings.CutPrefix(strings.Trim(ref.node.text, `"`), "#/$defs/")
 		schema = root.member("$defs").member(name).node
@@ -55,7 +55,7 @@ func resolved(schema, root *node) *node {
 
 // arrange sorts members in the order of the schema's properties.
 func arrange(n, schema, root *node) {
-	schema = resolved(schema, root)
+	schema = resolveRef(schema, root)
 	if items := schema.member("items"); items != nil {
 		for _, item := range n.items {
 			arrange(item, items.node, root)

@@ -69,7 +69,7 @@ func OpenBundle(dir, hash string) (*Bundle, error) {
 		p, problems := Read(key, []byte(f.Files[key]), f.Task && key == f.Main)
 		if p == nil {
 			bad := slices.IndexFunc(problems, func(p Problem) bool { return !p.Warning })
-			return nil, fmt.Errorf("opening saved steps: this trellis does not read %s: %s", key, problems[bad].placed())
+			return nil, fmt.Errorf("opening saved steps: this trellis does not read %s: %s", key, problems[bad].withPointer())
 		}
 		b.Plans[key] = p
 	}
@@ -77,12 +77,12 @@ func OpenBundle(dir, hash string) (*Bundle, error) {
 	if main == nil {
 		return nil, fmt.Errorf("opening saved steps: %s is not among the files", f.Main)
 	}
-	main.set(f.Given)
+	main.setVars(f.Given)
 	return b, nil
 }
 
-// set sets vars to the given values, and fills them into the commands that Trellis runs itself.
-func (p *Plan) set(given map[string]string) {
+// setVars sets vars to the given values, and fills them into the commands that Trellis runs itself.
+func (p *Plan) setVars(given map[string]string) {
 	for name, value := range given {
 		p.Vars[name] = &value
 	}

@@ -25,22 +25,22 @@ func (s Step) Kind() string {
 	return ""
 }
 
-// essential is the field that each kind of step requires; an approval requires a title.
-var essential = map[string]string{Prompt: "prompt", Script: "command", Log: "message", Workflow: "workflow", Group: "steps"}
+// requiredField maps each kind of step to the field that it requires; an approval requires a title.
+var requiredField = map[string]string{Prompt: "prompt", Script: "command", Log: "message", Workflow: "workflow", Group: "steps"}
 
-// use is a field that only some kinds of steps can have.
-type use struct {
+// fieldUse is a field that only some kinds of steps can have.
+type fieldUse struct {
 	field string
 	kinds []string
 	used  bool
 }
 
-// uses returns the fields that belong to some kinds only. A field with its zero value is not used.
-func (s Step) uses() []use {
+// fieldUses returns the uses of the fields that belong to some kinds only. A field with its zero value is not used.
+func (s Step) fieldUses() []fieldUse {
 	agent, process := []string{Prompt}, []string{Prompt, Script}
 	work := []string{Prompt, Script, Workflow, Group}
 	asked := append(slices.Clone(work), Approval)
-	return []use{
+	return []fieldUse{
 		{"prompt", agent, s.Prompt != ""},
 		{"command", []string{Script}, s.Command != ""},
 		{"message", []string{Log}, s.Message != ""},
@@ -70,59 +70,59 @@ func (s Step) uses() []use {
 	}
 }
 
-// fields checks that a step's fields go together.
-func (c *checker) fields(s *placed) {
+// checkFields checks that a step's fields go together.
+func (c *checker) checkFields(s *placedStep) {
 	kind := s.Kind()
 	if kind == "" {
-		c.step(s, "", "says nothing to do: give it prompt, command, message, workflow or steps")
+		c.addStepProblem(s, "", "says nothing to do: give it prompt, command, message, workflow or steps")
 		return
 	}
-	needed, there := essential[kind], false
-	for _, u := range s.uses() {
+	needed, there := requiredField[kind], false
+	for _, u := range s.fieldUses() {
 		there = there || u.field == needed && u.used
 		if u.used && !slices.Contains(u.kinds, kind) {
-			c.step(s, u.field, "%s does not apply to %s step", u.field, article(kind)).Hint = "it is for " + each(u.kinds)
+			c.addStepProblem(s, u.field, "%s does not apply to %s step", u.field, withArticle(kind)).Hint = "it is for " + kindsPhrase(u.kinds)
 		}
 	}
 	switch {
 	case kind == Approval && s.Title == "":
-		c.step(s, "", "an approval step needs a title: it is what people are asked")
+		c.addStepProblem(s, "", "an approval step needs a title: it is what people are asked")
 	case kind != Approval && !there:
-		c.step(s, "", "a %s step needs %s", kind, needed)
+		c.addStepProblem(s, "", "a %s step needs %s", kind, needed)
 	}
-	c.looping(s)
+	c.checkLoop(s)
 	if s.MaxJudgeAttempts > 0 && !s.LLMAsJudge && kind == Prompt {
-		c.step(s, "max_judge_attempts", "max_judge_attempts says nothing without llm_as_judge").mild("")
+		c.addStepProblem(s, "max_judge_attempts", "max_judge_attempts says nothing without llm_as_judge").asWarning("")
 	}
 	if s.MaxHealingAttempts > 0 && !s.SelfHealing && kind == Script {
-		c.step(s, "max_healing_attempts", "max_healing_attempts says nothing without self_healing").mild("")
+		c.addStepProblem(s, "max_healing_attempts", "max_healing_attempts says nothing without self_healing").asWarning("")
 	}
 }
 
-func article(kind string) string {
+func withArticle(kind string) string {
 	if kind == Approval {
 		return "an " + kind
 	}
 	return "a " + kind
 }
 
-// each returns a phrase such as "prompt and script steps".
-func each(kinds []string) string {
+// kindsPhrase returns a phrase such as "prompt and script steps".
+func kindsPhrase(kinds []string) string {
 	if n := len(kinds) - 1; n > 0 {
 		return strings.Join(kinds[:n], ", ") + " and " + kinds[n] + " steps"
 	}
 	return kinds[0] + " steps"
 }
 
-func (c *checker) looping(s *placed) {
+func (c *checker) checkLoop(s *placedStep) {
 	v := s.Step.Loop()
 	switch {
 	case s.ForEach != nil && s.Repeat > 0:
-		c.step(s, "repeat", "has for_each and repeat: a step has one loop").Hint = "put it into a group that has the other one"
+		c.addStepProblem(s, "repeat", "has for_each and repeat: a step has one loop").Hint = "put it into a group that has the other one"
 	case v == "" && s.As != "":
-		c.step(s, "as", "as names the variable of a loop, and there is none").Hint = "add for_each or repeat"
+		c.addStepProblem(s, "as", "as names the variable of a loop, and there is none").Hint = "add for_each or repeat"
 	case v == "" && s.Concurrency > 0:
-		c.step(s, "concurrency", "concurrency is for a loop, and there is none").Hint = "add for_each or repeat"
+		c.addStepProblem(s, "concurrency", "concurrency is for a loop, and there is none").Hint = "add for_each or repeat"
 	}
 	if v == "" {
 		return
@@ -132,18 +132,18 @@ func (c *checker) looping(s *placed) {
 		field = ""
 	}
 	if _, there := c.p.Vars[v]; there {
-		c.step(s, field, "the loop's variable %s is one of vars too", v).Hint = "name it with as"
+		c.addStepProblem(s, field, "the loop's variable %s is one of vars too", v).Hint = "name it with as"
 	}
 	if slices.Contains(s.loops[:len(s.loops)-1], v) {
-		c.step(s, field, "its loop hides the variable %s of the loop around it", v).mild("name one of them with as")
+		c.addStepProblem(s, field, "its loop hides the variable %s of the loop around it", v).asWarning("name one of them with as")
 	}
 	if s.ForEach == nil || s.ForEach.Command != "" {
 		return
 	}
 	switch {
 	case len(s.ForEach.Items) == 0:
-		c.step(s, "for_each", "the list is empty: the step is never done").mild("")
-	case counts(s.ForEach.Items):
-		c.step(s, "for_each", "the list only counts").mild("say repeat")
+		c.addStepProblem(s, "for_each", "the list is empty: the step is never done").asWarning("")
+	case isCounting(s.ForEach.Items):
+		c.addStepProblem(s, "for_each", "the list only counts").asWarning("say repeat")
 	}
 }

@@ -32,36 +32,36 @@ type LoadOptions struct {
 // steps name, checks all of them and fills in the known values. The bundle is nil if one of the problems is an error. Problems
 // are ordered by file, the main one first, and line.
 func Load(o LoadOptions) (*Bundle, []trellis.Problem) {
-	l := &loader{LoadOptions: o, files: map[string]*loaded{}}
-	l.b = &Bundle{Main: path.Base(filepath.ToSlash(o.File)), Plans: map[string]*Plan{}, task: o.Task}
+	l := &loader{LoadOptions: o, files: map[string]*loadedFile{}}
+	l.bundle = &Bundle{Main: path.Base(filepath.ToSlash(o.File)), Plans: map[string]*Plan{}, task: o.Task}
 	if len(o.Given) > 0 {
-		l.b.Given = maps.Clone(o.Given)
+		l.bundle.Given = maps.Clone(o.Given)
 	}
-	main := l.file(l.b.Main)
+	main := l.readFile(l.bundle.Main)
 	switch {
 	case main.err != nil:
-		main.problems = append(main.problems, Problem{Message: unread(main.err)})
+		main.problems = append(main.problems, Problem{Message: readFailure(main.err)})
 	case main.plan != nil:
-		ok := l.give(main)
+		ok := l.setVars(main)
 		main.problems = append(main.problems, main.plan.check(o.Facts, o.Task, o.Given)...)
 		if ok {
-			l.follow(main)
+			l.followCalls(main)
 		}
 		main.plan.fillChecks()
 	}
-	return l.end()
+	return l.result()
 }
 
 type loader struct {
 	LoadOptions
-	b      *Bundle
-	files  map[string]*loaded
+	bundle *Bundle
+	files  map[string]*loadedFile
 	order  []string // keys in the order of reading
 	size   int      // total size of the texts, in bytes
 	visits int      // steps visited so far
 }
 
-type loaded struct {
+type loadedFile struct {
 	key      string // key in Bundle.Plans
 	name     string // path for people
 	text     string
@@ -73,12 +73,12 @@ type loaded struct {
 // maxText is the maximum total size of all files, in bytes.
 const maxText = 8 << 20
 
-// file returns a file, reading it on the first call.
-func (l *loader) file(key string) *loaded {
+// readFile returns a file, reading it on the first call.
+func (l *loader) readFile(key string) *loadedFile {
 	if f := l.files[key]; f != nil {
 		return f
 	}
-	f := &loaded{key: key, name: l.shown(key)}
+	f := &loadedFile{key: key, name: l.displayPath(key)}
 	l.files[key], l.order = f, append(l.order, key)
 	data, err := l.Read(key)
 	if l.size += len(data); err == nil && l.size > maxText {
@@ -88,20 +88,20 @@ func (l *loader) file(key string) *loaded {
 		return f
 	}
 	f.text = string(data)
-	f.plan, f.problems = Read(key, data, l.Task && key == l.b.Main)
+	f.plan, f.problems = Read(key, data, l.Task && key == l.bundle.Main)
 	return f
 }
 
-// shown returns the path for people of the file with that key.
-func (l *loader) shown(key string) string {
-	if path.IsAbs(key) || l.Task && key != l.b.Main {
+// displayPath returns the path for people of the file with that key.
+func (l *loader) displayPath(key string) string {
+	if path.IsAbs(key) || l.Task && key != l.bundle.Main {
 		return key
 	}
 	return path.Join(path.Dir(filepath.ToSlash(l.File)), key)
 }
 
-// unread describes why a file can't be read, without its path, which the message has already.
-func unread(err error) string {
+// readFailure describes why a file can't be read, without its path, which the message has already.
+func readFailure(err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "there is no such file"
 	}
@@ -111,16 +111,16 @@ func unread(err error) string {
 	return fmt.Sprintf("reading it: %v", err)
 }
 
-// end returns the bundle and all problems.
-func (l *loader) end() (*Bundle, []trellis.Problem) {
+// result returns the bundle and all problems.
+func (l *loader) result() (*Bundle, []trellis.Problem) {
 	var problems []trellis.Problem
 	ok := true
 	for _, key := range l.order {
 		f := l.files[key]
 		if f.plan != nil {
-			l.b.Plans[key] = f.plan
+			l.bundle.Plans[key] = f.plan
 		}
-		inOrder(f.problems)
+		sortByLine(f.problems)
 		for i, p := range f.problems {
 			if !slices.Contains(f.problems[:i], p) { // a file called twice may have the same problem twice
 				problems, ok = append(problems, p.In(f.name)), ok && p.Warning
@@ -131,11 +131,11 @@ func (l *loader) end() (*Bundle, []trellis.Problem) {
 		return nil, problems
 	}
 	texts := map[string]string{}
-	for key := range l.b.Plans {
+	for key := range l.bundle.Plans {
 		texts[key] = l.files[key].text
 	}
-	l.b.seal(texts)
-	return l.b, problems
+	l.bundle.seal(texts)
+	return l.bundle, problems
 }
 
 // Read parses a file of that name, in any of the formats; task means that it is the plan.json of a task. The plan is nil if one
@@ -145,24 +145,24 @@ func Read(name string, data []byte, task bool) (*Plan, []Problem) {
 	if broken != nil {
 		return nil, []Problem{*broken}
 	}
-	d, problems := openAs(name, text)
+	d, problems := parseAs(name, text)
 	if d == nil {
 		return nil, problems
 	}
-	said := slices.Clone(problems)
-	if f, _ := d.foreign(); f != nil {
-		if len(d.again) > 0 {
-			return nil, append(problems, d.again...)
+	earlier := slices.Clone(problems)
+	if f, _ := d.foreignKey(); f != nil {
+		if len(d.duplicates) > 0 {
+			return nil, append(problems, d.duplicates...)
 		}
 		var more []Problem
-		d, more = d.converted(task)
+		d, more = d.convert(task)
 		problems = append(problems, more...)
 	}
 	p, more := d.plan()
-	more = append(more, d.traps(more)...)
+	more = append(more, d.ambiguousWords(more)...)
 	for _, f := range more {
-		f.Pointer = own(d.own, f.Pointer)
-		if !slices.ContainsFunc(said, func(p Problem) bool { return p.Line == f.Line && !p.Warning }) { // else it follows from that problem
+		f.Pointer = originalPointer(d.originals, f.Pointer)
+		if !slices.ContainsFunc(earlier, func(p Problem) bool { return p.Line == f.Line && !p.Warning }) { // else it follows from that problem
 			problems = append(problems, f)
 		}
 	}
@@ -172,22 +172,22 @@ func Read(name string, data []byte, task bool) (*Plan, []Problem) {
 	return p, problems
 }
 
-// openAs reads text in the format of its extension, or else the one it looks like.
-func openAs(name, text string) (*document, []Problem) {
+// parseAs reads text in the format of its extension, or else the one it looks like.
+func parseAs(name, text string) (*document, []Problem) {
 	ext := strings.ToLower(path.Ext(name))
 	isYAML := ext == ".yaml" || ext == ".yml"
 	if ext == ".json" || json.Valid([]byte(text)) || !isYAML && strings.HasPrefix(strings.TrimSpace(text), "{") {
-		d, broken := openJSON(text)
+		d, broken := parseJSON(text)
 		if broken != nil {
 			return nil, []Problem{*broken}
 		}
 		return d, nil
 	}
-	return openYAML(text)
+	return parseYAML(text)
 }
 
-// give sets vars of the main file to the given values. It returns false if one is not declared or a value is missing.
-func (l *loader) give(main *loaded) bool {
+// setVars sets vars of the main file to the given values. It returns false if one is not declared or a value is missing.
+func (l *loader) setVars(main *loadedFile) bool {
 	vars, before := main.plan.Vars, len(main.problems)
 	for _, name := range slices.Sorted(maps.Keys(l.Given)) {
 		value := l.Given[name]
@@ -195,7 +195,7 @@ func (l *loader) give(main *loaded) bool {
 		p := main.plan.problem("/vars", "--var %s: the file declares no such var", name)
 		switch {
 		case !declared:
-			p.Hint = meantVar(name, vars)
+			p.Hint = varHint(name, vars)
 		case !utf8.ValidString(value):
 			p.Message = "--var " + name + ": the value is not UTF-8 text"
 		default:
@@ -217,8 +217,8 @@ func (l *loader) give(main *loaded) bool {
 	return len(main.problems) == before
 }
 
-// meantVar returns a hint about the var that may have been meant, or about what to do if no name is close.
-func meantVar(name string, vars map[string]*string) string {
+// varHint returns a hint about the var that may have been meant, or about what to do if no name is close.
+func varHint(name string, vars map[string]*string) string {
 	if hint := trellis.Meant(name, names(vars)); hint != "" {
 		return hint
 	}
@@ -230,11 +230,11 @@ func meantVar(name string, vars map[string]*string) string {
 
 // problem returns a problem at a pointer of the plan.
 func (p *Plan) problem(at, format string, args ...any) Problem {
-	return Problem{Pointer: own(p.own, at), Line: line(p.lines, at), Message: fmt.Sprintf(format, args...)}
+	return Problem{Pointer: originalPointer(p.originals, at), Line: line(p.lines, at), Message: fmt.Sprintf(format, args...)}
 }
 
-// own maps a pointer of a converted plan to the pointer in the file of the other tool.
-func own(pointers map[string]string, at string) string {
+// originalPointer maps a pointer of a converted plan to the pointer in the file of the other tool.
+func originalPointer(pointers map[string]string, at string) string {
 	if pointers == nil {
 		return at
 	}

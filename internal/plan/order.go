@@ -8,15 +8,15 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// order checks the dependencies of the steps of one list, and recursively of groups.
-func (c *checker) order(steps []Step, at string) {
+// checkOrder checks the dependencies of the steps of one list, and recursively of groups.
+func (c *checker) checkOrder(steps []Step, at string) {
 	waits := make([][]int, len(steps)) // for each step, the indexes of the steps that it waits for
 	for i, s := range steps {
 		inner := fmt.Sprintf("%s/%d", at, i)
-		waits[i] = c.waits(steps, i, inner)
-		c.order(s.Steps, inner+"/steps")
+		waits[i] = c.checkDependencies(steps, i, inner)
+		c.checkOrder(s.Steps, inner+"/steps")
 	}
-	r := ring{waits: waits, state: make([]int, len(steps))}
+	r := cycleFinder{waits: waits, state: make([]int, len(steps))}
 	for i := range steps {
 		r.visit(i, nil)
 	}
@@ -33,11 +33,11 @@ func (c *checker) order(steps []Step, at string) {
 	}
 }
 
-// waits returns the indexes of the steps that steps[i] waits for.
-func (c *checker) waits(steps []Step, i int, at string) (places []int) {
+// checkDependencies checks what steps[i] depends on, and returns the indexes of the steps that it waits for.
+func (c *checker) checkDependencies(steps []Step, i int, at string) (places []int) {
 	s := steps[i]
 	if s.DependsOn == nil {
-		return before(steps, i)
+		return dependencyIndexes(steps, i)
 	}
 	for j, id := range *s.DependsOn {
 		at := fmt.Sprintf("%s/depends_on/%d", at, j)
@@ -46,7 +46,7 @@ func (c *checker) waits(steps []Step, i int, at string) (places []int) {
 		case id == s.ID:
 			c.add(at, "step %s depends on itself", s.ID)
 		case place < 0:
-			c.unknown(s, id, at, steps)
+			c.addUnknownStep(s, id, at, steps)
 		default:
 			places = append(places, place)
 		}
@@ -54,11 +54,11 @@ func (c *checker) waits(steps []Step, i int, at string) (places []int) {
 	return places
 }
 
-// unknown reports a dependency that is not in the same list of steps.
-func (c *checker) unknown(s Step, id, at string, neighbours []Step) {
-	if i := slices.IndexFunc(c.steps, func(o placed) bool { return o.ID == id }); i >= 0 {
+// addUnknownStep reports a dependency that is not in the same list of steps.
+func (c *checker) addUnknownStep(s Step, id, at string, neighbours []Step) {
+	if i := slices.IndexFunc(c.steps, func(o placedStep) bool { return o.ID == id }); i >= 0 {
 		p := c.add(at, "step %s depends on %s, which stands in another list of steps", s.ID, id)
-		if within := c.steps[i].within; len(within) > 0 {
+		if within := c.steps[i].groups; len(within) > 0 {
 			p.Hint = "a group is waited for as a whole: depend on " + within[0]
 		}
 		return
@@ -72,14 +72,14 @@ func (c *checker) unknown(s Step, id, at string, neighbours []Step) {
 	c.add(at, "step %s depends on %s, which is not a step", s.ID, id).Hint = trellis.Meant(id, ids)
 }
 
-// ring finds cycles of dependencies.
-type ring struct {
+// cycleFinder finds cycles of dependencies.
+type cycleFinder struct {
 	waits  [][]int
 	state  []int // 0: not visited, 1: on the current path, 2: done
 	cycles [][]int
 }
 
-func (r *ring) visit(i int, way []int) {
+func (r *cycleFinder) visit(i int, way []int) {
 	if r.state[i] == 1 {
 		r.cycles = append(r.cycles, slices.Clone(way[slices.Index(way, i):]))
 	}

@@ -14,7 +14,7 @@ func (p *Plan) Basis() string {
 	}
 	o.list("Design decisions", p.DesignDecisions)
 	o.list("Assumptions", p.Assumptions)
-	o.list("Left out on purpose", p.left())
+	o.list("Left out on purpose", p.uncovered())
 	o.list("Out of scope", p.OutOfScope)
 	return o.String()
 }
@@ -24,7 +24,7 @@ func (p *Plan) Basis() string {
 func (p *Plan) Course() string {
 	o := &outline{}
 	o.list("Requirements", p.Requirements)
-	o.list("Before the work", p.before())
+	o.list("Before the work", p.preconditions())
 	o.list("Files", p.changes())
 	o.list("It may touch", p.Touches)
 	o.list("Values", p.values())
@@ -54,7 +54,7 @@ func indented(s, by string) string {
 	return strings.ReplaceAll(strings.TrimSpace(s), "\n", "\n"+by)
 }
 
-func (p *Plan) before() (list []string) {
+func (p *Plan) preconditions() (list []string) {
 	for _, c := range p.Preconditions {
 		if c.Command != "" {
 			list = append(list, "`"+c.Command+"` succeeds")
@@ -98,7 +98,7 @@ func (p *Plan) criteria() (list []string) {
 	return list
 }
 
-func (p *Plan) left() (list []string) {
+func (p *Plan) uncovered() (list []string) {
 	for _, u := range p.Uncovered {
 		list = append(list, u.Item+": "+u.Reason)
 	}
@@ -126,7 +126,7 @@ func (o *outline) step(s Step, number, indent string) {
 		title += ": " + s.Title
 	}
 	o.line("%s%s %s (%s)", indent, number, title, s.Kind())
-	for _, f := range s.told() {
+	for _, f := range s.outlineFields() {
 		if f.text == "" {
 			continue
 		}
@@ -141,56 +141,56 @@ func (o *outline) step(s Step, number, indent string) {
 	}
 }
 
-// told is one line about a step.
-type told struct{ name, text string }
+// outlineField is one field of a step, with its text in the outline.
+type outlineField struct{ name, text string }
 
-// told returns the fields of a step except its id, title, type and steps.
-func (s Step) told() []told {
-	return []told{
+// outlineFields returns the fields of a step except its id, title, type and steps.
+func (s Step) outlineFields() []outlineField {
+	return []outlineField{
 		{"why", s.Description},
-		{"after", s.after()},
-		{"for", s.times()},
+		{"after", s.dependencies()},
+		{"for", s.loopPhrase()},
 		{"do", s.Prompt},
 		{"run", code(s.Command)},
 		{"say", s.Message},
 		{"steps of the file", code(s.Workflow)},
 		{"values", pairs(s.Vars)},
-		{"read first", strings.Join(braced(s.Context), ", ")},
-		{"result goes to", strings.Join(braced([]string{s.Output}), "")},
+		{"read first", strings.Join(inBraces(s.Context), ", ")},
+		{"result goes to", strings.Join(inBraces([]string{s.Output}), "")},
 		{"outcome", s.DesiredOutcome},
 		{"verify", code(s.Verify)},
-		{"proof", s.Proof.words()},
-		{"judged", unless(!s.LLMAsJudge, "an agent judges the outcome"+most(s.MaxJudgeAttempts))},
-		{"on failure", s.failure()},
-		{"risk", s.Risk + unless(s.Risk != "high", ": people are asked before this step")},
-		{"at most", unless(s.TimeoutSeconds == 0, fmt.Sprintf("%v seconds", s.TimeoutSeconds))},
+		{"proof", s.Proof.description()},
+		{"judged", textUnless(!s.LLMAsJudge, "an agent judges the outcome"+atMostTimes(s.MaxJudgeAttempts))},
+		{"on failure", s.failurePhrase()},
+		{"risk", s.Risk + textUnless(s.Risk != "high", ": people are asked before this step")},
+		{"at most", textUnless(s.TimeoutSeconds == 0, fmt.Sprintf("%v seconds", s.TimeoutSeconds))},
 		{"covers", strings.Join(s.Covers, "; ")},
-		{"order", unless(!s.Parallel, "its steps that wait for nothing may be done in any order")},
-		{"meant for", s.meantFor()},
+		{"order", textUnless(!s.Parallel, "its steps that wait for nothing may be done in any order")},
+		{"meant for", s.agentPhrase()},
 	}
 }
 
-func unless(absent bool, text string) string {
+func textUnless(absent bool, text string) string {
 	if absent {
 		return ""
 	}
 	return text
 }
 
-func code(s string) string { return unless(s == "", "`"+s+"`") }
+func code(s string) string { return textUnless(s == "", "`"+s+"`") }
 
-func braced(list []string) (out []string) {
+func inBraces(list []string) (out []string) {
 	for _, name := range list {
-		out = append(out, unless(name == "", "{{"+name+"}}"))
+		out = append(out, textUnless(name == "", "{{"+name+"}}"))
 	}
 	return out
 }
 
-func most(attempts int) string {
-	return unless(attempts == 0, fmt.Sprintf(", at most %d times", attempts))
+func atMostTimes(attempts int) string {
+	return textUnless(attempts == 0, fmt.Sprintf(", at most %d times", attempts))
 }
 
-func (s Step) after() string {
+func (s Step) dependencies() string {
 	switch {
 	case s.DependsOn == nil:
 		return ""
@@ -200,8 +200,8 @@ func (s Step) after() string {
 	return strings.Join(*s.DependsOn, ", ")
 }
 
-func (s Step) times() string {
-	how := unless(s.Concurrency == 0, fmt.Sprintf(", up to %d at a time", s.Concurrency))
+func (s Step) loopPhrase() string {
+	how := textUnless(s.Concurrency == 0, fmt.Sprintf(", up to %d at a time", s.Concurrency))
 	switch {
 	case s.Repeat > 0:
 		return fmt.Sprintf("{{%s}} from 1 to %d%s", s.Loop(), s.Repeat, how)
@@ -213,10 +213,10 @@ func (s Step) times() string {
 	return fmt.Sprintf("each {{%s}} of %s%s", s.Loop(), strings.Join(s.ForEach.Items, ", "), how)
 }
 
-func (s Step) failure() string {
+func (s Step) failurePhrase() string {
 	var list []string
 	if s.SelfHealing {
-		list = append(list, "mend the cause, then run it again"+most(s.MaxHealingAttempts))
+		list = append(list, "mend the cause, then run it again"+atMostTimes(s.MaxHealingAttempts))
 	}
 	if s.ContinueOnError {
 		list = append(list, "go on")
@@ -224,7 +224,7 @@ func (s Step) failure() string {
 	return strings.Join(list, "; else ")
 }
 
-func (s Step) meantFor() string {
+func (s Step) agentPhrase() string {
 	var list []string
 	add := func(name, text string) {
 		if text != "" {
@@ -235,7 +235,7 @@ func (s Step) meantFor() string {
 	add("model", s.Model)
 	add("session", s.Session)
 	if s.AllowedTools != nil {
-		add("tools:", strings.Join(*s.AllowedTools, ", ")+unless(len(*s.AllowedTools) > 0, "none"))
+		add("tools:", strings.Join(*s.AllowedTools, ", ")+textUnless(len(*s.AllowedTools) > 0, "none"))
 	}
 	return strings.Join(list, ", ")
 }
@@ -253,8 +253,8 @@ func pairs(vars map[string]*string) string {
 	return strings.Join(list, ", ")
 }
 
-// words describes what proves a step.
-func (p *Proof) words() string {
+// description describes what proves a step.
+func (p *Proof) description() string {
 	if p == nil {
 		return ""
 	}
@@ -269,7 +269,7 @@ func (p *Proof) words() string {
 			list = append(list, "its SHA-256 sum is "+p.SHA256)
 		}
 	case "composite":
-		list = append(list, together(p.All, " and "), unless(len(p.Any) == 0, "one of "+together(p.Any, ", ")))
+		list = append(list, joinProofs(p.All, " and "), textUnless(len(p.Any) == 0, "one of "+joinProofs(p.Any, ", ")))
 	case "manual":
 		list = append(list, "a person says so")
 	default:
@@ -278,10 +278,10 @@ func (p *Proof) words() string {
 	return strings.Trim(strings.Join(list, ", "), ", ")
 }
 
-func together(proofs []Proof, by string) string {
+func joinProofs(proofs []Proof, by string) string {
 	var list []string
 	for i := range proofs {
-		list = append(list, "("+proofs[i].words()+")")
+		list = append(list, "("+proofs[i].description()+")")
 	}
 	return strings.Join(list, by)
 }

@@ -15,11 +15,11 @@ import (
 // nil if one of the problems is an error. Further checks are left to [Plan.Check]. It is for plans that are being written:
 // [Load] also reads YAML and files of other tools.
 func Parse(data []byte) (*Plan, []Problem) {
-	d, broken := open(data)
+	d, broken := parseDocument(data)
 	if broken != nil {
 		return nil, []Problem{*broken}
 	}
-	if f, tool := d.foreign(); f != nil {
+	if f, tool := d.foreignKey(); f != nil {
 		return nil, []Problem{{Pointer: "/" + f.key, Line: f.line, Message: "this is a file of " + tool + ", not a plan.json",
 			Hint: `write it as a plan.json: "title" and "steps" with "id" and "prompt" or "command"`}}
 	}
@@ -36,10 +36,10 @@ func (d *document) plan() (*Plan, []Problem) {
 	if end {
 		return nil, problems
 	}
-	if wrong := d.wrong("plan"); len(wrong) > 0 {
+	if wrong := d.schemaProblems("plan"); len(wrong) > 0 {
 		return nil, append(problems, wrong...)
 	}
-	p := &Plan{SchemaVersion: SchemaVersion, lines: d.lines, tool: d.tool, own: d.own}
+	p := &Plan{SchemaVersion: SchemaVersion, lines: d.lines, tool: d.tool, originals: d.originals}
 	if err := json.Unmarshal([]byte(d.text), p); err != nil {
 		return nil, append(problems, Problem{Line: d.root.line, Message: err.Error()})
 	}
@@ -130,7 +130,7 @@ func placeholders(text string) (names []string) {
 }
 
 // fill replaces placeholders in a text by the values of vars.
-func (p *Plan) fill(text string) string { return Fill(text, scope{}.into("", p, nil).values) }
+func (p *Plan) fill(text string) string { return Fill(text, scope{}.inFile("", p, nil).values) }
 
 // names returns a map's keys, sorted.
 func names(vars map[string]*string) []string { return slices.Sorted(maps.Keys(vars)) }

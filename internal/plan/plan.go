@@ -27,9 +27,9 @@ type Plan struct {
 	Rollback        []string           `json:"rollback,omitempty"`
 	Touches         []string           `json:"touches,omitempty"` // globs
 
-	lines map[string]int    // line numbers in the file it was read from, by JSON pointer
-	tool  string            // the tool whose file it was converted from; "" for a plan.json
-	own   map[string]string // JSON pointers in that file, by those in the plan
+	lines     map[string]int    // line numbers in the file it was read from, by JSON pointer
+	tool      string            // the tool whose file it was converted from; "" for a plan.json
+	originals map[string]string // JSON pointers in that file, by those in the plan
 }
 
 // File is a file that the plan changes.

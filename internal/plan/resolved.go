@@ -27,27 +27,27 @@ type Line struct {
 // contains them. Loop variables stay as {{name}}.
 func (b *Bundle) Resolved() []Line {
 	main := b.Plan("")
-	return b.lines(main.Steps, scope{}.into(b.Main, main, nil), "", 0)
+	return b.lines(main.Steps, scope{}.inFile(b.Main, main, nil), "", 0)
 }
 
 func (b *Bundle) lines(steps []Step, sc scope, path string, depth int) (list []Line) {
 	for i := range steps {
 		s := &steps[i]
-		in := sc.inside(s)
+		in := sc.inStep(s)
 		l := b.line(s, in, path, depth)
-		for _, j := range before(steps, i) {
-			l.After = append(l.After, joined(path, steps[j].ID))
+		for _, j := range dependencyIndexes(steps, i) {
+			l.After = append(l.After, stepPath(path, steps[j].ID))
 		}
 		if s.Loop() != "" {
-			l.Loop = s.goesThrough(sc)
+			l.Loop = s.loopDescription(sc)
 		}
 		list = append(list, l)
 		if s.Kind() == Workflow {
-			files, _ := in.all(s.Workflow)
+			files, _ := in.expansions(s.Workflow)
 			for _, name := range files {
 				key := b.Called(sc.file, name)
 				if p := b.Plan(key); p != nil {
-					list = append(list, b.lines(p.Steps, in.into(key, p, s.Vars), l.Path, depth+1)...)
+					list = append(list, b.lines(p.Steps, in.inFile(key, p, s.Vars), l.Path, depth+1)...)
 				}
 			}
 		}
@@ -57,8 +57,8 @@ func (b *Bundle) lines(steps []Step, sc scope, path string, depth int) (list []L
 }
 
 func (b *Bundle) line(s *Step, sc scope, path string, depth int) Line {
-	l := Line{Depth: depth, Path: joined(path, s.ID), Kind: s.Kind(), Title: Fill(s.Title, sc.values), Verify: opening(Fill(s.Verify, sc.values)),
-		Proof: s.Proof.words(), Asks: s.Asks(), After: []string{}, Hash: b.Plan(sc.file).StepHash(*s), Checked: s.Provable()}
+	l := Line{Depth: depth, Path: stepPath(path, s.ID), Kind: s.Kind(), Title: Fill(s.Title, sc.values), Verify: summaryLine(Fill(s.Verify, sc.values)),
+		Proof: s.Proof.description(), Asks: s.Asks(), After: []string{}, Hash: b.Plan(sc.file).StepHash(*s), Checked: s.Provable()}
 	switch l.Kind {
 	case Script:
 		l.Does = s.Command
@@ -67,28 +67,28 @@ func (b *Bundle) line(s *Step, sc scope, path string, depth int) Line {
 	case Log:
 		l.Does = s.Message
 	case Workflow:
-		files, _ := sc.all(s.Workflow)
+		files, _ := sc.expansions(s.Workflow)
 		for i, name := range files {
 			files[i] = b.Called(sc.file, name)
 		}
 		l.Does = strings.Join(files, ", ")
 		return l
 	}
-	l.Does = opening(Fill(l.Does, sc.values))
+	l.Does = summaryLine(Fill(l.Does, sc.values))
 	return l
 }
 
-// opening returns the first line of a text, with … if more lines follow.
-func opening(s string) string {
+// summaryLine returns the first line of a text, with … if more lines follow.
+func summaryLine(s string) string {
 	first := firstLine(s)
-	return first + unless(first == strings.TrimSpace(s), " …")
+	return first + textUnless(first == strings.TrimSpace(s), " …")
 }
 
 // Asks reports whether people are asked before the step.
 func (s *Step) Asks() bool { return s.Kind() == Approval || s.Risk == "high" || s.Proof.has("manual") }
 
-// before returns the indexes of the steps that steps[i] waits for.
-func before(steps []Step, i int) (places []int) {
+// dependencyIndexes returns the indexes of the steps that steps[i] waits for.
+func dependencyIndexes(steps []Step, i int) (places []int) {
 	switch s := steps[i]; {
 	case s.DependsOn != nil:
 		for j := range steps {
@@ -102,15 +102,15 @@ func before(steps []Step, i int) (places []int) {
 	return places
 }
 
-func joined(path, id string) string {
+func stepPath(path, id string) string {
 	return strings.TrimPrefix(path+"."+id, ".")
 }
 
-// goesThrough describes the loop of a step.
-func (s *Step) goesThrough(sc scope) string {
-	how := unless(s.Concurrency < 2, fmt.Sprintf(", up to %d at a time", s.Concurrency))
+// loopDescription describes the loop of a step.
+func (s *Step) loopDescription(sc scope) string {
+	how := textUnless(s.Concurrency < 2, fmt.Sprintf(", up to %d at a time", s.Concurrency))
 	if s.ForEach != nil && s.ForEach.Command != "" {
-		return fmt.Sprintf("{{%s}}: each line of `%s`%s", s.Loop(), opening(Fill(s.ForEach.Command, sc.values)), how)
+		return fmt.Sprintf("{{%s}}: each line of `%s`%s", s.Loop(), summaryLine(Fill(s.ForEach.Command, sc.values)), how)
 	}
 	if s.Repeat > 0 {
 		return fmt.Sprintf("{{%s}}: 1 to %d%s", s.Loop(), s.Repeat, how)

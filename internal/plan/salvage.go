@@ -11,8 +11,8 @@ import (
 // null, and returns a warning for each. Everything else stays unchanged, in particular user_intent and unknown keys. Data that
 // needs no repair, or is not a JSON object with an unambiguous meaning, is returned unchanged.
 func Salvage(data []byte) (mended []byte, warnings []string) {
-	d, broken := open(data)
-	if broken != nil || d.root.open != '{' || len(d.again) > 0 {
+	d, broken := parseDocument(data)
+	if broken != nil || d.root.open != '{' || len(d.duplicates) > 0 {
 		return data, nil
 	}
 	schema, err := schemaTree("taskspec")
@@ -22,7 +22,7 @@ func Salvage(data []byte) (mended []byte, warnings []string) {
 	s := &salvor{}
 	for _, property := range schema.member("properties").members {
 		if m := d.root.member(property.key); m != nil && property.key != "user_intent" {
-			s.property(d.root, m, longest(property.node, schema))
+			s.salvageProperty(d.root, m, maxItems(property.node, schema))
 		}
 	}
 	if len(s.warnings) == 0 {
@@ -31,9 +31,9 @@ func Salvage(data []byte) (mended []byte, warnings []string) {
 	return []byte(d.root.flat()), s.warnings
 }
 
-// longest returns the maximum number of items of a list in the schema, 0 if it is not a list.
-func longest(property, schema *node) (most int) {
-	if m := resolved(property, schema).member("maxItems"); m != nil {
+// maxItems returns the maximum number of items of a list in the schema, 0 if it is not a list.
+func maxItems(property, schema *node) (most int) {
+	if m := resolveRef(property, schema).member("maxItems"); m != nil {
 		_ = json.Unmarshal([]byte(m.node.text), &most) // our own schema has a number here
 	}
 	return most
@@ -41,12 +41,12 @@ func longest(property, schema *node) (most int) {
 
 type salvor struct{ warnings []string }
 
-func (s *salvor) say(format string, args ...any) {
+func (s *salvor) warn(format string, args ...any) {
 	s.warnings = append(s.warnings, fmt.Sprintf(format, args...))
 }
 
-// property repairs one property of the TaskSpec, a list of at most most items unless most is 0.
-func (s *salvor) property(root *node, m *member, most int) {
+// salvageProperty repairs one property of the TaskSpec, a list of at most most items unless most is 0.
+func (s *salvor) salvageProperty(root *node, m *member, most int) {
 	at := "/" + m.key
 	switch {
 	case most == 0:
@@ -54,18 +54,18 @@ func (s *salvor) property(root *node, m *member, most int) {
 			s.drop(root, m.key, at)
 		}
 	case m.null():
-		s.say("%s: is null, taken for an empty list", at)
+		s.warn("%s: is null, taken for an empty list", at)
 		m.node = &node{open: '[', line: m.line}
 	case m.open == '[':
-		s.items(m.node, at, most)
+		s.salvageItems(m.node, at, most)
 	}
 }
 
-func (s *salvor) items(list *node, at string, most int) {
+func (s *salvor) salvageItems(list *node, at string, most int) {
 	kept := list.items[:0:0]
 	for i, item := range list.items {
 		if item.blank() {
-			s.say("%s/%d: is blank, left out", at, i)
+			s.warn("%s/%d: is blank, left out", at, i)
 			continue
 		}
 		for _, key := range []string{"params", "description", "reason"} {
@@ -76,7 +76,7 @@ func (s *salvor) items(list *node, at string, most int) {
 		kept = append(kept, item)
 	}
 	if len(kept) > most {
-		s.say("%s: has %d items, those after the first %d are left out", at, len(kept), most)
+		s.warn("%s: has %d items, those after the first %d are left out", at, len(kept), most)
 		kept = kept[:most]
 	}
 	list.items = kept
@@ -84,7 +84,7 @@ func (s *salvor) items(list *node, at string, most int) {
 
 // drop removes a member from an object.
 func (s *salvor) drop(object *node, key, at string) {
-	s.say("%s: is blank, left out", at)
+	s.warn("%s: is blank, left out", at)
 	object.members = slices.DeleteFunc(object.members, func(m member) bool { return m.key == key })
 }
 

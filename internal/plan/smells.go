@@ -11,42 +11,42 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// smells warns of what is usually, but not always, a mistake in a step. Files of other tools are exempt from most of it.
-func (c *checker) smells(s *placed) {
-	if s.Kind() == Prompt && !c.believed(s) {
-		c.step(s, "", "nothing tells whether it was done").mild("give it verify, or llm_as_judge, or a later step with a check that covers the same")
+// warnOfSmells warns of what is usually, but not always, a mistake in a step. Files of other tools are exempt from most of it.
+func (c *checker) warnOfSmells(s *placedStep) {
+	if s.Kind() == Prompt && !c.isChecked(s) {
+		c.addStepProblem(s, "", "nothing tells whether it was done").asWarning("give it verify, or llm_as_judge, or a later step with a check that covers the same")
 	}
 	if c.p.tool != "" {
 		return
 	}
 	if strings.Contains(strings.ToLower(s.Title), " and ") {
-		c.step(s, "title", "the title names two things").mild("make it two steps, if they are")
+		c.addStepProblem(s, "title", "the title names two things").asWarning("make it two steps, if they are")
 	}
-	if items := enumerated(s.Prompt); items > 2 && len(s.loops) == 0 {
-		c.step(s, "prompt", "the prompt lists %d items", items).mild("let for_each go through them, and say {{item}}")
+	if items := longestList(s.Prompt); items > 2 && len(s.loops) == 0 {
+		c.addStepProblem(s, "prompt", "the prompt lists %d items", items).asWarning("let for_each go through them, and say {{item}}")
 	}
-	if strings.Contains(strings.ToLower(s.Prompt), "step") && backward().MatchString(s.Prompt) {
-		c.step(s, "prompt", "it is told to use what an earlier step printed, which no agent sees").mild("let that step write a file with output, and name the same var in context here")
+	if strings.Contains(strings.ToLower(s.Prompt), "step") && earlierOutput().MatchString(s.Prompt) {
+		c.addStepProblem(s, "prompt", "it is told to use what an earlier step printed, which no agent sees").asWarning("let that step write a file with output, and name the same var in context here")
 	}
 	for _, t := range s.texts() {
-		if found := abroad(t.value); found != "" {
-			c.step(s, t.field, "%s is a path of one machine", found).mild("use one inside the repository, declared in vars")
+		if found := machinePath(t.value); found != "" {
+			c.addStepProblem(s, t.field, "%s is a path of one machine", found).asWarning("use one inside the repository, declared in vars")
 		}
 	}
 }
 
-// backward matches phrases such as "read the output of the previous step".
-var backward = trellis.Pattern(`(?i)\b(?:outputs?|results?|findings|list)\s+(?:of|from)\s+(?:the\s+)?(?:previous|preceding|prior|earlier|last|above)\s+steps?\b|\b(?:previous|preceding|prior|earlier|last)\s+step(?:'s|’s|s')?\s+(?:outputs?|results?|findings)\b`)
+// earlierOutput matches phrases such as "read the output of the previous step".
+var earlierOutput = trellis.Pattern(`(?i)\b(?:outputs?|results?|findings|list)\s+(?:of|from)\s+(?:the\s+)?(?:previous|preceding|prior|earlier|last|above)\s+steps?\b|\b(?:previous|preceding|prior|earlier|last)\s+step(?:'s|’s|s')?\s+(?:outputs?|results?|findings)\b`)
 
-// roots are the beginnings of paths that exist on one machine only.
-var roots = []string{"/tmp/", "/home/", "/Users/", "/root/", "/var/", "/mnt/", "/opt/", "~/"}
+// machineRoots are the beginnings of paths that exist on one machine only.
+var machineRoots = []string{"/tmp/", "/home/", "/Users/", "/root/", "/var/", "/mnt/", "/opt/", "~/"}
 
-var onOneMachine = trellis.Pattern("(?:^|[\\s\"'`=:(])(?:" + strings.Join(roots[:len(roots)-1], "|") + ")[\\w.-][^\\s\"'`);,]*|~/[\\w.][^\\s\"'`);,]*")
+var onOneMachine = trellis.Pattern("(?:^|[\\s\"'`=:(])(?:" + strings.Join(machineRoots[:len(machineRoots)-1], "|") + ")[\\w.-][^\\s\"'`);,]*|~/[\\w.][^\\s\"'`);,]*")
 
-// abroad returns the first path in a text that exists on one machine only. Plans are checked often and few texts have such a
+// machinePath returns the first path in a text that exists on one machine only. Plans are checked often and few texts have such a
 // path, so the regular expression is used only for texts with a root.
-func abroad(text string) string {
-	if !slices.ContainsFunc(roots, func(root string) bool { return strings.Contains(text, root) }) {
+func machinePath(text string) string {
+	if !slices.ContainsFunc(machineRoots, func(root string) bool { return strings.Contains(text, root) }) {
 		return ""
 	}
 	return strings.Trim(onOneMachine().FindString(text), " \t\n\"'`=:(")
@@ -55,8 +55,8 @@ func abroad(text string) string {
 // listItem matches a list item in a prompt.
 var listItem = trellis.Pattern(`^\s*(?:[-*+]|\d+[.)])\s+(.+)$`)
 
-// enumerated returns the length of the longest run of list items in a text that are names or paths rather than sentences.
-func enumerated(text string) int {
+// longestList returns the length of the longest run of list items in a text that are names or paths rather than sentences.
+func longestList(text string) int {
 	most, run := 0, 0
 	for l := range strings.Lines(text) {
 		m := listItem().FindStringSubmatch(strings.TrimRight(l, "\r\n"))
@@ -80,8 +80,8 @@ func isName(item string) bool {
 	return len(words) == 1 || strings.Contains(first, "/") && path.Ext(first) != ""
 }
 
-// counts reports whether items are 1, 2, 3 and so on.
-func counts(items []string) bool {
+// isCounting reports whether items are 1, 2, 3 and so on.
+func isCounting(items []string) bool {
 	for i, item := range items {
 		if strings.TrimSpace(item) != strconv.Itoa(i+1) {
 			return false
@@ -90,8 +90,8 @@ func counts(items []string) bool {
 	return len(items) > 1
 }
 
-// numbered warns of steps that look like one step done several times.
-func (c *checker) numbered(steps []Step, at string) {
+// warnOfNumberedSteps warns of steps that look like one step done several times.
+func (c *checker) warnOfNumberedSteps(steps []Step, at string) {
 	for i := 0; i < len(steps); i++ {
 		stem, n := numberOf(steps[i].ID)
 		from := i
@@ -107,7 +107,7 @@ func (c *checker) numbered(steps []Step, at string) {
 		}
 	}
 	for i, s := range steps {
-		c.numbered(s.Steps, fmt.Sprintf("%s/%d/steps", at, i))
+		c.warnOfNumberedSteps(s.Steps, fmt.Sprintf("%s/%d/steps", at, i))
 	}
 }
 
@@ -121,9 +121,9 @@ func numberOf(id string) (stem string, n int) {
 	return stem, n
 }
 
-// literals warns of paths that several steps name and that the plan does not have in vars or files. Confirmed commands are
+// warnOfRepeatedPaths warns of paths that several steps name and that the plan does not have in vars or files. Confirmed commands are
 // exempt.
-func (c *checker) literals() {
+func (c *checker) warnOfRepeatedPaths() {
 	known := map[string]bool{}
 	for _, f := range c.p.Files {
 		known[path.Clean(f.Path)] = true
@@ -132,13 +132,13 @@ func (c *checker) literals() {
 	if c.Confirmed != nil {
 		confirmed = *c.Confirmed
 	}
-	users := map[string][]*placed{}
+	users := map[string][]*placedStep{}
 	for i := range c.steps {
 		s := &c.steps[i]
 		mine := map[string]bool{}
 		for _, t := range s.texts() {
 			if slices.Contains([]string{"prompt", "command", "verify"}, t.field) && !slices.Contains(confirmed, t.value) {
-				for _, p := range paths(t.value) {
+				for _, p := range repositoryPaths(t.value) {
 					mine[p] = true
 				}
 			}
@@ -148,15 +148,15 @@ func (c *checker) literals() {
 		}
 	}
 	for _, p := range slices.Sorted(maps.Keys(users)) {
-		if list := users[p]; len(list) > 1 && !known[p] && !c.there(p) {
+		if list := users[p]; len(list) > 1 && !known[p] && !c.pathExists(p) {
 			at := list[len(list)-1]
-			c.step(at, "", "%s is also named in step %s", p, list[0].ID).mild("declare the path in vars")
+			c.addStepProblem(at, "", "%s is also named in step %s", p, list[0].ID).asWarning("declare the path in vars")
 		}
 	}
 }
 
-// there reports whether a path exists in the repository.
-func (c *checker) there(p string) bool {
+// pathExists reports whether a path exists in the repository.
+func (c *checker) pathExists(p string) bool {
 	if c.Exists == nil {
 		return false
 	}
@@ -164,11 +164,11 @@ func (c *checker) there(p string) bool {
 	return err == nil && ok
 }
 
-// paths returns the words of a text that look like paths of files in the repository.
-func paths(text string) (list []string) {
+// repositoryPaths returns the words of a text that look like paths of files in the repository.
+func repositoryPaths(text string) (list []string) {
 	for _, w := range strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \t\r\n\"'`();,|&<>=:", r) }) {
 		w = strings.TrimRight(w, ".")
-		if strings.Contains(w, "/") && path.Ext(w) != "" && !strings.ContainsAny(w, "{}*$\\@?") && outside(w) == "" && !strings.HasSuffix(w, "/...") {
+		if strings.Contains(w, "/") && path.Ext(w) != "" && !strings.ContainsAny(w, "{}*$\\@?") && pathFault(w) == "" && !strings.HasSuffix(w, "/...") {
 			list = append(list, path.Clean(w))
 		}
 	}

@@ -17,11 +17,11 @@ func CheckTaskSpec(file string, data []byte) (problems []trellis.Problem) {
 }
 
 func openTaskSpec(data []byte) (*document, []Problem) {
-	d, broken := open(data)
+	d, broken := parseDocument(data)
 	if broken != nil {
 		return nil, []Problem{*broken}
 	}
-	return d, d.wrong("taskspec")
+	return d, d.schemaProblems("taskspec")
 }
 
 // ParseTaskSpec parses a TaskSpec, or returns its problems, each as "<JSON pointer>: <reason>". The lists in the result are

@@ -21,7 +21,7 @@ type node struct {
 	line    int
 	plain   string // text of a YAML scalar without quotes
 	block   bool   // a YAML scalar that begins with | or >
-	at      string // JSON pointer in the file of another tool that it comes from
+	origin  string // JSON pointer in the file of another tool that it comes from
 }
 
 type member struct {
@@ -51,9 +51,9 @@ func treeOf(text string) (*node, error) {
 }
 
 type treeReader struct {
-	dec      *json.Decoder
-	text     string
-	at, line int
+	dec          *json.Decoder
+	text         string
+	offset, line int
 }
 
 // token reads the next token and sets line to the line of its first byte.
@@ -65,8 +65,8 @@ func (r *treeReader) token() (json.Token, string, error) {
 	}
 	to := int(r.dec.InputOffset())
 	from = to - len(strings.TrimLeft(r.text[from:to], " \t\r\n,:"))
-	r.line += strings.Count(r.text[r.at:from], "\n")
-	r.at = from
+	r.line += strings.Count(r.text[r.offset:from], "\n")
+	r.offset = from
 	return t, r.text[from:to], nil
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// vars checks the values of vars: each needs one in a task, where nobody could give it, and in the vars of a step.
-func (c *checker) vars(at string, vars map[string]*string) {
+// checkVars checks the values of vars: each needs one in a task, where nobody could give it, and in the vars of a step.
+func (c *checker) checkVars(at string, vars map[string]*string) {
 	for _, name := range names(vars) {
 		v := vars[name]
 		switch {
@@ -23,7 +23,7 @@ func (c *checker) vars(at string, vars map[string]*string) {
 			continue
 		}
 		_, given := c.given[name]
-		file := slices.ContainsFunc(c.steps, func(s placed) bool { return s.Output == name || slices.Contains(s.Context, name) })
+		file := slices.ContainsFunc(c.steps, func(s placedStep) bool { return s.Output == name || slices.Contains(s.Context, name) })
 		if found := placeholders(*v); len(found) > 0 && at == "/vars" && !given && !file {
 			c.warn(at+"/"+name, "{{%s}} in the value of a var stays as it is", found[0])
 		}
@@ -32,7 +32,7 @@ func (c *checker) vars(at string, vars map[string]*string) {
 
 // texts returns the fields of a step in which placeholders are replaced, with the loop variables that they may use: for_each is
 // evaluated before its own loop's variable is set.
-func (s *placed) texts() (list []templated) {
+func (s *placedStep) texts() (list []templated) {
 	outer := s.loops
 	if s.Step.Loop() != "" {
 		outer = s.loops[:len(s.loops)-1]
@@ -68,26 +68,26 @@ type templated struct {
 	loops        []string
 }
 
-// reads checks what a step refers to: placeholders, and the files that it writes and gets.
-func (c *checker) reads(s *placed) {
-	c.vars(s.at+"/vars", s.Vars)
+// checkReferences checks what a step refers to: placeholders, and the files that it writes and gets.
+func (c *checker) checkReferences(s *placedStep) {
+	c.checkVars(s.pointer+"/vars", s.Vars)
 	for _, t := range s.texts() {
-		c.declared(s, t.field, t.value, t.loops)
+		c.checkPlaceholders(s, t.field, t.value, t.loops)
 	}
 	if s.Output != "" {
-		c.output(s)
+		c.checkOutput(s)
 	}
 	for i, name := range s.Context {
-		c.context(s, fmt.Sprintf("context/%d", i), name)
+		c.checkContext(s, fmt.Sprintf("context/%d", i), name)
 	}
 }
 
-// declared reports placeholders that have no value.
-func (c *checker) declared(s *placed, field, value string, loops []string) {
+// checkPlaceholders reports placeholders that have no value.
+func (c *checker) checkPlaceholders(s *placedStep, field, value string, loops []string) {
 	for _, name := range placeholders(value) {
 		if _, there := c.p.Vars[name]; !there && !slices.Contains(loops, name) {
-			p := c.step(s, field, "{{%s}} in %s is neither one of vars nor the variable of a loop", name, base(field))
-			p.Hint = c.near(name, loops)
+			p := c.addStepProblem(s, field, "{{%s}} in %s is neither one of vars nor the variable of a loop", name, base(field))
+			p.Hint = c.placeholderHint(name, loops)
 			p.Warning = c.p.tool == "tascer" || c.p.tool != "" && field == "title" // these tools replace nothing there
 		}
 	}
@@ -99,46 +99,46 @@ func base(field string) string {
 	return name
 }
 
-func (c *checker) near(name string, loops []string) string {
+func (c *checker) placeholderHint(name string, loops []string) string {
 	if near := trellis.Nearest(name, append(names(c.p.Vars), loops...)); near != "" {
 		return "did you mean {{" + near + "}}?"
 	}
 	return "declare it in vars"
 }
 
-// file returns the value of a var that names a file. ok is false if there is no such var, or no usable value.
-func (c *checker) file(s *placed, field, name string) (string, bool) {
+// fileVar returns the value of a var that names a file. ok is false if there is no such var, or no usable value.
+func (c *checker) fileVar(s *placedStep, field, name string) (string, bool) {
 	v, there := c.p.Vars[name]
 	if !there {
-		c.step(s, field, "%s names %s, which is not one of vars", base(field), name).Hint = "declare it with the path of a file"
+		c.addStepProblem(s, field, "%s names %s, which is not one of vars", base(field), name).Hint = "declare it with the path of a file"
 		return "", false
 	}
 	if v == nil {
 		return "", false
 	}
-	c.declared(s, field, *v, s.loops)
-	if why := outside(*v); why != "" {
-		c.step(s, field, "%s names %s, whose value %s %s", base(field), name, *v, why)
+	c.checkPlaceholders(s, field, *v, s.loops)
+	if why := pathFault(*v); why != "" {
+		c.addStepProblem(s, field, "%s names %s, whose value %s %s", base(field), name, *v, why)
 		return "", false
 	}
 	return *v, true
 }
 
-func (c *checker) output(s *placed) {
-	v, ok := c.file(s, "output", s.Output)
+func (c *checker) checkOutput(s *placedStep) {
+	v, ok := c.fileVar(s, "output", s.Output)
 	if loop := s.Step.Loop(); ok && loop != "" && !slices.Contains(placeholders(v), loop) {
-		c.step(s, "output", "every round of the loop writes the same file, %s", v).mild("put {{" + loop + "}} into the path")
+		c.addStepProblem(s, "output", "every round of the loop writes the same file, %s", v).asWarning("put {{" + loop + "}} into the path")
 	}
 }
 
-// context checks whether the file will exist when the step begins.
-func (c *checker) context(s *placed, field, name string) {
-	v, ok := c.file(s, field, name)
+// checkContext checks whether the file will exist when the step begins.
+func (c *checker) checkContext(s *placedStep, field, name string) {
+	v, ok := c.fileVar(s, field, name)
 	if !ok || c.Exists == nil || len(placeholders(v)) > 0 {
 		return
 	}
 	for _, o := range c.steps {
-		if o.at == s.at {
+		if o.pointer == s.pointer {
 			break
 		}
 		if o.Output == name {
@@ -147,6 +147,6 @@ func (c *checker) context(s *placed, field, name string) {
 	}
 	isNew := slices.ContainsFunc(c.p.Files, func(f File) bool { return path.Clean(f.Path) == path.Clean(v) })
 	if there, err := c.Exists(path.Clean(v)); err == nil && !there && !isNew {
-		c.step(s, field, "no step before it writes %s", v).mild(`give the step that makes it "output": "` + name + `"`)
+		c.addStepProblem(s, field, "no step before it writes %s", v).asWarning(`give the step that makes it "output": "` + name + `"`)
 	}
 }

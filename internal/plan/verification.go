@@ -27,7 +27,7 @@ func (s Step) proves() bool {
 // verifies reports whether a step only proves: it does so itself, or all steps of the group do, in rounds that are known before
 // a run.
 func (s Step) verifies() bool {
-	if s.ForEach != nil && s.ForEach.Command != "" || s.commands() > maxVerifications {
+	if s.ForEach != nil && s.ForEach.Command != "" || s.commandCount() > maxVerifications {
 		return false
 	}
 	if s.Kind() != Group {
@@ -37,28 +37,28 @@ func (s Step) verifies() bool {
 	return !own && len(s.Steps) > 0 && !slices.ContainsFunc(s.Steps, func(inner Step) bool { return !inner.verifies() })
 }
 
-// commands returns how many commands a step runs, counting those of each round.
-func (s Step) commands() int {
+// commandCount returns how many commands a step runs, counting those of each round.
+func (s Step) commandCount() int {
 	n := 1
 	if s.Kind() == Group {
 		n = 0
 	}
 	for _, inner := range s.Steps {
-		n = min(n+inner.commands(), maxRuns)
+		n = min(n+inner.commandCount(), maxRuns)
 	}
 	return min(n*min(s.rounds(), maxRuns), maxRuns)
 }
 
 // VerificationAt returns the index of the first verification step: the steps at the end that only prove tests, lint or a build.
-func (p *Plan) VerificationAt() int { return p.tail(Step.verifies) }
+func (p *Plan) VerificationAt() int { return p.tailIndex(Step.verifies) }
 
 // VerifyingScriptsAt returns where earlier versions had the verification steps begin: a group was an ordinary step then.
-func (p *Plan) VerifyingScriptsAt() int { return p.tail(Step.proves) }
+func (p *Plan) VerifyingScriptsAt() int { return p.tailIndex(Step.proves) }
 
-// tail returns the index of the first of the trailing steps for which is returns true.
-func (p *Plan) tail(is func(Step) bool) int {
+// tailIndex returns the index of the first of the trailing steps for which matches returns true.
+func (p *Plan) tailIndex(matches func(Step) bool) int {
 	i := len(p.Steps)
-	for i > 0 && is(p.Steps[i-1]) {
+	for i > 0 && matches(p.Steps[i-1]) {
 		i--
 	}
 	return i
@@ -77,7 +77,7 @@ func (p *Plan) Verification() (commands []string) {
 
 // Verifications returns all rounds of the verification steps.
 func (p *Plan) Verifications() (list []Verification) {
-	r := round{values: scope{}.into("", p, nil).values}
+	r := round{values: scope{}.inFile("", p, nil).values}
 	for _, s := range p.Steps[p.VerificationAt():] {
 		list = append(list, r.step(s)...)
 	}
@@ -94,16 +94,16 @@ func (p *Plan) Phases() (titles []string) {
 
 // Tests returns the commands that prove those steps, each once.
 func (p *Plan) Tests() (commands []string) {
-	var of func([]Step)
-	of = func(steps []Step) {
+	var collect func([]Step)
+	collect = func(steps []Step) {
 		for _, s := range steps {
 			if c := p.fill(s.Verify); c != "" && !slices.Contains(commands, c) {
 				commands = append(commands, c)
 			}
-			of(s.Steps)
+			collect(s.Steps)
 		}
 	}
-	of(p.Steps[:p.VerificationAt()])
+	collect(p.Steps[:p.VerificationAt()])
 	return commands
 }
 
@@ -116,19 +116,19 @@ type round struct {
 
 // step returns the commands of a verification step, in all rounds of its own loop.
 func (r round) step(s Step) (list []Verification) {
-	r.path = joined(r.path, s.ID)
+	r.path = stepPath(r.path, s.ID)
 	if s.Loop() == "" {
-		return r.once(s)
+		return r.oneRound(s)
 	}
 	for i, item := range s.Items(r.values) {
 		in := round{fmt.Sprintf("%s.%d", r.path, i+1), maps.Clone(r.values), append(slices.Clone(r.loops), s.Loop())}
 		in.values[s.Loop()] = item
-		list = append(list, in.once(s)...)
+		list = append(list, in.oneRound(s)...)
 	}
 	return list
 }
 
-func (r round) once(s Step) (list []Verification) {
+func (r round) oneRound(s Step) (list []Verification) {
 	if s.Kind() != Group {
 		return []Verification{{r.path, s, r.command(s)}}
 	}

@@ -14,19 +14,19 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// openYAML reads YAML as the JSON that it stands for, with the lines of the YAML. Words and numbers that YAML readers interpret
+// parseYAML reads YAML as the JSON that it stands for, with the lines of the YAML. Words and numbers that YAML readers interpret
 // differently are reported as problems; none of them is guessed at.
-func openYAML(text string) (*document, []Problem) {
+func parseYAML(text string) (*document, []Problem) {
 	top, broken := yamlOf(text)
 	if broken != nil {
 		return nil, []Problem{*broken}
 	}
-	r := yamlReader{left: 4 * MaxBytes, last: 1 + strings.Count(strings.TrimRight(text, "\n"), "\n")}
+	r := yamlReader{bytesLeft: 4 * MaxBytes, last: 1 + strings.Count(strings.TrimRight(text, "\n"), "\n")}
 	root := r.value(top, 0)
-	if r.over != nil {
-		return nil, []Problem{*r.over}
+	if r.limitProblem != nil {
+		return nil, []Problem{*r.limitProblem}
 	}
-	inOrder(r.problems)
+	sortByLine(r.problems)
 	return documentOf(root.flat(), root), r.problems
 }
 
@@ -39,7 +39,7 @@ func yamlOf(text string) (*yaml.Node, *Problem) {
 		return nil, &Problem{Line: 1, Message: "the file is empty"}
 	}
 	if err != nil {
-		return nil, notYAML(text, err)
+		return nil, yamlProblem(text, err)
 	}
 	if err := dec.Decode(&more); err != io.EOF {
 		return nil, &Problem{Line: max(1, min(more.Line, 1+strings.Count(text, "\n"))), Message: "more than one YAML document", Hint: "take out what follows ---"}
@@ -47,8 +47,8 @@ func yamlOf(text string) (*yaml.Node, *Problem) {
 	return doc.Content[0], nil
 }
 
-// notYAML returns the problem of a text that is not YAML: the line, and the most likely cause.
-func notYAML(src string, err error) *Problem {
+// yamlProblem returns the problem of a text that is not YAML: the line, and the most likely cause.
+func yamlProblem(src string, err error) *Problem {
 	line, message := text.YAMLError(err)
 	p := &Problem{Line: badLine(src, line), Message: "not valid YAML: " + message}
 	lines := strings.Split(src, "\n")
@@ -69,7 +69,7 @@ func notYAML(src string, err error) *Problem {
 
 // badLine returns the line that makes a text invalid YAML: the text before it is valid. The parser's own line, which is often
 // that of the enclosing block, is returned if the search would take too long.
-func badLine(text string, said int) int {
+func badLine(text string, parserLine int) int {
 	lines := strings.SplitAfter(text, "\n")
 	size := len(text)
 	for n := len(lines) - 1; n > 0 && len(lines)*len(text) < 32*MaxBytes; n-- {
@@ -79,16 +79,16 @@ func badLine(text string, said int) int {
 			return n + 1
 		}
 	}
-	return min(said, len(lines))
+	return min(parserLine, len(lines))
 }
 
 // yamlReader converts a YAML document to a tree.
 type yamlReader struct {
-	last     int      // the last line of the text
-	left     int      // how many bytes the rest may expand to: aliases repeat their anchors
-	aliases  int      // nesting of aliases around the value
-	over     *Problem // set if the document is too large or too deep
-	problems []Problem
+	last         int      // the last line of the text
+	bytesLeft    int      // how many bytes the rest may expand to: aliases repeat their anchors
+	aliases      int      // nesting of aliases around the value
+	limitProblem *Problem // set if the document is too large or too deep
+	problems     []Problem
 }
 
 func (r *yamlReader) add(n *yaml.Node, hint, format string, args ...any) {
@@ -106,17 +106,17 @@ func (r *yamlReader) value(n *yaml.Node, depth int) *node {
 		defer func() { r.aliases-- }()
 	}
 	out := &node{line: at, text: "null"}
-	r.left -= len(n.Value) + 4
+	r.bytesLeft -= len(n.Value) + 4
 	if r.aliases > 0 {
-		r.left -= 60 // approximate memory for even the smallest value
+		r.bytesLeft -= 60 // approximate memory for even the smallest value
 	}
-	if r.left < 0 && r.over == nil {
-		r.over = &Problem{Line: at, Message: fmt.Sprintf("its aliases make more than %d MB of it", 4*MaxBytes>>20)}
+	if r.bytesLeft < 0 && r.limitProblem == nil {
+		r.limitProblem = &Problem{Line: at, Message: fmt.Sprintf("its aliases make more than %d MB of it", 4*MaxBytes>>20)}
 	}
-	if depth > maxDepth && r.over == nil {
-		r.over = &Problem{Line: at, Message: errDeep.Error()}
+	if depth > maxDepth && r.limitProblem == nil {
+		r.limitProblem = &Problem{Line: at, Message: errDeep.Error()}
 	}
-	if r.over != nil {
+	if r.limitProblem != nil {
 		return out
 	}
 	switch tag := n.ShortTag(); {
@@ -187,8 +187,8 @@ func (r *yamlReader) key(k *yaml.Node) *member {
 	case tag == "!!null", tag == "!!bool", tag == "!!int", tag == "!!float":
 		r.add(k, "quote it: "+jsonText(k.Value), "the key %s is not text", k.Value)
 		return nil
-	case plain(k) && trap(k.Value) != "":
-		r.add(k, "quote it: "+jsonText(k.Value), "the key %s is text here, and %s to other readers of YAML", k.Value, trap(k.Value))
+	case isPlain(k) && ambiguousMeaning(k.Value) != "":
+		r.add(k, "quote it: "+jsonText(k.Value), "the key %s is text here, and %s to other readers of YAML", k.Value, ambiguousMeaning(k.Value))
 		r.problems[len(r.problems)-1].Warning = true
 	}
 	return &member{key: k.Value, text: jsonText(k.Value), line: r.line(k)}
@@ -196,7 +196,7 @@ func (r *yamlReader) key(k *yaml.Node) *member {
 
 // scalar sets out to a text, a number, true, false or null.
 func (r *yamlReader) scalar(n *yaml.Node, out *node, tag string) {
-	if plain(n) {
+	if isPlain(n) {
 		out.plain = n.Value
 	}
 	out.block = n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0
@@ -220,12 +220,12 @@ func (r *yamlReader) scalar(n *yaml.Node, out *node, tag string) {
 	}
 }
 
-func plain(n *yaml.Node) bool {
+func isPlain(n *yaml.Node) bool {
 	return n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle|yaml.LiteralStyle|yaml.FoldedStyle|yaml.TaggedStyle) == 0
 }
 
-// trap returns how YAML 1.1 readers interpret an unquoted word, "" if they agree that it is text.
-func trap(word string) string {
+// ambiguousMeaning returns how YAML 1.1 readers interpret an unquoted word, "" if they agree that it is text.
+func ambiguousMeaning(word string) string {
 	switch strings.ToLower(word) {
 	case "yes", "on":
 		return "true"
@@ -244,29 +244,29 @@ func jsonText(s string) string {
 	return string(raw)
 }
 
-// hint returns how to write a YAML value that the schema rejects.
-func (n *node) hint(message string) string {
+// yamlHint returns how to write a YAML value that the schema rejects.
+func (n *node) yamlHint(message string) string {
 	switch {
 	case n == nil:
 	case n.block && strings.Contains(message, "must be one line"):
 		return "a text below | or > ends with a line break: say |- or >-, and keep it to one line"
 	case n.open != 0 || n.plain == "" && n.text != "null":
-	case strings.HasPrefix(message, "must be true or false") && trap(n.plain) != "":
-		return "write " + trap(n.plain)
+	case strings.HasPrefix(message, "must be true or false") && ambiguousMeaning(n.plain) != "":
+		return "write " + ambiguousMeaning(n.plain)
 	case strings.HasPrefix(message, "must be a string") && n.plain != "":
 		return "quote it, if it is text: " + jsonText(n.plain)
 	}
 	return ""
 }
 
-// traps warns of unquoted words that other YAML readers don't interpret as text, except where problems already has a problem.
-func (d *document) traps(problems []Problem) (more []Problem) {
+// ambiguousWords warns of unquoted words that other YAML readers don't interpret as text, except where problems already has a problem.
+func (d *document) ambiguousWords(problems []Problem) (more []Problem) {
 	d.root.visit("", func(pointer string, n *node, line int, again bool) {
-		if trap(n.plain) == "" || again || slices.ContainsFunc(problems, func(p Problem) bool { return p.Pointer == pointer }) {
+		if ambiguousMeaning(n.plain) == "" || again || slices.ContainsFunc(problems, func(p Problem) bool { return p.Pointer == pointer }) {
 			return
 		}
 		more = append(more, Problem{Pointer: pointer, Line: line, Warning: true, Hint: "quote it: " + jsonText(n.plain),
-			Message: fmt.Sprintf("%s is text here, and %s to other readers of YAML", n.plain, trap(n.plain))})
+			Message: fmt.Sprintf("%s is text here, and %s to other readers of YAML", n.plain, ambiguousMeaning(n.plain))})
 	})
 	return more
 }
