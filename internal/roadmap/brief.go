@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// maxTold is the maximum length of an objective in a requirement, in bytes.
-const maxTold = 64 << 10
+// maxObjectiveText is the maximum length of an objective in a requirement, in bytes.
+const maxObjectiveText = 64 << 10
 
 // Requirement returns the requirement for a planner: only the step, with the objective as background.
 func Requirement(name, title string, s Step, src []byte) string {
@@ -22,8 +22,8 @@ func Requirement(name, title string, s Step, src []byte) string {
 	b.WriteString("This step alone is wanted, whatever else the objective names: its other steps are planned and done each on its own.\n")
 	fmt.Fprintf(&b, "The objective is told so that the step fits into it. This is .trellis/objectives/%s.md as it is now:\n\n", name)
 	text := strings.ToValidUTF8(string(src), "\uFFFD")
-	if len(text) > maxTold {
-		text = strings.ToValidUTF8(text[:maxTold], "") + "\n[cut here]\n"
+	if len(text) > maxObjectiveText {
+		text = strings.ToValidUTF8(text[:maxObjectiveText], "") + "\n[cut here]\n"
 	}
 	b.WriteString(text)
 	return b.String()
@@ -45,21 +45,21 @@ func (s Step) Title() string {
 	return fmt.Sprintf("Step %s: %s", s.ID, s.Description)
 }
 
-// taskWords is the maximum length of the name of a step's task, before a number that makes it unique.
-const taskWords = trellis.MaxName - 4
+// maxTaskName is the maximum length of the name of a step's task, before a number that makes it unique.
+const maxTaskName = trellis.MaxName - 4
 
 // TaskName returns the name for a step's task: as many words of its description as fit, otherwise its id.
 func (s Step) TaskName() string {
 	words := strings.Fields(s.Description)
-	for len(words) > 1 && len(trellis.Slug(strings.Join(words, " "))) >= taskWords {
+	for len(words) > 1 && len(trellis.Slug(strings.Join(words, " "))) >= maxTaskName {
 		words = words[:len(words)-1]
 	}
 	name := trellis.Slug(strings.Join(words, " "))
 	if day, _ := taskdir.SplitID(name); name == "" || day != "" {
 		name = trellis.Slug("step " + s.ID + " " + name)
 	}
-	if len(name) > taskWords {
-		name = strings.TrimRight(name[:taskWords], "-")
+	if len(name) > maxTaskName {
+		name = strings.TrimRight(name[:maxTaskName], "-")
 	}
 	if name == "" {
 		name = "step"

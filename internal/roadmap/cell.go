@@ -7,9 +7,9 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// bare returns the text of a cell without comments and with escaped bars unescaped. An unterminated comment extends to the end
+// cellText returns the text of a cell without comments and with escaped bars unescaped. An unterminated comment extends to the end
 // of the cell: it contained a bar.
-func bare(raw string) string {
+func cellText(raw string) string {
 	text, _ := cutComments(raw)
 	return strings.TrimSpace(strings.ReplaceAll(text, `\|`, "|"))
 }
@@ -37,13 +37,13 @@ func cutComments(raw string) (string, []string) {
 	}
 }
 
-// wrappers are the marks around bold, struck out, italic and code text.
-var wrappers = []string{"**", "__", "~~", "*", "_", "`"}
+// marks are the marks around bold, struck out, italic and code text.
+var marks = []string{"**", "__", "~~", "*", "_", "`"}
 
-// plain returns s without the marks around all of it, and with the text of a link instead of the link.
-func plain(s string) string {
+// plainText returns s without the marks around all of it, and with the text of a link instead of the link.
+func plainText(s string) string {
 	for {
-		s = unmarked(s)
+		s = stripMarks(s)
 		words, _, ok := link(s)
 		if !ok {
 			return s
@@ -52,11 +52,11 @@ func plain(s string) string {
 	}
 }
 
-// unmarked returns s without the marks around all of it.
-func unmarked(s string) string {
-	for i := 0; i < len(wrappers); i++ {
+// stripMarks returns s without the marks around all of it.
+func stripMarks(s string) string {
+	for i := 0; i < len(marks); i++ {
 		s = strings.TrimSpace(s)
-		w := wrappers[i]
+		w := marks[i]
 		if len(s) > 2*len(w) && strings.HasPrefix(s, w) && strings.HasSuffix(s, w) && !strings.Contains(s[len(w):len(s)-len(w)], w) {
 			s, i = s[len(w):len(s)-len(w)], -1
 		}
@@ -75,7 +75,7 @@ func link(s string) (words, address string, ok bool) {
 
 // stepID returns the id in a cell, without marks, without the word step before it, and without a check mark for done.
 func stepID(cell string) string {
-	id := plain(strings.Trim(plain(cell), checkMarks+" "))
+	id := plainText(strings.Trim(plainText(cell), checkMarks+" "))
 	for _, word := range []string{"step ", "node "} {
 		if rest := withoutPrefix(id, word); rest != "" {
 			id = rest
@@ -84,20 +84,20 @@ func stepID(cell string) string {
 	return id
 }
 
-// struck reports whether all of a cell is struck out.
-func struck(cell string) bool {
+// isStruckOut reports whether all of a cell is struck out.
+func isStruckOut(cell string) bool {
 	cell = strings.TrimSpace(cell)
 	return len(cell) > 4 && strings.HasPrefix(cell, "~~") && strings.HasSuffix(cell, "~~")
 }
 
-// dash reports whether a cell is empty or a dash, which means that there is nothing in it.
-func dash(s string) bool { return s == "" || s == "-" || s == "–" || s == "—" }
+// isEmptyCell reports whether a cell is empty or a dash, which means that there is nothing in it.
+func isEmptyCell(s string) bool { return s == "" || s == "-" || s == "–" || s == "—" }
 
 // reference is the content of a PR cell.
 type reference struct {
-	plan string
-	prs  []string
-	odd  bool // neither
+	plan    string
+	prs     []string
+	invalid bool // neither
 }
 
 var (
@@ -109,20 +109,20 @@ var (
 
 // readReference parses a PR cell: nothing, pull requests, or the plan of the step.
 func readReference(cell string) reference {
-	cell = unmarked(cell)
-	if dash(cell) {
+	cell = stripMarks(cell)
+	if isEmptyCell(cell) {
 		return reference{}
 	}
 	if n := planWord().FindString(cell); n != "" {
-		plan := plain(cell[len(n):])
-		return reference{plan: plan, odd: plan == "" || strings.ContainsAny(plan, " \t,")}
+		plan := plainText(cell[len(n):])
+		return reference{plan: plan, invalid: plan == "" || strings.ContainsAny(plan, " \t,")}
 	}
-	if number(cell) { // the most common form
+	if isNumberReference(cell) { // the most common form
 		return reference{prs: []string{cell}}
 	}
 	var prs []string
 	rest := pullWord().ReplaceAllStringFunc(cell, func(m string) string {
-		if pr := pull(m); pr != "" {
+		if pr := pullRequestIn(m); pr != "" {
 			prs = append(prs, pr)
 			return " "
 		}
@@ -130,20 +130,20 @@ func readReference(cell string) reference {
 	})
 	for _, word := range strings.FieldsFunc(rest, func(r rune) bool { return strings.ContainsRune(" \t,;&*_~`()"+checkMarks, r) }) {
 		if !slices.Contains([]string{"and", "pr", "prs", "merged"}, strings.ToLower(word)) {
-			return reference{odd: true}
+			return reference{invalid: true}
 		}
 	}
-	return reference{prs: prs, odd: len(prs) == 0}
+	return reference{prs: prs, invalid: len(prs) == 0}
 }
 
-// number reports whether s is of the form #12.
-func number(s string) bool {
+// isNumberReference reports whether s is of the form #12.
+func isNumberReference(s string) bool {
 	digits, ok := strings.CutPrefix(s, "#")
 	return ok && digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
-// pull returns the pull request that a word or a link of a PR cell names.
-func pull(word string) string {
+// pullRequestIn returns the pull request that a word or a link of a PR cell names.
+func pullRequestIn(word string) string {
 	words, address, isLink := link(word)
 	if !isLink {
 		return word
@@ -164,8 +164,8 @@ const (
 
 // readStatus returns the state in a Status cell, "" for an empty cell, and whether it is known.
 func readStatus(cell string) (State, bool) {
-	word := strings.ToLower(plain(cell))
-	if dash(word) {
+	word := strings.ToLower(plainText(cell))
+	if isEmptyCell(word) {
 		return "", true
 	}
 	word = strings.Trim(word, stateMarks+" ")

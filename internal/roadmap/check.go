@@ -11,13 +11,13 @@ import (
 
 // findProblems finds problems that concern several steps, and sorts all problems by line.
 func (r *Roadmap) findProblems() {
-	r.findTwice()
-	r.findUnknown()
-	r.findCircles()
+	r.findDuplicates()
+	r.findUnknownDependencies()
+	r.findCycles()
 	slices.SortStableFunc(r.problems, func(a, b trellis.Problem) int { return a.Line - b.Line })
 }
 
-func (r *Roadmap) findTwice() {
+func (r *Roadmap) findDuplicates() {
 	if len(r.index) == len(r.Steps) {
 		return
 	}
@@ -32,27 +32,27 @@ func (r *Roadmap) findTwice() {
 	}
 }
 
-func (r *Roadmap) findUnknown() {
+func (r *Roadmap) findUnknownDependencies() {
 	for _, s := range r.Steps {
 		for _, id := range s.DependsOn {
 			if id == s.ID && s.Stated {
 				r.errorf(s.Line, "", "step %s depends on itself", s.ID)
 			} else if r.Step(id) == nil {
-				r.errorf(s.Line, r.meant(s, id), "step %s depends on %s, which is not a step", s.ID, id)
+				r.errorf(s.Line, r.idHint(s, id), "step %s depends on %s, which is not a step", s.ID, id)
 			}
 		}
 	}
 }
 
-// meant returns a hint about the id of another step that may have been meant. As it compares every step, it does so only for
+// idHint returns a hint about the id of another step that may have been meant. As it compares every step, it does so only for
 // the first few problems; short ids are all close to each other.
-func (r *Roadmap) meant(of Step, id string) string {
+func (r *Roadmap) idHint(step Step, id string) string {
 	if len(r.problems) > 20 || len(id) < 3 {
 		return ""
 	}
 	var ids []string
 	for _, s := range r.Steps {
-		if s.ID != of.ID {
+		if s.ID != step.ID {
 			ids = append(ids, s.ID)
 		}
 	}
@@ -62,14 +62,14 @@ func (r *Roadmap) meant(of Step, id string) string {
 	return ""
 }
 
-// maxCircles is the maximum number of cycles that are reported: steps that all depend on each other have a great many.
-const maxCircles = 10
+// maxCycles is the maximum number of cycles that are reported: steps that all depend on each other have a great many.
+const maxCycles = 10
 
-// findCircles reports cycles of dependencies, each beginning with its first step: one for every dependency that closes a cycle.
-func (r *Roadmap) findCircles() {
-	c := circles{Roadmap: r, mark: make([]mark, len(r.Steps))}
+// findCycles reports cycles of dependencies, each beginning with its first step: one for every dependency that closes a cycle.
+func (r *Roadmap) findCycles() {
+	c := cycleFinder{Roadmap: r, mark: make([]mark, len(r.Steps))}
 	for i := range r.Steps {
-		c.from(i)
+		c.follow(i)
 	}
 }
 
@@ -77,35 +77,35 @@ func (r *Roadmap) findCircles() {
 type mark int8
 
 const (
-	fresh mark = iota
-	entered
-	left
+	unvisited mark = iota
+	onPath
+	visited
 )
 
-// circles follows dependencies depth first, without recursion: chains can be as long as the roadmap.
-type circles struct {
+// cycleFinder follows dependencies depth first, without recursion: chains can be as long as the roadmap.
+type cycleFinder struct {
 	*Roadmap
-	mark []mark
-	path []visit
-	told int
+	mark     []mark
+	path     []visit
+	reported int
 }
 
 type visit struct{ step, next int }
 
-func (c *circles) enter(step int) {
-	c.mark[step] = entered
+func (c *cycleFinder) enter(step int) {
+	c.mark[step] = onPath
 	c.path = append(c.path, visit{step, 0})
 }
 
-func (c *circles) from(step int) {
-	if c.mark[step] == fresh {
+func (c *cycleFinder) follow(step int) {
+	if c.mark[step] == unvisited {
 		c.enter(step)
 	}
 	for len(c.path) > 0 {
 		at := &c.path[len(c.path)-1]
 		deps := c.Steps[at.step].DependsOn
 		if at.next == len(deps) {
-			c.mark[at.step] = left
+			c.mark[at.step] = visited
 			c.path = c.path[:len(c.path)-1]
 			continue
 		}
@@ -113,17 +113,17 @@ func (c *circles) from(step int) {
 		to, known := c.index[deps[at.next-1]]
 		switch {
 		case !known || to == at.step:
-		case c.mark[to] == fresh:
+		case c.mark[to] == unvisited:
 			c.enter(to)
-		case c.mark[to] == entered && c.told < maxCircles:
-			c.told++
-			c.closed(to)
+		case c.mark[to] == onPath && c.reported < maxCycles:
+			c.reported++
+			c.reportCycle(to)
 		}
 	}
 }
 
-// closed reports the cycle at the end of the path that begins with a step.
-func (c *circles) closed(step int) {
+// reportCycle reports the cycle at the end of the path that begins with a step.
+func (c *cycleFinder) reportCycle(step int) {
 	begin := slices.IndexFunc(c.path, func(v visit) bool { return v.step == step })
 	var steps []int
 	for _, v := range c.path[begin:] {

@@ -22,8 +22,8 @@ type Store struct {
 	Holder durable.Holder // identifies this process to others that wait
 }
 
-// locks returns the folder, ignored by git, of the locks of a roadmap: one for its file and one for each of its steps.
-func (d Store) locks(name string) string {
+// lockDir returns the folder, ignored by git, of the locks of a roadmap: one for its file and one for each of its steps.
+func (d Store) lockDir(name string) string {
 	return filepath.Join(d.Root, ".trellis", ".runtime", "objectives", name)
 }
 
@@ -31,27 +31,27 @@ func (d Store) locks(name string) string {
 // planned is recorded by the directory that its planning creates; the lock only prevents two from beginning at once.
 func (d Store) Claim(name, step string) (*durable.Lock, error) {
 	sum := sha256.Sum256([]byte(step))
-	path, err := d.lock(name, "step-"+hex.EncodeToString(sum[:8])+".lock")
+	path, err := d.lockPath(name, "step-"+hex.EncodeToString(sum[:8])+".lock")
 	if err != nil {
 		return nil, err
 	}
 	return durable.TryLock(path, d.Holder)
 }
 
-func (d Store) lock(name, file string) (string, error) {
+func (d Store) lockPath(name, file string) (string, error) {
 	if err := CheckName(name); err != nil {
 		return "", fmt.Errorf("%w: %w", ErrNotFound, err)
 	}
-	if err := os.MkdirAll(d.locks(name), 0o755); err != nil {
+	if err := os.MkdirAll(d.lockDir(name), 0o755); err != nil {
 		return "", fmt.Errorf("making the folder of locks: %w", err)
 	}
-	return filepath.Join(d.locks(name), file), nil
+	return filepath.Join(d.lockDir(name), file), nil
 }
 
 const (
-	editWait = 10 * time.Second      // for other edits of the file, which take milliseconds
-	atRest   = 50 * time.Millisecond // since somebody else wrote a file: an editor may still be writing
-	again    = 20                    // how often a file may change during an edit
+	lockTimeout  = 10 * time.Second      // for other edits of the file, which take milliseconds
+	quietTime    = 50 * time.Millisecond // since somebody else wrote a file: an editor may still be writing
+	maxEditTries = 20                    // how often a file may change during an edit
 )
 
 // Edit changes the file of a roadmap. change gets the content and returns the new one; it is called again if the file has
@@ -59,16 +59,16 @@ const (
 // durable.Replace guarantees it. A file that is being written is first left to rest. If nothing changes, the file is not
 // written.
 func (d Store) Edit(ctx context.Context, name string, change func(src []byte) ([]byte, error)) error {
-	return d.alone(ctx, name, func(ctx context.Context) error { return d.edit(ctx, name, change) })
+	return d.withLock(ctx, name, func(ctx context.Context) error { return d.edit(ctx, name, change) })
 }
 
-// alone calls do while nobody else edits the roadmap or its notes.
-func (d Store) alone(ctx context.Context, name string, do func(context.Context) error) error {
-	path, err := d.lock(name, "file.lock")
+// withLock calls do while nobody else edits the roadmap or its notes.
+func (d Store) withLock(ctx context.Context, name string, do func(context.Context) error) error {
+	path, err := d.lockPath(name, "file.lock")
 	if err != nil {
 		return err
 	}
-	ctx, stop := patience.New(editWait).Context(ctx)
+	ctx, stop := patience.New(lockTimeout).Context(ctx)
 	defer stop()
 	lock, err := durable.WaitLock(ctx, path, d.Holder)
 	if err != nil {
@@ -86,7 +86,7 @@ func (d Store) edit(ctx context.Context, name string, change func(src []byte) ([
 	if err != nil {
 		return fmt.Errorf("reading objective %s: %w", name, err)
 	}
-	for range again {
+	for range maxEditTries {
 		err = d.replace(ctx, name, path, change)
 		if !errors.Is(err, durable.ErrChanged) {
 			return err
@@ -96,7 +96,7 @@ func (d Store) edit(ctx context.Context, name string, change func(src []byte) ([
 }
 
 func (d Store) replace(ctx context.Context, name, path string, change func([]byte) ([]byte, error)) error {
-	src, err := d.calm(ctx, name, path)
+	src, err := d.readWhenQuiet(ctx, name, path)
 	if err != nil {
 		return err
 	}
@@ -108,8 +108,8 @@ func (d Store) replace(ctx context.Context, name, path string, change func([]byt
 	return d.Disk.Replace(path, src, now)
 }
 
-// calm waits until nobody has written a file for a moment, and reads it.
-func (d Store) calm(ctx context.Context, name, path string) ([]byte, error) {
+// readWhenQuiet waits until nobody has written a file for a moment, and reads it.
+func (d Store) readWhenQuiet(ctx context.Context, name, path string) ([]byte, error) {
 	for {
 		src, err := Read(d.Root, name)
 		if err != nil {
@@ -119,8 +119,8 @@ func (d Store) calm(ctx context.Context, name, path string) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading the roadmap: %w", err)
 		}
-		wait := atRest - time.Since(st.ModTime())
-		if wait <= 0 || wait > atRest { // or its time is in the future
+		wait := quietTime - time.Since(st.ModTime())
+		if wait <= 0 || wait > quietTime { // or its time is in the future
 			return src, nil
 		}
 		if err := patience.Sleep(ctx, wait); err != nil {

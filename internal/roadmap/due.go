@@ -19,8 +19,8 @@ type Due struct {
 	Note    Note   // the note after the changes
 	Other   string // content of the PR cell instead of the task, which may not be overwritten; "" if there is none
 
-	can  map[Cell]bool // the cells that the step has
-	open bool          // a pull request in the PR cell doesn't mean that the step is done
+	cells       map[Cell]bool // the cells that the step has
+	prMayBeOpen bool          // a pull request in the PR cell doesn't mean that the step is done
 }
 
 // Change is a new value for a cell.
@@ -40,11 +40,11 @@ func (r *Roadmap) Due(w *Works) (list []Due) {
 		if !ok || work.Draft {
 			continue
 		}
-		d := Due{Step: s.ID, Work: work, Note: ReadNote(work.Dir), can: map[Cell]bool{Status: r.has(s, Status), PR: r.has(s, PR), Plan: r.has(s, Plan)}, open: r.yaml != nil}
+		d := Due{Step: s.ID, Work: work, Note: ReadNote(work.Dir), cells: map[Cell]bool{Status: r.hasCell(s, Status), PR: r.hasCell(s, PR), Plan: r.hasCell(s, Plan)}, prMayBeOpen: r.yaml != nil}
 		before := d.Note
-		d.link(s)
+		d.setLink(s)
 		if d.Other == "" {
-			d.status(s)
+			d.setStatus(s)
 		}
 		if len(d.Changes) > 0 || d.Note != before || d.Other != "" {
 			list = append(list, d)
@@ -53,9 +53,9 @@ func (r *Roadmap) Due(w *Works) (list []Due) {
 	return list
 }
 
-// has reports whether a step has such a cell.
-func (r *Roadmap) has(s Step, c Cell) bool {
-	_, err := s.where.set(r.src, c, "")
+// hasCell reports whether a step has such a cell.
+func (r *Roadmap) hasCell(s Step, c Cell) bool {
+	_, err := s.source.set(r.src, c, "")
 	return !errors.Is(err, ErrNoCell)
 }
 
@@ -67,22 +67,22 @@ func (r *Roadmap) work(w *Works, s Step) (Work, bool) {
 		}
 	}
 	work, ok := w.Of(r.Name, s.ID)
-	if ok && work.given(s) {
+	if ok && work.unlinkedByPerson(s) {
 		return Work{}, false
 	}
 	return work, ok
 }
 
-// given reports whether a person removed the link to a dead task from the roadmap, which makes the step free again.
-func (w Work) given(s Step) bool {
-	return w.Dead() && s.Plan == "" && dash(plain(s.Text(PR))) && ReadNote(w.Dir).Linked
+// unlinkedByPerson reports whether a person removed the link to a dead task from the roadmap, which makes the step free again.
+func (w Work) unlinkedByPerson(s Step) bool {
+	return w.Dead() && s.Plan == "" && isEmptyCell(plainText(s.Text(PR))) && ReadNote(w.Dir).Linked
 }
 
 // Free reports whether a step can be planned, or its planning resumed: it has no task, a draft, or a dead one whose link a
 // person removed.
 func (r *Roadmap) Free(w *Works, s Step) bool {
 	work, ok := w.Of(r.Name, s.ID)
-	return !ok || work.Draft || work.given(s)
+	return !ok || work.Draft || work.unlinkedByPerson(s)
 }
 
 // Link returns the PR cell's text for the task that a step was planned as.
@@ -93,44 +93,44 @@ func (n Note) Link(task string) string {
 	return "plan " + task
 }
 
-// link makes the step name the task, or the pull request that resulted from it.
-func (d *Due) link(s Step) {
-	task, now := d.Work.Name(), plain(s.Text(PR))
+// setLink makes the step name the task, or the pull request that resulted from it.
+func (d *Due) setLink(s Step) {
+	task, now := d.Work.Name(), plainText(s.Text(PR))
 	link, why := d.Note.Link(task), "it is planned as "+task
 	ours := s.Plan == task || d.Note.Issue > 0 && s.Plan == fmt.Sprint("#", d.Note.Issue)
 	switch {
 	case s.Plan != "" && !ours:
 		d.Other = "plan " + s.Plan
 		return
-	case !ours && !dash(now):
+	case !ours && !isEmptyCell(now):
 		if len(s.PRs) == 0 {
 			d.Other = now
 			return
 		}
 	case "plan "+s.Plan == link:
-	case d.can[Plan] && readReference(now).plan == "":
-		d.change(s, Plan, strings.TrimPrefix(link, "plan "), why)
+	case d.cells[Plan] && readReference(now).plan == "":
+		d.addChange(s, Plan, strings.TrimPrefix(link, "plan "), why)
 	default:
-		d.change(s, PR, link, why)
+		d.addChange(s, PR, link, why)
 	}
 	d.Note.Linked = true
-	if pr := d.Work.pull(); pr != "" && (ours || dash(now)) && len(s.PRs) == 0 && (d.Work.Status == trellis.Completed || !d.open) {
+	if pr := d.Work.pullRequest(); pr != "" && (ours || isEmptyCell(now)) && len(s.PRs) == 0 && (d.Work.Status == trellis.Completed || !d.prMayBeOpen) {
 		d.Changes = slices.DeleteFunc(d.Changes, func(c Change) bool { return c.Cell == PR })
-		d.change(s, PR, pr, task+" has a pull request")
+		d.addChange(s, PR, pr, task+" has a pull request")
 	}
 }
 
-// change records a new value for a cell, if the step has that cell.
-func (d *Due) change(s Step, c Cell, value, why string) {
-	if s.Text(c) != value && d.can[c] {
+// addChange records a new value for a cell, if the step has that cell.
+func (d *Due) addChange(s Step, c Cell, value, why string) {
+	if s.Text(c) != value && d.cells[c] {
 		d.Changes = append(d.Changes, Change{s.ID, c, s.Text(c), value, why})
 	}
 }
 
 var pullNumberOf = trellis.Pattern(`/(?:pull|pulls|merge_requests)/([1-9]\d*)/?$`)
 
-// pull returns #12 for the pull request of a task that is in review or completed, "" if there is none.
-func (w Work) pull() string {
+// pullRequest returns #12 for the pull request of a task that is in review or completed, "" if there is none.
+func (w Work) pullRequest() string {
 	if w.Task.Status != trellis.Review && w.Task.Status != trellis.Completed {
 		return ""
 	}
@@ -141,14 +141,14 @@ func (w Work) pull() string {
 	return "#" + m[1]
 }
 
-// status makes the Status cell reflect the state of the task.
-func (d *Due) status(s Step) {
+// setStatus sets the Status cell to reflect the state of the task.
+func (d *Due) setStatus(s Step) {
 	state, _ := readStatus(s.Text(Status))
 	switch {
-	case !d.can[Status]:
+	case !d.cells[Status]:
 	case d.Work.Status == trellis.Completed:
 		if state != Skipped && (state != Blocked || d.Note.Blocked) && state != Done {
-			d.change(s, Status, string(Done), d.Work.Name()+" is "+d.Work.how())
+			d.addChange(s, Status, string(Done), d.Work.Name()+" is "+d.Work.resultPhrase())
 		}
 		d.Note.Blocked, d.Note.Before = false, ""
 	case d.Work.Dead():
@@ -156,17 +156,17 @@ func (d *Due) status(s Step) {
 			return
 		}
 		d.Note.Blocked, d.Note.Before = true, s.Text(Status)
-		d.change(s, Status, string(Blocked), d.Work.Why())
+		d.addChange(s, Status, string(Blocked), d.Work.Why())
 	case d.Note.Blocked:
 		if state == Blocked {
-			d.change(s, Status, d.Note.Before, d.Work.Name()+" is "+string(d.Work.Status)+" again")
+			d.addChange(s, Status, d.Note.Before, d.Work.Name()+" is "+string(d.Work.Status)+" again")
 		}
 		d.Note.Blocked, d.Note.Before = false, ""
 	}
 }
 
-// how describes the result of a completed task.
-func (w Work) how() string {
+// resultPhrase describes the result of a completed task.
+func (w Work) resultPhrase() string {
 	switch w.Pipeline.Outcome {
 	case trellis.NoChangeNeeded:
 		return "done: no change was needed"

@@ -26,16 +26,16 @@ func (r *Roadmap) set(step string, c Cell, value string) (*Roadmap, error) {
 	if strings.ContainsFunc(value, unicode.IsControl) || !utf8.ValidString(value) {
 		return nil, fmt.Errorf("writing %q to step %s: not a line of text", value, step)
 	}
-	if value = s.where.spell(c, value); s.Text(c) == value {
+	if value = s.source.format(c, value); s.Text(c) == value {
 		return r, nil
 	}
-	ch, err := s.where.set(r.src, c, value)
+	ch, err := s.source.set(r.src, c, value)
 	if err != nil {
 		return nil, fmt.Errorf("writing to step %s: %w", step, err)
 	}
-	now, err := r.with(ch)
+	now, err := r.parseChanged(ch)
 	if err == nil {
-		err = r.sameBut(now, s, c, value)
+		err = r.checkOnlyChanged(now, s, c, value)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("writing %q to step %s: %w", value, step, err)
@@ -43,15 +43,15 @@ func (r *Roadmap) set(step string, c Cell, value string) (*Roadmap, error) {
 	return now, nil
 }
 
-// with parses the changed file.
-func (r *Roadmap) with(ch change) (*Roadmap, error) {
+// parseChanged parses the changed file.
+func (r *Roadmap) parseChanged(ch change) (*Roadmap, error) {
 	out := make([]byte, 0, len(r.src)+len(ch.text))
 	out = append(append(append(out, r.src[:ch.from]...), ch.text...), r.src[ch.to:]...)
 	return Parse(r.Name, out)
 }
 
-// sameBut checks that a changed file is read like the old one, except for one cell.
-func (r *Roadmap) sameBut(now *Roadmap, s *Step, c Cell, value string) error {
+// checkOnlyChanged checks that a changed file is read like the old one, except for one cell.
+func (r *Roadmap) checkOnlyChanged(now *Roadmap, s *Step, c Cell, value string) error {
 	if len(now.Steps) != len(r.Steps) {
 		return errors.New("the table would fall apart")
 	}
@@ -67,33 +67,33 @@ func (r *Roadmap) sameBut(now *Roadmap, s *Step, c Cell, value string) error {
 	return nil
 }
 
-// place is a step's row in a table.
-type place struct {
+// tableRow is a step's row in a table.
+type tableRow struct {
 	table *table
 	row   row
 }
 
-func (p *place) spell(_ Cell, value string) string { return value }
+func (p *tableRow) format(_ Cell, value string) string { return value }
 
-func (p *place) set(src []byte, c Cell, value string) (change, error) {
-	n := p.table.cell(c)
+func (p *tableRow) set(src []byte, c Cell, value string) (change, error) {
+	n := p.table.columnFor(c)
 	if n < 0 {
 		return change{}, fmt.Errorf("the table has no %s column: %w", c, ErrNoCell)
 	}
 	value = strings.ReplaceAll(value, "|", `\|`)
 	if n >= len(p.row.cells) {
-		return p.append(n, value), nil
+		return p.addCells(n, value), nil
 	}
 	at := p.row.cells[n]
 	old := string(src[at.from:at.to])
 	_, comments := cutComments(p.row.raw(src, n))
 	text := strings.TrimSpace(strings.Join(append([]string{value}, comments...), " "))
 	last := at.to == p.row.end
-	return change{at.from, at.to, fill(old, text, last)}, nil
+	return change{at.from, at.to, fillCell(old, text, last)}, nil
 }
 
-// append adds the cells that a row lacks, up to the nth.
-func (p *place) append(n int, value string) change {
+// addCells adds the cells that a row lacks, up to the nth.
+func (p *tableRow) addCells(n int, value string) change {
 	text := strings.Repeat(" |", n-len(p.row.cells)) + " " + value
 	if p.row.closed {
 		return change{p.row.end, p.row.end, text + " |"}
@@ -101,9 +101,9 @@ func (p *place) append(n int, value string) change {
 	return change{p.row.end, p.row.end, " |" + text}
 }
 
-// fill returns a cell with another text: the space around the text is kept, and so is its width if the text is not too long. If
+// fillCell returns a cell with another text: the space around the text is kept, and so is its width if the text is not too long. If
 // last, the cell is the last of a row without a final bar, and has no space after it.
-func fill(old, text string, last bool) string {
+func fillCell(old, text string, last bool) string {
 	body := strings.TrimSpace(old)
 	lead, trail := " ", " "
 	if body != "" {

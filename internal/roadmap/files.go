@@ -44,21 +44,21 @@ func CheckName(name string) error {
 
 // Names returns the names of the objectives in a repository, sorted. Files with invalid names are not objectives.
 func Names(root string) ([]string, error) {
-	names, _, err := inFolder(root)
+	names, _, err := listFolder(root)
 	return names, err
 }
 
 // Misnamed returns warnings about Markdown files in the folder of objectives that are not read because of their names.
 func Misnamed(root string) (list []trellis.Problem, err error) {
-	_, others, err := inFolder(root)
+	_, others, err := listFolder(root)
 	for _, name := range others {
 		list = append(list, trellis.Problem{File: File(name), Message: "is not read: " + CheckName(name).Error(), Hint: "give the file another name", Warning: true})
 	}
 	return list, err
 }
 
-// inFolder returns the names of objectives, and the invalid names of files that may be meant as objectives.
-func inFolder(root string) (names, others []string, err error) {
+// listFolder lists the names of objectives, and the invalid names of files that may be meant as objectives.
+func listFolder(root string) (names, others []string, err error) {
 	entries, err := durable.ReadDirBelow(root, folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil

@@ -11,20 +11,20 @@ import (
 // autoKey is the key that allows planning steps without a person asking.
 const autoKey = "auto_advance"
 
-// frontMatter reads the settings at the beginning of the file, and returns the offset of the text after them.
-func (rd *reader) frontMatter() int {
+// readFrontMatter reads the settings at the beginning of the file, and returns the offset of the text after them.
+func (rd *reader) readFrontMatter() int {
 	block, rest, fault := frontmatter.Cut(rd.Roadmap.src, []string{autoKey})
 	switch {
 	case fault != nil:
 		rd.problems = append(rd.problems, *fault)
 	case block != nil:
-		rd.settings(block)
+		rd.readSettings(block)
 	}
 	return rest
 }
 
-// settings reads the YAML of the front matter. Other keys than autoKey belong to someone else.
-func (rd *reader) settings(block []byte) {
+// readSettings reads the YAML of the front matter. Other keys than autoKey belong to someone else.
+func (rd *reader) readSettings(block []byte) {
 	var got struct {
 		Auto bool `yaml:"auto_advance"`
 	}

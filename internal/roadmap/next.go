@@ -34,19 +34,19 @@ type Decision struct {
 // done or skipped. A step also counts as done if its task is in review or completed. If tasks is nil, every plan counts as in
 // progress. The roadmap must have been parsed without an error.
 func (r *Roadmap) Next(tasks Tasks) Decision {
-	l := r.look(tasks)
+	l := r.assess(tasks)
 	for i := range r.Steps {
 		if l.ready(i) {
 			s := &r.Steps[i]
-			return Decision{Code: Next, Step: s, Why: l.whyNext(s)}
+			return Decision{Code: Next, Step: s, Why: l.nextReason(s)}
 		}
 	}
-	return l.held()
+	return l.noStepDecision()
 }
 
 // Ready returns all steps that could start now, in the order of the document.
 func (r *Roadmap) Ready(tasks Tasks) []Step {
-	l := r.look(tasks)
+	l := r.assess(tasks)
 	var ready []Step
 	for i := range r.Steps {
 		if l.ready(i) {
@@ -56,37 +56,37 @@ func (r *Roadmap) Ready(tasks Tasks) []Step {
 	return ready
 }
 
-// standing is the state of a step as far as it matters to other steps.
-type standing int
+// stepState is the state of a step as far as it matters to other steps.
+type stepState int
 
 const (
-	open     standing = iota // not begun
-	over                     // done, skipped, or delivered by its task
-	underWay                 // in progress, ends without a person
-	stopped                  // does not end without a person
+	notBegun stepState = iota // not begun
+	finished                  // done, skipped, or delivered by its task
+	underWay                  // in progress, ends without a person
+	stopped                   // does not end without a person
 )
 
-// look is a roadmap with the states of its steps' tasks.
-type look struct {
+// assessment is a roadmap with the states of its steps' tasks.
+type assessment struct {
 	*Roadmap
-	stands []standing
+	states []stepState
 	why    []string // reasons for stopped and underWay
 }
 
-func (r *Roadmap) look(tasks Tasks) *look {
-	l := &look{r, make([]standing, len(r.Steps)), make([]string, len(r.Steps))}
+func (r *Roadmap) assess(tasks Tasks) *assessment {
+	l := &assessment{r, make([]stepState, len(r.Steps)), make([]string, len(r.Steps))}
 	for i, s := range r.Steps {
-		l.stands[i], l.why[i] = s.standing(tasks)
+		l.states[i], l.why[i] = s.assess(tasks)
 	}
 	return l
 }
 
-func (s *Step) standing(tasks Tasks) (standing, string) {
+func (s *Step) assess(tasks Tasks) (stepState, string) {
 	switch s.State {
 	case Pending:
-		return open, ""
+		return notBegun, ""
 	case Done, Skipped:
-		return over, ""
+		return finished, ""
 	case Blocked:
 		if status, known := s.task(tasks); known && status != "" {
 			return stopped, fmt.Sprintf("is blocked (plan %s, %s)", s.Plan, status)
@@ -107,7 +107,7 @@ func (s *Step) standing(tasks Tasks) (standing, string) {
 	case status == "":
 		return stopped, fmt.Sprintf("is planned as %s, whose task.json can't be read", s.Plan)
 	case status == trellis.Review || status == trellis.Completed:
-		return over, ""
+		return finished, ""
 	case status.Lost():
 		return stopped, fmt.Sprintf("is planned as %s, which is %s", s.Plan, status)
 	default:
@@ -124,11 +124,11 @@ func (s *Step) task(tasks Tasks) (trellis.Status, bool) {
 }
 
 // ready reports whether a step is pending and all its dependencies are over.
-func (l *look) ready(i int) bool {
-	return l.stands[i] == open && !slices.ContainsFunc(l.Steps[i].DependsOn, func(id string) bool { return l.stands[l.index[id]] != over })
+func (l *assessment) ready(i int) bool {
+	return l.states[i] == notBegun && !slices.ContainsFunc(l.Steps[i].DependsOn, func(id string) bool { return l.states[l.index[id]] != finished })
 }
 
-func (l *look) whyNext(s *Step) string {
+func (l *assessment) nextReason(s *Step) string {
 	if len(s.DependsOn) == 0 {
 		return "it is the first pending step and depends on none"
 	}
@@ -136,7 +136,7 @@ func (l *look) whyNext(s *Step) string {
 	for _, id := range s.DependsOn {
 		on := l.Step(id)
 		state := string(on.State)
-		if on.State.begun() {
+		if on.State.isInProgress() {
 			state = "delivered"
 		}
 		over = append(over, fmt.Sprintf("%s (%s)", id, state))
@@ -144,48 +144,48 @@ func (l *look) whyNext(s *Step) string {
 	return "it is the first pending step whose dependencies are over: " + strings.Join(over, ", ")
 }
 
-// stepless returns the reason why there are no steps, in the words of the check.
-func (r *Roadmap) stepless() string {
+// noStepsReason returns the reason why there are no steps, in the words of the check.
+func (r *Roadmap) noStepsReason() string {
 	for _, p := range r.problems {
 		return "there are no steps: " + p.Error()
 	}
 	return fmt.Sprintf("there are no steps: %s:1: its roadmap has no rows", File(r.Name))
 }
 
-// held returns the decision if no step can start.
-func (l *look) held() Decision {
-	moving, still, left := l.causes()
+// noStepDecision returns the decision if no step can start.
+func (l *assessment) noStepDecision() Decision {
+	running, stuck, pending := l.blockers()
 	switch {
-	case len(moving) > 0:
-		return Decision{Code: Waiting, On: l.ids(moving), Plan: l.Steps[moving[0]].Plan, Why: l.reasons(moving)}
-	case len(still) > 0:
-		return Decision{Code: Stuck, On: l.ids(still), Why: l.reasons(still)}
-	case left:
+	case len(running) > 0:
+		return Decision{Code: Waiting, On: l.ids(running), Plan: l.Steps[running[0]].Plan, Why: l.reasons(running)}
+	case len(stuck) > 0:
+		return Decision{Code: Stuck, On: l.ids(stuck), Why: l.reasons(stuck)}
+	case pending:
 		return Decision{Code: Stuck, Why: "the steps that are left wait for each other"}
 	case len(l.Steps) == 0:
-		return Decision{Code: Stuck, Why: l.stepless()}
+		return Decision{Code: Stuck, Why: l.noStepsReason()}
 	}
 	return Decision{Code: Complete, Why: "every step is done, delivered or skipped"}
 }
 
-// causes returns the steps that hold up the rest: those in progress and those that are stopped, beginning with the ones that
+// blockers returns the steps that hold up the rest: those in progress and those that are stopped, beginning with the ones that
 // the first pending step waits for. left reports whether there are pending steps.
-func (l *look) causes() (moving, still []int, left bool) {
+func (l *assessment) blockers() (running, stuck []int, pending bool) {
 	seen := make([]bool, len(l.Steps))
 	var visit func(i int)
 	visit = func(i int) {
 		for stack := []int{i}; len(stack) > 0; {
 			i := stack[len(stack)-1]
 			stack = stack[:len(stack)-1]
-			if seen[i] || l.stands[i] == over {
+			if seen[i] || l.states[i] == finished {
 				continue
 			}
 			seen[i] = true
-			switch l.stands[i] {
+			switch l.states[i] {
 			case underWay:
-				moving = append(moving, i)
+				running = append(running, i)
 			case stopped:
-				still = append(still, i)
+				stuck = append(stuck, i)
 			default:
 				for _, id := range l.Steps[i].DependsOn {
 					stack = append(stack, l.index[id])
@@ -194,25 +194,25 @@ func (l *look) causes() (moving, still []int, left bool) {
 		}
 	}
 	for i := range l.Steps {
-		if l.stands[i] == open {
-			left = true
+		if l.states[i] == notBegun {
+			pending = true
 			visit(i)
 		}
 	}
 	for i := range l.Steps {
 		visit(i)
 	}
-	return moving, still, left
+	return running, stuck, pending
 }
 
-func (l *look) ids(steps []int) (ids []string) {
+func (l *assessment) ids(steps []int) (ids []string) {
 	for _, i := range steps {
 		ids = append(ids, l.Steps[i].ID)
 	}
 	return ids
 }
 
-func (l *look) reasons(steps []int) string {
+func (l *assessment) reasons(steps []int) string {
 	var all []string
 	for _, i := range slices.Sorted(slices.Values(steps)) {
 		all = append(all, fmt.Sprintf("step %s %s", l.Steps[i].ID, l.why[i]))

@@ -33,7 +33,7 @@ func ReadNote(dir string) (n Note) {
 	return n
 }
 
-func keepNote(s taskdir.Store, dir string, n Note) error {
+func writeNote(s taskdir.Store, dir string, n Note) error {
 	if ReadNote(dir) == n {
 		return nil
 	}

@@ -23,8 +23,8 @@ const (
 	maxNested = 200
 )
 
-// unreadable returns the problem that prevents reading src as text, or nil.
-func unreadable(src []byte) *trellis.Problem {
+// textProblem returns the problem that prevents reading src as text, or nil.
+func textProblem(src []byte) *trellis.Problem {
 	switch {
 	case len(src) > maxBytes:
 		return &trellis.Problem{Line: 1, Message: fmt.Sprintf("is larger than the %d MB that Trellis reads", maxBytes>>20)}
@@ -36,43 +36,43 @@ func unreadable(src []byte) *trellis.Problem {
 	}
 	at := 0
 	for line := range bytes.Lines(src) {
-		if at++; nested(line) > maxNested {
+		if at++; nestingDepth(line) > maxNested {
 			return &trellis.Problem{Line: at, Message: fmt.Sprintf("begins more than %d quotations and lists", maxNested)}
 		}
 	}
 	return nil
 }
 
-// nested returns how many quotations and lists a line begins, or would begin if it were not a horizontal rule.
-func nested(line []byte) (n int) {
+// nestingDepth returns how many quotations and lists a line begins, or would begin if it were not a horizontal rule.
+func nestingDepth(line []byte) (n int) {
 	for i, b := range line {
 		switch {
-		case b == '>' || strings.IndexByte("-*+.)", b) >= 0 && i+1 < len(line) && space(line[i+1]):
+		case b == '>' || strings.IndexByte("-*+.)", b) >= 0 && i+1 < len(line) && isSpace(line[i+1]):
 			n++
-		case !space(b) && (b < '0' || b > '9'):
+		case !isSpace(b) && (b < '0' || b > '9'):
 			return n
 		}
 	}
 	return n
 }
 
-// blocks returns a parser for the blocks of Markdown. It does not parse the text inside of lines.
-var blocks = sync.OnceValue(func() parser.Parser {
+// blockParser returns a parser for the blocks of Markdown. It does not parse the text inside of lines.
+var blockParser = sync.OnceValue(func() parser.Parser {
 	return parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...))
 })
 
 // reader parses a file.
 type reader struct {
 	*Roadmap
-	src      []byte // the file without front matter
-	base     int    // offset of src in the file
-	lines    []int  // offsets in the file at which lines begin
-	headings []heading
-	phases   map[string]heading // headings that say "Phase", by id
-	titled   bool
-	roadmaps int  // roadmap tables so far
-	after    bool // there is a roadmap table below the last heading
-	almost   []trellis.Problem
+	src        []byte // the file without front matter
+	base       int    // offset of src in the file
+	lines      []int  // offsets in the file at which lines begin
+	headings   []heading
+	phases     map[string]heading // headings that say "Phase", by id
+	hasTitle   bool
+	tableCount int  // roadmap tables so far
+	afterTable bool // there is a roadmap table below the last heading
+	nearMisses []trellis.Problem
 }
 
 // heading is a heading that applies to the text below it.
@@ -83,22 +83,22 @@ type heading struct {
 
 func (r *Roadmap) read() {
 	rd := &reader{Roadmap: r, phases: map[string]heading{}, lines: lineStarts(r.src)}
-	rd.base = rd.frontMatter()
+	rd.base = rd.readFrontMatter()
 	rd.src = r.src[rd.base:]
-	doc := blocks().Parse(text.NewReader(rd.src))
+	doc := blockParser().Parse(text.NewReader(rd.src))
 	rd.findYAML(doc)
-	_ = ast.Walk(doc, rd.block) // never fails: block returns no error
+	_ = ast.Walk(doc, rd.readBlock) // never fails: readBlock returns no error
 	rd.yamlSteps()
-	rd.nothing()
+	rd.reportMissing()
 }
 
-// nothing reports a missing roadmap. An objective whose steps are not planned automatically may be prose only.
-func (rd *reader) nothing() {
-	if rd.roadmaps > 0 || rd.yaml != nil || len(rd.Steps) > 0 {
+// reportMissing reports a missing roadmap. An objective whose steps are not planned automatically may be prose only.
+func (rd *reader) reportMissing() {
+	if rd.tableCount > 0 || rd.yaml != nil || len(rd.Steps) > 0 {
 		return
 	}
-	if len(rd.problems) == 0 && len(rd.almost) > 0 {
-		rd.problems = append(rd.problems, rd.almost...)
+	if len(rd.problems) == 0 && len(rd.nearMisses) > 0 {
+		rd.problems = append(rd.problems, rd.nearMisses...)
 		return
 	}
 	say := rd.warnf
@@ -121,8 +121,8 @@ func lineStarts(src []byte) []int {
 // line returns the line, from 1, of an offset in the file.
 func (rd *reader) line(at int) int { return sort.SearchInts(rd.lines, at+1) }
 
-// block reads the relevant parts of a block, and keeps track of the headings that apply to what follows.
-func (rd *reader) block(n ast.Node, entering bool) (ast.WalkStatus, error) {
+// readBlock reads the relevant parts of a block, and keeps track of the headings that apply to what follows.
+func (rd *reader) readBlock(n ast.Node, entering bool) (ast.WalkStatus, error) {
 	if !entering {
 		return ast.WalkContinue, nil
 	}
@@ -130,15 +130,15 @@ func (rd *reader) block(n ast.Node, entering bool) (ast.WalkStatus, error) {
 	case *ast.Blockquote: // a quotation
 		return ast.WalkSkipChildren, nil
 	case *ast.Heading:
-		if !rd.tables(n.Lines()) { // a line of dashes below a table turns it into a heading
-			rd.heading(n)
+		if !rd.readTables(n.Lines()) { // a line of dashes below a table turns it into a heading
+			rd.readHeading(n)
 		}
 		return ast.WalkSkipChildren, nil
 	case *ast.HTMLBlock:
-		rd.html(n)
+		rd.checkHTML(n)
 		return ast.WalkSkipChildren, nil
 	case *ast.Paragraph, *ast.TextBlock:
-		rd.tables(n.Lines())
+		rd.readTables(n.Lines())
 		return ast.WalkSkipChildren, nil
 	}
 	if n.Type() == ast.TypeInline {
@@ -147,15 +147,15 @@ func (rd *reader) block(n ast.Node, entering bool) (ast.WalkStatus, error) {
 	return ast.WalkContinue, nil
 }
 
-// html reports a roadmap inside HTML, where it is not parsed as a table.
-func (rd *reader) html(n *ast.HTMLBlock) {
+// checkHTML reports a roadmap inside HTML, where it is not parsed as a table.
+func (rd *reader) checkHTML(n *ast.HTMLBlock) {
 	if n.HTMLBlockType != ast.HTMLBlockType6 && n.HTMLBlockType != ast.HTMLBlockType7 || rd.yaml != nil {
 		return // a comment, or preformatted text
 	}
 	src := rd.Roadmap.src
 	for i := 1; i < n.Lines().Len(); i++ {
-		head, dashes := rd.row(n.Lines().At(i-1)), rd.row(n.Lines().At(i))
-		if !head.barred(src) || !dashes.delimiter(src) {
+		head, dashes := rd.splitLine(n.Lines().At(i-1)), rd.splitLine(n.Lines().At(i))
+		if !head.hasBar(src) || !dashes.isDelimiter(src) {
 			continue
 		}
 		if t, _ := newTable(src, head); t != nil {
@@ -164,19 +164,19 @@ func (rd *reader) html(n *ast.HTMLBlock) {
 	}
 }
 
-// row returns a line of a block, split at its bars.
-func (rd *reader) row(s text.Segment) row {
+// splitLine returns a line of a block, split at its bars.
+func (rd *reader) splitLine(s text.Segment) row {
 	return splitRow(rd.Roadmap.src, rd.base+s.Start, rd.base+s.Stop)
 }
 
-func (rd *reader) heading(n *ast.Heading) {
+func (rd *reader) readHeading(n *ast.Heading) {
 	if n.Lines().Len() == 0 {
 		return
 	}
 	first := n.Lines().At(0)
-	title := plain(strings.Join(strings.Fields(string(n.Lines().Value(rd.src))), " "))
-	if n.Level == 1 && !rd.titled {
-		rd.titled = true
+	title := plainText(strings.Join(strings.Fields(string(n.Lines().Value(rd.src))), " "))
+	if n.Level == 1 && !rd.hasTitle {
+		rd.hasTitle = true
 		if t := withoutPrefix(title, "objective:"); t != "" {
 			rd.Title = t
 		}
@@ -189,7 +189,7 @@ func (rd *reader) heading(n *ast.Heading) {
 	if id, ok := phaseID(title); ok {
 		rd.phases[id] = h
 	}
-	rd.after = false
+	rd.afterTable = false
 }
 
 // withoutPrefix returns s without a prefix, ignoring case.
@@ -200,9 +200,9 @@ func withoutPrefix(s, prefix string) string {
 	return strings.TrimSpace(s)
 }
 
-// phase returns the index of the phase for a table below the current headings: the innermost heading that says "Phase",
+// phaseIndex returns the index of the phase for a table below the current headings: the innermost heading that says "Phase",
 // otherwise the innermost one below the title that is not the roadmap's own.
-func (rd *reader) phase() int {
+func (rd *reader) phaseIndex() int {
 	var at heading
 	said := false
 	for _, h := range rd.headings {

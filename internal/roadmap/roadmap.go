@@ -68,7 +68,7 @@ type Step struct {
 	Line        int
 
 	status, pr, plan string // the texts of the cells
-	where            source
+	source           source
 }
 
 // Text returns the text of a cell of the step, without comments; "" also if the step has no such cell.
@@ -84,7 +84,7 @@ func (s *Step) Text(c Cell) string {
 
 // Linked returns the cell that names the step's plan or pull request.
 func (s *Step) Linked() Cell {
-	if dash(plain(s.pr)) && !dash(plain(s.plan)) {
+	if isEmptyCell(plainText(s.pr)) && !isEmptyCell(plainText(s.plan)) {
 		return Plan
 	}
 	return PR
@@ -100,8 +100,8 @@ func (s *Step) Link() string {
 
 // source is a step's position in the file, through which its cells are changed.
 type source interface {
-	// spell returns a value as it is written into such a cell.
-	spell(c Cell, value string) string
+	// format returns a value as it is written into such a cell.
+	format(c Cell, value string) string
 	// set returns the change that sets a cell to value.
 	set(src []byte, c Cell, value string) (change, error)
 }
@@ -127,11 +127,11 @@ func (r *Roadmap) Step(id string) *Step {
 // cycles.
 func Parse(name string, src []byte) (*Roadmap, error) {
 	r := &Roadmap{Name: name, Title: name, src: src, index: map[string]int{}}
-	if p := unreadable(src); p != nil {
+	if p := textProblem(src); p != nil {
 		r.problems = append(r.problems, *p)
 	} else {
 		r.read()
-		r.link()
+		r.addImplicitDependencies()
 		r.findProblems()
 	}
 	for i := range r.problems {
@@ -154,20 +154,20 @@ func (r *Roadmap) err() error {
 	case 1:
 		return all[0]
 	}
-	return several(all)
+	return problemList(all)
 }
 
-// several is a list of problems whose message is that of the first. [Problems] returns all of them.
-type several []error
+// problemList is a list of problems whose message is that of the first. [Problems] returns all of them.
+type problemList []error
 
-func (s several) Error() string   { return fmt.Sprintf("%v, and %d more", s[0], len(s)-1) }
-func (s several) Unwrap() []error { return s }
+func (s problemList) Error() string   { return fmt.Sprintf("%v, and %d more", s[0], len(s)-1) }
+func (s problemList) Unwrap() []error { return s }
 
 // Problems returns all problems in an error of Parse or Load. It returns nil for other errors.
 func Problems(err error) (list []trellis.Problem) {
-	var all several
+	var all problemList
 	if !errors.As(err, &all) {
-		all = several{err}
+		all = problemList{err}
 	}
 	for _, one := range all {
 		if p, ok := errors.AsType[*trellis.Problem](one); ok {

@@ -11,7 +11,7 @@ import (
 // Settle writes the due changes into a roadmap, and returns them. After a crash at any point it can be repeated: that a cell
 // names a task is noted after the cell is written, that a status becomes blocked is noted before it is written.
 func (d Store) Settle(ctx context.Context, s taskdir.Store, name string, w *Works) (due []Due, err error) {
-	err = d.alone(ctx, name, func(ctx context.Context) error {
+	err = d.withLock(ctx, name, func(ctx context.Context) error {
 		err := d.edit(ctx, name, func(src []byte) ([]byte, error) {
 			r, err := Parse(name, src)
 			if err != nil {
@@ -25,7 +25,7 @@ func (d Store) Settle(ctx context.Context, s taskdir.Store, name string, w *Work
 		}
 		for _, one := range due {
 			if one.Other == "" {
-				err = errors.Join(err, keepNote(s, one.Work.Dir, one.Note))
+				err = errors.Join(err, writeNote(s, one.Work.Dir, one.Note))
 			}
 		}
 		return err
@@ -38,10 +38,10 @@ func (d Store) Settle(ctx context.Context, s taskdir.Store, name string, w *Work
 
 // NoteIssue notes that an issue holds the plan of a step's task.
 func (d Store) NoteIssue(ctx context.Context, s taskdir.Store, name, dir string, issue int) error {
-	return d.alone(ctx, name, func(context.Context) error {
+	return d.withLock(ctx, name, func(context.Context) error {
 		n := ReadNote(dir)
 		n.Issue = issue
-		return keepNote(s, dir, n)
+		return writeNote(s, dir, n)
 	})
 }
 
@@ -50,7 +50,7 @@ func (d Store) write(s taskdir.Store, r *Roadmap, due []Due) ([]byte, error) {
 	for _, one := range due {
 		if was := ReadNote(one.Work.Dir); one.Note.Blocked && !was.Blocked {
 			was.Blocked, was.Before = true, one.Note.Before
-			if err := keepNote(s, one.Work.Dir, was); err != nil {
+			if err := writeNote(s, one.Work.Dir, was); err != nil {
 				return nil, err
 			}
 		}
@@ -77,7 +77,7 @@ func (r *Roadmap) With(due []Due) (_ *Roadmap, err error) {
 // Linkable returns an error unless a cell of the step can name its task.
 func (r *Roadmap) Linkable(step string) error {
 	c, value := PR, "plan task"
-	if s := r.Step(step); s != nil && r.has(*s, Plan) {
+	if s := r.Step(step); s != nil && r.hasCell(*s, Plan) {
 		c, value = Plan, "task"
 	}
 	_, err := r.set(step, c, value)
@@ -89,12 +89,12 @@ func (r *Roadmap) Linkable(step string) error {
 func (r *Roadmap) Missing(w *Works, s Step) (id, why string) {
 	tasks := w.Tasks(r.Name)
 	for _, id := range s.DependsOn {
-		stands, why := r.Step(id).standing(tasks)
+		stands, why := r.Step(id).assess(tasks)
 		work, planned := w.Of(r.Name, id)
 		switch {
 		case stands == stopped:
 			return id, why
-		case stands == open && (!planned || work.Dead()):
+		case stands == notBegun && (!planned || work.Dead()):
 			return id, "is pending"
 		}
 	}

@@ -2,8 +2,8 @@ package roadmap
 
 import "strings"
 
-// add adds a step to the roadmap.
-func (rd *reader) add(s Step, phase int) {
+// addStep adds a step to the roadmap.
+func (rd *reader) addStep(s Step, phase int) {
 	i := len(rd.Steps)
 	if _, twice := rd.index[s.ID]; !twice {
 		rd.index[s.ID] = i
@@ -18,36 +18,36 @@ const (
 	prHint     = "one of: nothing, #12, plan #12, plan <task>"
 )
 
-// stand determines the state of a step in a table.
-func (rd *reader) stand(s *Step) {
+// setState sets the state of a step in a table.
+func (rd *reader) setState(s *Step) {
 	status, known := readStatus(s.Text(Status))
 	ref := readReference(s.Text(PR))
 	s.PRs, s.Plan = ref.prs, ref.plan
-	if plan := plain(s.plan); s.Plan == "" && !dash(plan) {
-		s.Plan = plain(withoutPrefix(plan, "plan "))
+	if plan := plainText(s.plan); s.Plan == "" && !isEmptyCell(plan) {
+		s.Plan = plainText(withoutPrefix(plan, "plan "))
 	}
 	empty := len(s.PRs) == 0 && s.Plan == ""
-	if ref.odd {
+	if ref.invalid {
 		s.Plan = ""
-		rd.odd(s, status)
+		rd.reportBadPRCell(s, status)
 	}
-	if !known && !ref.odd {
-		rd.unknown(s, empty)
+	if !known && !ref.invalid {
+		rd.reportUnknownStatus(s, empty)
 	}
 	s.State = stateOf(status, s)
 	switch {
-	case ref.odd:
+	case ref.invalid:
 	case s.State == Done && empty:
 		rd.warnf(s.Line, "", "step %s is done, and no pull request says how", s.ID)
-	case s.State.begun() && empty:
+	case s.State.isInProgress() && empty:
 		rd.warnf(s.Line, "", "step %s is %s, and no plan says where", s.ID, s.State.words())
-	case s.State == Done && status.begun():
+	case s.State == Done && status.isInProgress():
 		rd.warnf(s.Line, "", "step %s is done by its pull request, and its status says %s", s.ID, status.words())
 	}
 }
 
-// begun reports whether a step in this state is in progress.
-func (s State) begun() bool { return s == Planning || s == InProgress }
+// isInProgress reports whether a step in this state is in progress.
+func (s State) isInProgress() bool { return s == Planning || s == InProgress }
 
 func (s State) words() string { return strings.ReplaceAll(string(s), "_", " ") }
 
@@ -71,8 +71,8 @@ func stateOf(status State, s *Step) State {
 	return status
 }
 
-// odd reports a PR cell that can't be understood. Only the status can then determine the state of the step.
-func (rd *reader) odd(s *Step, status State) {
+// reportBadPRCell reports a PR cell that can't be understood. Only the status can then determine the state of the step.
+func (rd *reader) reportBadPRCell(s *Step, status State) {
 	const message = "the PR cell of step %s says %q, which names no pull request and no plan"
 	if status == "" || status == Pending {
 		rd.errorf(s.Line, prHint, message, s.ID, s.Text(PR))
@@ -81,8 +81,8 @@ func (rd *reader) odd(s *Step, status State) {
 	rd.warnf(s.Line, prHint, message, s.ID, s.Text(PR))
 }
 
-// unknown reports an unknown status. With an empty PR cell, the state of the step can't be determined.
-func (rd *reader) unknown(s *Step, alone bool) {
+// reportUnknownStatus reports an unknown status. With an empty PR cell, the state of the step can't be determined.
+func (rd *reader) reportUnknownStatus(s *Step, alone bool) {
 	if alone {
 		rd.errorf(s.Line, statusHint, "the status %q of step %s is unknown", s.Text(Status), s.ID)
 		return
@@ -92,15 +92,15 @@ func (rd *reader) unknown(s *Step, alone bool) {
 
 // dependencies returns the ids in a Depends On cell. An empty cell states nothing; "none" states that there are none.
 func dependencies(cell string) (ids []string, stated bool) {
-	cell = plain(cell)
-	if dash(cell) {
+	cell = plainText(cell)
+	if isEmptyCell(cell) {
 		return nil, false
 	}
 	if strings.EqualFold(cell, "none") {
 		return nil, true
 	}
 	for _, item := range strings.FieldsFunc(cell, func(r rune) bool { return r == ',' || r == ';' || r == ' ' || r == '\t' }) {
-		item = plain(strings.Trim(plain(item), checkMarks))
+		item = plainText(strings.Trim(plainText(item), checkMarks))
 		switch strings.ToLower(item) {
 		case "", "step", "steps", "node", "nodes", "and", "&":
 		default:
@@ -110,8 +110,8 @@ func dependencies(cell string) (ids []string, stated bool) {
 	return ids, true
 }
 
-// link makes every step that states no dependencies depend on the previous one.
-func (r *Roadmap) link() {
+// addImplicitDependencies makes every step that states no dependencies depend on the previous one.
+func (r *Roadmap) addImplicitDependencies() {
 	for i := range r.Steps {
 		if s := &r.Steps[i]; !s.Stated && i > 0 {
 			s.DependsOn = []string{r.Steps[i-1].ID}

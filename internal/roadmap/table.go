@@ -22,10 +22,10 @@ type span struct{ from, to int }
 
 // splitRow splits a line at its bars, as GitHub does: a bar after a backslash is text, even in code.
 func splitRow(src []byte, from, to int) row {
-	for from < to && space(src[from]) {
+	for from < to && isSpace(src[from]) {
 		from++
 	}
-	for from < to && space(src[to-1]) {
+	for from < to && isSpace(src[to-1]) {
 		to--
 	}
 	r := row{start: from, end: to, cells: make([]span, 0, bytes.Count(src[from:to], []byte("|"))+1)}
@@ -45,10 +45,10 @@ func splitRow(src []byte, from, to int) row {
 	return r
 }
 
-func space(b byte) bool { return b == ' ' || b >= '\t' && b <= '\r' }
+func isSpace(b byte) bool { return b == ' ' || b >= '\t' && b <= '\r' }
 
-// barred reports whether the row contains a bar.
-func (r row) barred(src []byte) bool {
+// hasBar reports whether the row contains a bar.
+func (r row) hasBar(src []byte) bool {
 	return len(r.cells) > 1 || r.closed || r.start < r.end && src[r.start] == '|'
 }
 
@@ -60,8 +60,8 @@ func (r row) raw(src []byte, n int) string {
 	return string(bytes.Trim(src[r.cells[n].from:r.cells[n].to], " \t\r\n\v\f"))
 }
 
-// delimiter reports whether the row is the second one of a table: dashes in every cell.
-func (r row) delimiter(src []byte) bool {
+// isDelimiter reports whether the row is the second one of a table: dashes in every cell.
+func (r row) isDelimiter(src []byte) bool {
 	for n := range r.cells {
 		cell := r.raw(src, n)
 		cell = strings.TrimSuffix(strings.TrimPrefix(cell, ":"), ":")
@@ -79,23 +79,23 @@ type table struct {
 	depends                           int
 }
 
-func column(title string) string {
-	return strings.Join(strings.Fields(strings.ToLower(strings.NewReplacer("_", " ", "-", " ").Replace(plain(title)))), " ")
+func columnName(title string) string {
+	return strings.Join(strings.Fields(strings.ToLower(strings.NewReplacer("_", " ", "-", " ").Replace(plainText(title)))), " ")
 }
 
 // maxColumns is the maximum width of a roadmap table: wider ones hold data.
 const maxColumns = 64
 
-// columns returns the fields of t by the possible names of their columns.
-func (t *table) columns() map[string]*int {
+// fieldsByName returns the fields of t by the possible names of their columns.
+func (t *table) fieldsByName() map[string]*int {
 	return map[string]*int{
 		"step": &t.id, "node": &t.id, "description": &t.description, "status": &t.status, "pr": &t.pr, "prs": &t.pr, "plan": &t.plan,
 		"depends on": &t.depends, "dependencies": &t.depends,
 	}
 }
 
-// roadmap reports whether a table with these columns is a roadmap.
-func (t *table) roadmap() bool {
+// isRoadmap reports whether a table with these columns is a roadmap.
+func (t *table) isRoadmap() bool {
 	return t.id >= 0 && (t.pr >= 0 || t.plan >= 0 || t.status >= 0) && t.width <= maxColumns
 }
 
@@ -103,7 +103,7 @@ func (t *table) roadmap() bool {
 // column.
 func newTable(src []byte, head row) (t *table, twice string) {
 	t, twice, _ = readColumns(src, head)
-	if !t.roadmap() {
+	if !t.isRoadmap() {
 		return nil, ""
 	}
 	return t, twice
@@ -112,10 +112,10 @@ func newTable(src []byte, head row) (t *table, twice string) {
 // readColumns reads the first row of any table; others are the cells that name no column of a roadmap.
 func readColumns(src []byte, head row) (t *table, twice string, others []int) {
 	t = &table{len(head.cells), -1, -1, -1, -1, -1, -1}
-	columns := t.columns()
+	columns := t.fieldsByName()
 	for n := range head.cells {
-		name := bare(head.raw(src, n))
-		switch at, known := columns[column(name)]; {
+		name := cellText(head.raw(src, n))
+		switch at, known := columns[columnName(name)]; {
 		case !known:
 			others = append(others, n)
 		case *at >= 0:
@@ -127,8 +127,8 @@ func readColumns(src []byte, head row) (t *table, twice string, others []int) {
 	return t, twice, others
 }
 
-// cell returns the column of a cell to write to, or -1.
-func (t *table) cell(c Cell) int {
+// columnFor returns the column of a cell to write to, or -1.
+func (t *table) columnFor(c Cell) int {
 	switch {
 	case c == Status:
 		return t.status
@@ -140,46 +140,46 @@ func (t *table) cell(c Cell) int {
 	return t.plan
 }
 
-// tables reads roadmap tables in a block of lines, and reports whether there was any table.
-func (rd *reader) tables(lines *text.Segments) (found bool) {
+// readTables reads roadmap tables in a block of lines, and reports whether there was any table.
+func (rd *reader) readTables(lines *text.Segments) (found bool) {
 	rows := make([]row, lines.Len())
 	for i := range rows {
-		rows[i] = rd.row(lines.At(i))
+		rows[i] = rd.splitLine(lines.At(i))
 	}
 	src := rd.Roadmap.src
 	for i := range rows {
-		if i+1 < len(rows) && rows[i].barred(src) && rows[i+1].delimiter(src) && len(rows[i].cells) == len(rows[i+1].cells) {
-			rd.table(rows[i], rows[i+2:])
+		if i+1 < len(rows) && rows[i].hasBar(src) && rows[i+1].isDelimiter(src) && len(rows[i].cells) == len(rows[i+1].cells) {
+			rd.readTable(rows[i], rows[i+2:])
 			return true
 		}
-		rd.stray(rows[i], rows[i+1:])
+		rd.checkStrayRow(rows[i], rows[i+1:])
 	}
 	return false
 }
 
-// stray reports a row outside of a table.
-func (rd *reader) stray(r row, below []row) {
+// checkStrayRow reports a row of a roadmap outside of a table.
+func (rd *reader) checkStrayRow(r row, below []row) {
 	src := rd.Roadmap.src
-	if !r.barred(src) || rd.yaml != nil {
+	if !r.hasBar(src) || rd.yaml != nil {
 		return
 	}
-	if t, _ := newTable(src, r); t != nil && t.cell(PR) >= 0 && len(below) > 0 && below[0].barred(src) && below[0].delimiter(src) {
+	if t, _ := newTable(src, r); t != nil && t.columnFor(PR) >= 0 && len(below) > 0 && below[0].hasBar(src) && below[0].isDelimiter(src) {
 		rd.errorf(rd.line(r.start), "as many cells of dashes as the row above has: | --- | --- |", "these are %d columns of a roadmap, and the line of dashes below them has %d cells", t.width, len(below[0].cells))
-	} else if t != nil && t.cell(PR) >= 0 {
+	} else if t != nil && t.columnFor(PR) >= 0 {
 		rd.errorf(rd.line(r.start), "as many cells of dashes as the row above has: | --- | --- |", "these columns of a roadmap have no line of dashes below them")
-	} else if rd.after && src[r.start] == '|' {
+	} else if rd.afterTable && src[r.start] == '|' {
 		rd.errorf(rd.line(r.start), "take away the blank line, the comment or the text between it and the table", "this row belongs to no table")
 	}
 }
 
-// table reads a table whose first row is head.
-func (rd *reader) table(head row, rows []row) {
+// readTable reads a table whose first row is head.
+func (rd *reader) readTable(head row, rows []row) {
 	src := rd.Roadmap.src
 	t, twice := newTable(src, head)
 	line := rd.line(head.start)
 	switch {
 	case t == nil:
-		rd.slips(head)
+		rd.warnOfMisspelledColumns(head)
 		rd.notRoadmap(head)
 		return
 	case rd.yaml != nil:
@@ -188,20 +188,20 @@ func (rd *reader) table(head row, rows []row) {
 	case twice != "":
 		rd.errorf(line, "", "the column %s stands there twice", twice)
 		return
-	case t.cell(PR) < 0:
+	case t.columnFor(PR) < 0:
 		rd.warnf(line, "add a column PR", "there is no PR column, so that no plan can be written to these steps")
 	}
-	rd.slips(head)
-	rd.roadmaps++
-	rd.after = true
-	phase := rd.phase()
+	rd.warnOfMisspelledColumns(head)
+	rd.tableCount++
+	rd.afterTable = true
+	phase := rd.phaseIndex()
 	rd.Steps = slices.Grow(rd.Steps, len(rows))
 	cut := false // the previous row is incomplete
 	for _, r := range rows {
-		if barred := r.start < r.end && src[r.start] == '|'; cut && !barred && src[head.start] == '|' && r.barred(src) {
+		if barred := r.start < r.end && src[r.start] == '|'; cut && !barred && src[head.start] == '|' && r.hasBar(src) {
 			rd.errorf(rd.line(r.start), "put both on one line", "this line goes on with the row above it, and is read as a row of its own")
 		} else {
-			rd.step(t, phase, r)
+			rd.readStep(t, phase, r)
 		}
 		cut = !r.closed && len(r.cells) < t.width
 	}
@@ -210,23 +210,23 @@ func (rd *reader) table(head row, rows []row) {
 // notRoadmap keeps a problem for a table that may be meant as a roadmap, in case there is no other.
 func (rd *reader) notRoadmap(head row) {
 	for n := range head.cells {
-		if c := column(bare(head.raw(rd.Roadmap.src, n))); c == "step" || c == "node" {
-			rd.almost = append(rd.almost, trellis.Problem{Line: rd.line(head.start), Message: "this table has no column PR, so it is not a roadmap", Hint: "add a column PR"})
+		if c := columnName(cellText(head.raw(rd.Roadmap.src, n))); c == "step" || c == "node" {
+			rd.nearMisses = append(rd.nearMisses, trellis.Problem{Line: rd.line(head.start), Message: "this table has no column PR, so it is not a roadmap", Hint: "add a column PR"})
 		}
 	}
 }
 
-func (rd *reader) step(t *table, phase int, r row) {
+func (rd *reader) readStep(t *table, phase int, r row) {
 	src, line := rd.Roadmap.src, rd.line(r.start)
-	if !r.barred(src) {
+	if !r.hasBar(src) {
 		rd.warnf(line, "put a blank line above it", "this line has no bar and is not read as a step")
 		return
 	}
-	if !rd.whole(t, r, line) {
+	if !rd.checkRow(t, r, line) {
 		return
 	}
-	cell := func(n int) string { return bare(r.raw(src, n)) }
-	s := Step{ID: stepID(cell(t.id)), Description: cell(t.description), Line: line, where: &place{t, r}}
+	cell := func(n int) string { return cellText(r.raw(src, n)) }
+	s := Step{ID: stepID(cell(t.id)), Description: cell(t.description), Line: line, source: &tableRow{t, r}}
 	if s.ID == "" {
 		for n := range r.cells {
 			if cell(n) != "" {
@@ -236,22 +236,22 @@ func (rd *reader) step(t *table, phase int, r row) {
 		}
 		return
 	}
-	s.status, s.pr = cell(t.status), cell(t.cell(PR))
+	s.status, s.pr = cell(t.status), cell(t.columnFor(PR))
 	s.DependsOn, s.Stated = dependencies(cell(t.depends))
-	s.plan = cell(t.cell(Plan))
-	rd.stand(&s)
-	if s.State == Pending && struck(cell(t.id)) {
+	s.plan = cell(t.columnFor(Plan))
+	rd.setState(&s)
+	if s.State == Pending && isStruckOut(cell(t.id)) {
 		rd.errorf(line, "write skipped into its Status", "step %s is struck out, and still to be done", s.ID)
 	}
-	rd.add(s, phase)
+	rd.addStep(s, phase)
 }
 
-// whole reports whether every cell of a row is complete, and that there are not too many.
-func (rd *reader) whole(t *table, r row, line int) bool {
+// checkRow reports whether every cell of a row is complete, and that there are not too many.
+func (rd *reader) checkRow(t *table, r row, line int) bool {
 	src := rd.Roadmap.src
 	const hint = `write \| for a bar in the text of a cell`
 	for n := range min(t.width, len(r.cells)) {
-		if what := torn(r, src, n, t.width); what != "" {
+		if what := brokenConstruct(r, src, n, t.width); what != "" {
 			rd.errorf(line, hint, "a bar ends a cell inside of %s", what)
 			return false
 		}
@@ -269,21 +269,21 @@ func (rd *reader) whole(t *table, r row, line int) bool {
 	return true
 }
 
-// torn returns the construct that begins in the nth cell of a row and ends in a later one, "" if there is none.
-func torn(r row, src []byte, n, width int) string {
+// brokenConstruct names the construct that begins in the nth cell of a row and ends in a later one, "" if there is none.
+func brokenConstruct(r row, src []byte, n, width int) string {
 	raw := r.raw(src, n)
 	later := string(src[r.cells[n].to:r.end])
 	if at := strings.LastIndex(raw, "<!--"); at >= 0 && !strings.Contains(raw[at:], "-->") && strings.Contains(later, "-->") && n < width-1 {
 		return "a comment"
 	}
-	if run := unclosed(raw); run != "" && closing(later, run) >= 0 {
+	if run := openBackquotes(raw); run != "" && closingOffset(later, run) >= 0 {
 		return "code"
 	}
 	return ""
 }
 
-// unclosed returns the backquotes that open code in s without closing it, or "".
-func unclosed(s string) string {
+// openBackquotes returns the backquotes that open code in s without closing it, or "".
+func openBackquotes(s string) string {
 	for {
 		from := strings.IndexByte(s, '`')
 		if from < 0 {
@@ -291,7 +291,7 @@ func unclosed(s string) string {
 		}
 		run := backquotes(s[from:])
 		rest := s[from+len(run):]
-		end := closing(rest, run)
+		end := closingOffset(rest, run)
 		if end < 0 {
 			return run
 		}
@@ -299,8 +299,8 @@ func unclosed(s string) string {
 	}
 }
 
-// closing returns the offset after the next run of exactly that many backquotes, or -1.
-func closing(s, run string) int {
+// closingOffset returns the offset after the next run of exactly that many backquotes, or -1.
+func closingOffset(s, run string) int {
 	for at := 0; ; {
 		next := strings.IndexByte(s[at:], '`')
 		if next < 0 {

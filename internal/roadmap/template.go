@@ -8,12 +8,12 @@ import (
 )
 
 //go:embed objective.md
-var blank string
+var objectiveTemplate string
 
 // Unwritten reports whether a step still has a description of the template for new objectives.
 func (s *Step) Unwritten() bool {
 	description := strings.TrimSpace(s.Description)
-	return description != "" && strings.Contains(blank, "| "+description+" |")
+	return description != "" && strings.Contains(objectiveTemplate, "| "+description+" |")
 }
 
 // New returns the text of a new objective for a person to fill in. It passes the check.
@@ -22,5 +22,5 @@ func New(title string) ([]byte, error) {
 	if title == "" || strings.ContainsFunc(title, unicode.IsControl) {
 		return nil, fmt.Errorf("%q is not a title: one line of text", title)
 	}
-	return []byte(strings.Replace(blank, "TITLE", title, 1)), nil
+	return []byte(strings.Replace(objectiveTemplate, "TITLE", title, 1)), nil
 }

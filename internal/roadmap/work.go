@@ -37,17 +37,17 @@ func (w Work) Dead() bool {
 
 // Works holds the tasks of a repository that belong to objectives.
 type Works struct {
-	byID   map[string]Work
-	broken map[string]bool // tasks whose task.json can't be read
-	byStep map[taskdir.Objective][]Work
-	issues map[string]map[string]Work // tasks whose plan an issue holds, by objective and #number
-	find   func(id string) (work Work, readable, there bool)
-	made   func(*taskdir.Task) time.Time
+	byID      map[string]Work
+	broken    map[string]bool // tasks whose task.json can't be read
+	byStep    map[taskdir.Objective][]Work
+	issues    map[string]map[string]Work // tasks whose plan an issue holds, by objective and #number
+	find      func(id string) (work Work, readable, there bool)
+	createdAt func(*taskdir.Task) time.Time
 }
 
 // Survey reads the tasks of a repository, archived ones only if deep is set. Tasks that can't be read belong to no step.
 func Survey(s taskdir.Store, deep bool) (*Works, error) {
-	w := &Works{byID: map[string]Work{}, broken: map[string]bool{}, byStep: map[taskdir.Objective][]Work{}, issues: map[string]map[string]Work{}, made: s.Made}
+	w := &Works{byID: map[string]Work{}, broken: map[string]bool{}, byStep: map[taskdir.Objective][]Work{}, issues: map[string]map[string]Work{}, createdAt: s.Made}
 	list, err := s.List()
 	if err != nil {
 		return nil, err
@@ -89,9 +89,9 @@ func (w *Works) add(list []taskdir.Entry, archived bool) {
 		if _, there := w.byID[work.Name()]; !there {
 			w.byID[work.Name()] = work
 		}
-		if of := e.Task.Pipeline.Objective; of.Step != "" {
-			w.byStep[of] = append(w.byStep[of], work)
-			w.addIssue(of.Name, work)
+		if objective := e.Task.Pipeline.Objective; objective.Step != "" {
+			w.byStep[objective] = append(w.byStep[objective], work)
+			w.addIssue(objective.Name, work)
 		}
 	}
 }
@@ -113,8 +113,8 @@ func (w *Works) Task(id string) (Work, bool) {
 
 // InReview returns the tasks of steps whose work waits to be merged.
 func (w *Works) InReview() (list []*taskdir.Task) {
-	for _, of := range slices.SortedFunc(maps.Keys(w.byStep), func(a, b taskdir.Objective) int { return strings.Compare(a.Name+"\x00"+a.Step, b.Name+"\x00"+b.Step) }) {
-		for _, work := range w.byStep[of] {
+	for _, objective := range slices.SortedFunc(maps.Keys(w.byStep), func(a, b taskdir.Objective) int { return strings.Compare(a.Name+"\x00"+a.Step, b.Name+"\x00"+b.Step) }) {
+		for _, work := range w.byStep[objective] {
 			if work.Status == trellis.Review && !work.Archived {
 				list = append(list, work.Task)
 			}
@@ -159,7 +159,7 @@ func (w *Works) Tasks(name string) Tasks {
 func (r *Roadmap) Gone(w *Works) (list []trellis.Problem) {
 	tasks := w.Tasks(r.Name)
 	for _, s := range r.Steps {
-		if s.Plan == "" || !s.State.begun() && s.State != Blocked || strings.HasPrefix(s.Plan, "#") {
+		if s.Plan == "" || !s.State.isInProgress() && s.State != Blocked || strings.HasPrefix(s.Plan, "#") {
 			continue
 		}
 		if _, there := tasks(s.Plan); there {
@@ -187,6 +187,6 @@ func (w *Works) Of(name, step string) (Work, bool) {
 		if a.Dead() != b.Dead() {
 			return map[bool]int{true: -1, false: 1}[a.Dead()]
 		}
-		return cmp.Or(w.made(a.Task).Compare(w.made(b.Task)), strings.Compare(a.Name(), b.Name()))
+		return cmp.Or(w.createdAt(a.Task).Compare(w.createdAt(b.Task)), strings.Compare(a.Name(), b.Name()))
 	}), true
 }

@@ -36,13 +36,13 @@ func (rd *reader) findYAML(doc ast.Node) {
 			return ast.WalkContinue, nil
 		}
 		if language := string(fence.Language(rd.src)); language == "" || language == "yaml" || language == "yml" {
-			rd.fence(fence)
+			rd.readFence(fence)
 		}
 		return ast.WalkSkipChildren, nil
 	})
 }
 
-func (rd *reader) fence(n *ast.FencedCodeBlock) {
+func (rd *reader) readFence(n *ast.FencedCodeBlock) {
 	content := n.Lines().Value(rd.src)
 	if !schemaLine().Match(content) {
 		return
@@ -61,12 +61,12 @@ func (rd *reader) fence(n *ast.FencedCodeBlock) {
 		return
 	}
 	if len(root.Content) == 1 {
-		rd.roadmapOf(b, root.Content[0])
+		rd.takeSteps(b, root.Content[0])
 	}
 }
 
-// roadmapOf takes the steps of a block if it is a roadmap.
-func (rd *reader) roadmapOf(b *yamlBlock, root *yaml.Node) {
+// takeSteps takes the steps of a block if it is a roadmap.
+func (rd *reader) takeSteps(b *yamlBlock, root *yaml.Node) {
 	_, list := field(root, "nodes")
 	if list == nil {
 		_, list = field(root, "steps")
@@ -80,17 +80,17 @@ func (rd *reader) roadmapOf(b *yamlBlock, root *yaml.Node) {
 		rd.errorf(b.line, "keep one of them", "this is a second roadmap; the first one is in line %d", rd.yaml.line)
 		return
 	case !slices.Contains([]string{"2", "3", "4"}, version.Value):
-		rd.errorf(b.at(version), "", "schema_version %s is unknown (known: 2, 3, 4)", version.Value)
+		rd.errorf(b.fileLine(version), "", "schema_version %s is unknown (known: 2, 3, 4)", version.Value)
 	case list.Kind == yaml.SequenceNode:
 		b.items = list.Content
 	default:
-		rd.errorf(b.at(list), "", "the steps are not a list")
+		rd.errorf(b.fileLine(list), "", "the steps are not a list")
 	}
 	rd.yaml = b
 }
 
-// at returns the line of a node in the file.
-func (b *yamlBlock) at(n *yaml.Node) int { return b.line + n.Line - 1 }
+// fileLine returns the line of a node in the file.
+func (b *yamlBlock) fileLine(n *yaml.Node) int { return b.line + n.Line - 1 }
 
 // field returns a key of a mapping and its value, or nil.
 func field(m *yaml.Node, name string) (key, value *yaml.Node) {
@@ -138,7 +138,7 @@ func (rd *reader) yamlSteps() {
 			phases[id] = n
 			rd.Phases = append(rd.Phases, rd.titledPhase(id))
 		}
-		rd.add(s, n)
+		rd.addStep(s, n)
 	}
 }
 
@@ -153,14 +153,14 @@ func (rd *reader) titledPhase(id string) Phase {
 }
 
 func (rd *reader) yamlStep(n *yaml.Node) (Step, bool) {
-	line := rd.yaml.at(n)
+	line := rd.yaml.fileLine(n)
 	if n.Kind != yaml.MappingNode {
 		rd.errorf(line, "- id: '1.1'", "this is not a step")
 		return Step{}, false
 	}
 	value := func(name string) string { _, v := field(n, name); return scalar(v) }
-	rd.slippedKeys(n)
-	s := Step{ID: value("id"), Description: value("description"), Line: line, where: &item{rd.yaml, n}}
+	rd.warnOfMisspelledKeys(n)
+	s := Step{ID: value("id"), Description: value("description"), Line: line, source: &yamlItem{rd.yaml, n}}
 	if s.ID == "" {
 		rd.errorf(line, "- id: '1.1'", "this step has no id")
 		return Step{}, false
@@ -174,18 +174,18 @@ func (rd *reader) yamlStep(n *yaml.Node) (Step, bool) {
 	} else {
 		s.DependsOn, s.Stated = dependencies(scalar(deps))
 	}
-	rd.yamlStand(&s, value("plan"))
+	rd.setYAMLState(&s, value("plan"))
 	return s, true
 }
 
-// yamlStand determines the state of a step in a YAML block. There the status decides: a pull request may still be open.
-func (rd *reader) yamlStand(s *Step, plan string) {
+// setYAMLState sets the state of a step in a YAML block. There the status decides: a pull request may still be open.
+func (rd *reader) setYAMLState(s *Step, plan string) {
 	pr := s.Text(PR)
 	if strings.Trim(pr, "0123456789") == "" && pr != "" {
 		pr = "#" + pr
 	}
 	ref := readReference(pr)
-	if s.PRs, s.Plan = ref.prs, ref.plan; s.Plan == "" && !dash(plan) {
+	if s.PRs, s.Plan = ref.prs, ref.plan; s.Plan == "" && !isEmptyCell(plan) {
 		s.Plan = withoutPrefix(plan, "plan ")
 	}
 	status, known := readStatus(s.Text(Status))
@@ -196,16 +196,16 @@ func (rd *reader) yamlStand(s *Step, plan string) {
 	switch {
 	case !known:
 		rd.errorf(s.Line, "one of: pending, in_progress, done, blocked, skipped", "the status %q of step %s is unknown", s.Text(Status), s.ID)
-	case ref.odd:
+	case ref.invalid:
 		s.Plan = ""
-		rd.odd(s, status)
+		rd.reportBadPRCell(s, status)
 	}
 	switch s.State = status; {
 	case (status == "" || status == Pending) && !empty:
 		s.State = InProgress
 	case status == "":
 		s.State = Pending
-	case status == Done && empty && !ref.odd:
+	case status == Done && empty && !ref.invalid:
 		rd.warnf(s.Line, "", "step %s is done, and no pull request says how", s.ID)
 	}
 	if status == Pending && len(s.PRs) > 0 {
@@ -213,19 +213,19 @@ func (rd *reader) yamlStand(s *Step, plan string) {
 	}
 }
 
-// item is a step of a YAML block.
-type item struct {
+// yamlItem is a step of a YAML block.
+type yamlItem struct {
 	block *yamlBlock
 	node  *yaml.Node
 }
 
-func (it *item) spell(c Cell, value string) string {
+func (it *yamlItem) format(c Cell, value string) string {
 	if c != Status {
 		return value
 	}
-	if _, now := field(it.node, "status"); dash(value) && scalar(now) == "" {
+	if _, now := field(it.node, "status"); isEmptyCell(value) && scalar(now) == "" {
 		return ""
-	} else if dash(value) {
+	} else if isEmptyCell(value) {
 		return string(Pending)
 	}
 	if state, ok := readStatus(value); ok {
@@ -236,7 +236,7 @@ func (it *item) spell(c Cell, value string) string {
 
 var errLayout = errors.New("the YAML is laid out in a way that is not written to; put the value on one line")
 
-func (it *item) set(src []byte, c Cell, value string) (change, error) {
+func (it *yamlItem) set(src []byte, c Cell, value string) (change, error) {
 	if c == Plan {
 		return change{}, ErrNoCell
 	}
@@ -250,23 +250,23 @@ func (it *item) set(src []byte, c Cell, value string) (change, error) {
 		if !ok || to >= len(src) || src[to] != ':' {
 			return change{}, errLayout
 		}
-		return change{to + 1, to + 1, " " + quoted(value, 0)}, nil
+		return change{to + 1, to + 1, " " + quoteYAML(value, 0)}, nil
 	}
 	from, to, ok := it.block.token(src, old)
 	if !ok {
 		return change{}, errLayout
 	}
-	return change{from, to, quoted(value, old.Style)}, nil
+	return change{from, to, quoteYAML(value, old.Style)}, nil
 }
 
 // insert adds a key after the id of the step.
-func (it *item) insert(src []byte, name, value string) (change, error) {
+func (it *yamlItem) insert(src []byte, name, value string) (change, error) {
 	key, id := field(it.node, "id")
 	_, to, ok := it.block.token(src, id)
 	if !ok {
 		return change{}, errLayout
 	}
-	text := name + ": " + quoted(value, 0)
+	text := name + ": " + quoteYAML(value, 0)
 	if it.node.Style&yaml.FlowStyle != 0 {
 		return change{to, to, ", " + text}, nil
 	}
@@ -320,8 +320,8 @@ var (
 	plainWord    = trellis.Pattern(`^(?:pending|in_progress|done|blocked|skipped)$`)
 )
 
-// quoted returns a value as YAML, in the quotes of the old value.
-func quoted(value string, style yaml.Style) string {
+// quoteYAML returns a value as YAML, in the quotes of the old value.
+func quoteYAML(value string, style yaml.Style) string {
 	switch {
 	case value == "":
 		return "null"
