@@ -32,13 +32,13 @@ func (s Store) Archive(dir string) (string, error) {
 		return "", fmt.Errorf("archiving %s: it is still being planned", id)
 	}
 	if filepath.Dir(dir) != s.Tasks() {
-		return dir, archiver{s}.settle(dir, id)
+		return dir, archiver{s}.completeMove(dir, id)
 	}
 	to, err := archiver{s}.move(dir)
 	if err != nil {
 		return "", fmt.Errorf("archiving %s: %w", id, err)
 	}
-	return to, archiver{s}.settle(to, id)
+	return to, archiver{s}.completeMove(to, id)
 }
 
 // UnfinishedError is the error for a task that is not archived because its run may go on.
@@ -52,8 +52,8 @@ func (e *UnfinishedError) Error() string { return "it is " + string(e.Status) }
 // archiver moves tasks to the archive of a store, and updates the references to them.
 type archiver struct{ Store }
 
-// settle does the steps after the move of the task that was id to the archive, as far as they are not done yet.
-func (s archiver) settle(to, id string) error {
+// completeMove does the steps after the move of the task that was id to the archive, as far as they are not done yet.
+func (s archiver) completeMove(to, id string) error {
 	if err := s.afterMove(to, id); err != nil {
 		return fmt.Errorf("archiving %s: %w", id, err)
 	}
@@ -74,7 +74,7 @@ func (s archiver) move(dir string) (to string, err error) {
 		return "", err
 	}
 	defer func() { err = errors.Join(err, lock.Unlock()) }()
-	if err := s.finish(dir); err != nil {
+	if err := s.complete(dir); err != nil {
 		return "", err
 	}
 	month := filepath.Join(s.Tasks(), archiveName, s.Clock().Format("2006-01"))
@@ -84,8 +84,8 @@ func (s archiver) move(dir string) (to string, err error) {
 	return s.moveTo(dir, month)
 }
 
-// finish checks that the task may be archived, and completes it if it is in review.
-func (s archiver) finish(dir string) error {
+// complete checks that the task may be archived, and completes it if it is in review.
+func (s archiver) complete(dir string) error {
 	_, err := s.Update(dir, func(t *Task, e *Edit) error {
 		switch t.Status {
 		case trellis.InProgress:
@@ -111,7 +111,7 @@ func (s archiver) moveTo(dir, month string) (string, error) {
 		if i > 1 {
 			name = fmt.Sprintf("%s-%d", id, i)
 		}
-		taken, err := s.archived(name)
+		taken, err := s.archivedDirs(name)
 		if err != nil {
 			return "", err
 		}
@@ -135,7 +135,7 @@ func (s archiver) afterMove(dir, id string) error {
 		return err
 	}
 	for _, child := range t.Children {
-		err := family{s.Store}.unlinkParent(filepath.Join(s.Tasks(), filepath.Base(child)), id)
+		err := subtaskLinks{s.Store}.unlinkParent(filepath.Join(s.Tasks(), filepath.Base(child)), id)
 		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}

@@ -10,24 +10,24 @@ import (
 )
 
 //go:embed blank.md
-var blank string
+var blankPRD string
 
 // blankGoal is the placeholder for the description in a blank prd.md.
 const blankGoal = "<What is to be true when this is done, and for whom.>"
 
 // BlankPRD returns a prd.md for a person to fill in, with what is known about the task.
 func BlankPRD(title, description string) []byte {
-	prd := strings.Replace(blank, "TITLE", text.OneLine(title), 1)
+	prd := strings.Replace(blankPRD, "TITLE", text.OneLine(title), 1)
 	if said := strings.TrimSpace(description); said != "" {
 		prd = strings.Replace(prd, blankGoal, said, 1)
 	}
 	return []byte(prd)
 }
 
-// blanks returns the placeholder lines of the blank prd.md.
-var blanks = sync.OnceValue(func() map[string]bool {
+// placeholderLines returns the placeholder lines of the blank prd.md.
+var placeholderLines = sync.OnceValue(func() map[string]bool {
 	lines := map[string]bool{}
-	for line := range strings.Lines(blank) {
+	for line := range strings.Lines(blankPRD) {
 		if line = strings.TrimSpace(line); strings.Contains(line, "<") && strings.HasSuffix(line, ">") {
 			lines[line] = true
 		}
@@ -39,7 +39,7 @@ var blanks = sync.OnceValue(func() map[string]bool {
 func Unfilled(prd []byte) (lines []int) {
 	n := 0
 	for line := range bytes.Lines(prd) {
-		if n++; blanks()[string(bytes.TrimSpace(line))] {
+		if n++; placeholderLines()[string(bytes.TrimSpace(line))] {
 			lines = append(lines, n)
 		}
 	}

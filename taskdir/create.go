@@ -67,11 +67,11 @@ func (e *ExistsError) Is(target error) bool { return target == ErrExists }
 // same day has the name, archived ones included, the error is an *ExistsError unless n.Force.
 func (s Store) Create(n New) (t *Task, err error) {
 	c := creator{s}
-	if n, err = c.begin(n); err != nil {
+	if n, err = c.prepare(n); err != nil {
 		return nil, err
 	}
-	err = n.eachName(func(n New) error {
-		t, err = c.task(n)
+	err = n.tryNames(func(n New) error {
+		t, err = c.createTask(n)
 		return err
 	})
 	if err != nil {
@@ -86,27 +86,27 @@ func (s Store) Create(n New) (t *Task, err error) {
 // creator creates the directories of new tasks in a store.
 type creator struct{ Store }
 
-// task creates the directory under a temporary name that nobody reads, and then renames it. So a process that is killed in
+// createTask creates the directory under a temporary name that nobody reads, and then renames it. So a process that is killed in
 // between takes up no name.
-func (s creator) task(n New) (*Task, error) {
+func (s creator) createTask(n New) (*Task, error) {
 	id := n.ID()
 	draft, dir := filepath.Join(s.Tasks(), DraftPrefix+id), filepath.Join(s.Tasks(), id)
-	if err := s.free(id); err != nil {
+	if err := s.checkFree(id); err != nil {
 		return nil, err
 	}
-	made, err := os.MkdirTemp(s.Tasks(), durable.TempPrefix+id+"-")
+	temp, err := os.MkdirTemp(s.Tasks(), durable.TempPrefix+id+"-")
 	if err != nil {
 		return nil, err
 	}
-	if err = errors.Join(os.Chmod(made, 0o755), s.fill(made, n)); err == nil {
-		if _, planned := os.Lstat(draft); planned == nil {
+	if err = errors.Join(os.Chmod(temp, 0o755), s.writeFiles(temp, n)); err == nil {
+		if _, draftErr := os.Lstat(draft); draftErr == nil {
 			err = &ExistsError{id, draft, true}
-		} else if err = s.Disk.Rename(made, dir); errors.Is(err, fs.ErrExist) {
+		} else if err = s.Disk.Rename(temp, dir); errors.Is(err, fs.ErrExist) {
 			err = &ExistsError{id, dir, false}
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(err, os.RemoveAll(made))
+		return nil, errors.Join(err, os.RemoveAll(temp))
 	}
 	return s.Load(dir)
 }
@@ -115,14 +115,14 @@ func (s creator) task(n New) (*Task, error) {
 // Publish. Errors are those of Create.
 func (s Store) Draft(n New) (dir string, err error) {
 	c := creator{s}
-	if n, err = c.begin(n); err != nil {
+	if n, err = c.prepare(n); err != nil {
 		return "", err
 	}
-	err = n.eachName(func(n New) error {
+	err = n.tryNames(func(n New) error {
 		if dir, err = c.makeDraft(n); err != nil {
 			return err
 		}
-		if err = c.fill(dir, n); err != nil {
+		if err = c.writeFiles(dir, n); err != nil {
 			err = errors.Join(err, os.RemoveAll(dir))
 		}
 		return err
@@ -133,8 +133,8 @@ func (s Store) Draft(n New) (dir string, err error) {
 	return dir, nil
 }
 
-// begin checks n, and creates the folder for tasks.
-func (s creator) begin(n New) (New, error) {
+// prepare checks n, and creates the folder for tasks.
+func (s creator) prepare(n New) (New, error) {
 	if n.Created.IsZero() {
 		n.Created = s.Clock()
 	}
@@ -144,14 +144,14 @@ func (s creator) begin(n New) (New, error) {
 	return n, s.MakeFolder()
 }
 
-// eachName calls do with one name after the other until one is free, if n.Force allows more than one.
-func (n New) eachName(do func(New) error) error {
+// tryNames calls do with one name after the other until one is free, if n.Force allows more than one.
+func (n New) tryNames(do func(New) error) error {
 	name := n.Name
 	for i := 2; ; i++ {
 		if err := do(n); !n.Force || !errors.Is(err, ErrExists) {
 			return err
 		}
-		n.Name = suffixed(name, i)
+		n.Name = withSuffix(name, i)
 	}
 }
 
@@ -173,8 +173,8 @@ func (n New) check() error {
 	return nil
 }
 
-// suffixed returns name with -i at its end, within the maximum length of a name.
-func suffixed(name string, i int) string {
+// withSuffix returns name with -i at its end, within the maximum length of a name.
+func withSuffix(name string, i int) string {
 	suffix := fmt.Sprintf("-%d", i)
 	return strings.TrimRight(name[:min(len(name), trellis.MaxName-len(suffix))], "-") + suffix
 }
@@ -183,7 +183,7 @@ func suffixed(name string, i int) string {
 func (s creator) makeDraft(n New) (string, error) {
 	id := n.ID()
 	draft := filepath.Join(s.Tasks(), DraftPrefix+id)
-	if err := s.free(id); err != nil {
+	if err := s.checkFree(id); err != nil {
 		return "", err
 	}
 	err := s.Disk.Mkdir(draft, 0o755)
@@ -193,15 +193,15 @@ func (s creator) makeDraft(n New) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := s.free(id); err != nil { // published in between
+	if err := s.checkFree(id); err != nil { // published in between
 		return "", errors.Join(err, os.Remove(draft))
 	}
 	return draft, nil
 }
 
-// free returns an *ExistsError if a task has the directory name id.
-func (s creator) free(id string) error {
-	dirs, err := s.archived(id)
+// checkFree returns an *ExistsError if a task has the directory name id.
+func (s creator) checkFree(id string) error {
+	dirs, err := s.archivedDirs(id)
 	if err != nil {
 		return err
 	}
@@ -213,8 +213,8 @@ func (s creator) free(id string) error {
 	return nil
 }
 
-// fill writes the files of a new task, task.json last.
-func (s creator) fill(dir string, n New) error {
+// writeFiles writes the files of a new task, task.json last.
+func (s creator) writeFiles(dir string, n New) error {
 	for _, name := range slices.Sorted(maps.Keys(n.Files)) {
 		if err := s.Disk.WriteFile(filepath.Join(dir, name), n.Files[name], 0o644); err != nil {
 			return err

@@ -77,8 +77,8 @@ func diagnose(doc string) (at int, message, hint string) {
 	if strings.Contains(cause, "max depth") {
 		return at, "more brackets are open here than any JSON reader takes", "close those that stand in one another for no reason"
 	}
-	if start, ok := bareValue(doc, at); ok {
-		return explainBare(doc, start)
+	if start, ok := unquotedValue(doc, at); ok {
+		return explainUnquoted(doc, start)
 	}
 	if message, hint = explainByte(doc, at); message != "" {
 		return at, message, hint
@@ -103,9 +103,9 @@ func syntaxError(doc string) (at int, cause string) {
 	return max(int(syntax.Offset)-1, 0), syntax.Error()
 }
 
-// bareValue finds the value without quotes that the reader stopped in, if there is one: the text between the preceding colon,
+// unquotedValue finds the value without quotes that the reader stopped in, if there is one: the text between the preceding colon,
 // bracket or comma and the end of its line or the next comma or bracket.
-func bareValue(doc string, at int) (start int, ok bool) {
+func unquotedValue(doc string, at int) (start int, ok bool) {
 	line := strings.LastIndexByte(doc[:at], '\n') + 1
 	start = line + strings.LastIndexAny(doc[line:at], ",[{\"") + 1
 	if i := strings.LastIndex(doc[line:at], `":`); i >= 0 && line+i+2 > start {
@@ -116,11 +116,11 @@ func bareValue(doc string, at int) (start int, ok bool) {
 	if start > at || before == "" || !strings.ContainsAny(before[len(before)-1:], ":,[") {
 		return 0, false
 	}
-	token := bareToken(doc[start:])
+	token := unquotedToken(doc[start:])
 	return start, token != "" && !json.Valid([]byte(token)) && !strings.ContainsAny(token[:1], "\"'{}[],/#")
 }
 
-func bareToken(s string) string {
+func unquotedToken(s string) string {
 	end := strings.IndexAny(s, ",]}\r\n\"")
 	if end < 0 {
 		end = len(s)
@@ -128,9 +128,9 @@ func bareToken(s string) string {
 	return strings.TrimRight(s[:end], " \t")
 }
 
-// explainBare names the member whose value lacks quotes and shows how to write it.
-func explainBare(doc string, start int) (at int, message, hint string) {
-	token := bareToken(doc[start:])
+// explainUnquoted names the member whose value lacks quotes and shows how to write it.
+func explainUnquoted(doc string, start int) (at int, message, hint string) {
+	token := unquotedToken(doc[start:])
 	mend, _ := text.JSON(token)
 	switch token {
 	case "None", "nil", "undefined", "NULL", "Null":

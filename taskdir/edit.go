@@ -17,15 +17,15 @@ type Edit struct {
 	doc   string // without a byte order mark
 	style style
 
-	err      error
-	changed  bool
-	keep     bool // leave the revision unchanged
-	revision bool // the revision was set
+	err          error
+	changed      bool
+	keepRevision bool // leave the revision unchanged
+	revisionSet  bool // the revision was set
 }
 
 // KeepRevision makes this update leave pipeline.revision unchanged: it is an edit on a person's behalf, which a run must not
 // take for its own.
-func (e *Edit) KeepRevision() { e.keep = true }
+func (e *Edit) KeepRevision() { e.keepRevision = true }
 
 // Set sets a field, such as "status", "pipeline.phase" or "pipeline.failure.code". Only the bytes of its value change; a
 // missing field is inserted at its place in the order. An empty string and a zero time become null where the format allows
@@ -37,7 +37,7 @@ func (e *Edit) Set(field string, value any) {
 	}
 	raw, err := encodeFor(field, value)
 	if err == nil && field == "status" {
-		err = e.move(raw)
+		err = e.checkMove(raw)
 	}
 	if err == nil {
 		err = e.set(field, raw)
@@ -46,11 +46,11 @@ func (e *Edit) Set(field string, value any) {
 		e.err = fmt.Errorf("setting %s: %w", field, err)
 		return
 	}
-	e.revision = e.revision || field == "pipeline.revision"
+	e.revisionSet = e.revisionSet || field == "pipeline.revision"
 }
 
-// move checks a change of status.
-func (e *Edit) move(raw []byte) error {
+// checkMove checks a change of status.
+func (e *Edit) checkMove(raw []byte) error {
 	to, err := trellis.ParseStatus(gjson.ParseBytes(raw).Str)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (e *Edit) move(raw []byte) error {
 func (e *Edit) set(path string, raw []byte) error {
 	old := gjson.Get(e.doc, path)
 	if !old.Exists() {
-		return e.add(path, raw)
+		return e.addField(path, raw)
 	}
 	if value := gjson.ParseBytes(raw); old.IsObject() && value.IsObject() {
 		return e.merge(path, value)
@@ -77,7 +77,7 @@ func (e *Edit) set(path string, raw []byte) error {
 	if sameValue(old.Raw, string(raw)) {
 		return nil
 	}
-	return e.replace(path, string(relaid(e.doc, old, raw, e.style)))
+	return e.replace(path, string(formatLike(e.doc, old, raw, e.style)))
 }
 
 // merge sets the members of value one by one.
@@ -93,8 +93,8 @@ func (e *Edit) merge(path string, value gjson.Result) (err error) {
 	return err
 }
 
-// add inserts a missing field into its object, which is created if it is missing too.
-func (e *Edit) add(path string, raw []byte) error {
+// addField inserts a missing field into its object, which is created if it is missing too.
+func (e *Edit) addField(path string, raw []byte) error {
 	parent, key := "", path
 	if i := strings.LastIndexByte(path, '.'); i >= 0 {
 		parent, key = path[:i], path[i+1:]
@@ -106,7 +106,7 @@ func (e *Edit) add(path string, raw []byte) error {
 	holder := gjson.Get(e.doc, parent)
 	switch {
 	case holder.IsObject():
-		text := insert(holder.Raw, key, raw, keysOf(parent), lineTo(e.doc, holder.Index), e.style)
+		text := insert(holder.Raw, key, raw, keysOf(parent), lineBefore(e.doc, holder.Index), e.style)
 		return e.replace(parent, text)
 	case !holder.Exists() || holder.Type == gjson.Null:
 		return e.set(parent, newObject(parent, key, raw))

@@ -4,7 +4,7 @@ package taskdir
 const Shape = shape
 
 // Edited is the text of a task.json after change, without a disk.
-func Edited(t *Task, change func(t *Task, e *Edit) error) ([]byte, error) { return t.edited(change) }
+func Edited(t *Task, change func(t *Task, e *Edit) error) ([]byte, error) { return t.applyEdit(change) }
 
 // Render is the task.json of a new task.
 func Render(n New) []byte {

@@ -44,22 +44,22 @@ func (s Store) IDs() ([]string, error) {
 }
 
 // Dirs returns the paths of the directories that List returns. It reads no file in them.
-func (s Store) Dirs() ([]string, error) { return s.children(s.Tasks()) }
+func (s Store) Dirs() ([]string, error) { return s.candidateDirs(s.Tasks()) }
 
 // Entries reads some of Dirs as List does, in their order, several in parallel.
-func (s Store) Entries(dirs []string) []Entry { return ParallelMap(dirs, s.entry) }
+func (s Store) Entries(dirs []string) []Entry { return ParallelMap(dirs, s.readEntry) }
 
 // ListArchived returns the archived tasks, oldest month first.
 func (s Store) ListArchived() ([]Entry, error) {
-	dirs, err := s.archived("")
+	dirs, err := s.archivedDirs("")
 	if err != nil {
 		return nil, err
 	}
 	return s.Entries(dirs), nil
 }
 
-// children returns the paths in folder that could be tasks: directories, and symbolic links, which are to be reported.
-func (s Store) children(folder string) ([]string, error) {
+// candidateDirs returns the paths in folder that could be tasks: directories, and symbolic links, which are to be reported.
+func (s Store) candidateDirs(folder string) ([]string, error) {
 	rel := s.Rel(folder)
 	list, err := durable.ReadDirBelow(s.Root, rel)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -84,14 +84,14 @@ func (s Store) children(folder string) ([]string, error) {
 // MakeFolder creates the folder for task directories unless it exists. If its path is a file, or a link that leads elsewhere,
 // the error is a *trellis.Problem.
 func (s Store) MakeFolder() error {
-	if err := unfitFolder(s); err != nil {
+	if err := folderProblem(s); err != nil {
 		return err
 	}
 	return s.Disk.MkdirAll(s.Tasks(), 0o755)
 }
 
-// unfitFolder returns the problem that keeps that folder from being read. A missing folder is no problem.
-func unfitFolder(s Store) error {
+// folderProblem returns the problem that keeps that folder from being read. A missing folder is no problem.
+func folderProblem(s Store) error {
 	rel := s.Rel(s.Tasks())
 	if err := durable.FolderBelow(s.Root, rel); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return trellis.Unread(rel, err)
@@ -105,16 +105,16 @@ func (s Store) Archived(id string) (string, error) {
 	if !ValidID(id) {
 		return "", nil
 	}
-	dirs, err := s.archived(id)
+	dirs, err := s.archivedDirs(id)
 	if len(dirs) == 0 {
 		return "", err
 	}
 	return slices.Max(dirs), err
 }
 
-// archived returns the archived task directories; with an id, those of that name.
-func (s Store) archived(id string) ([]string, error) {
-	months, err := s.children(filepath.Join(s.Tasks(), archiveName))
+// archivedDirs returns the archived task directories; with an id, those of that name.
+func (s Store) archivedDirs(id string) ([]string, error) {
+	months, err := s.candidateDirs(filepath.Join(s.Tasks(), archiveName))
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (s Store) archived(id string) ([]string, error) {
 			}
 			continue
 		}
-		dirs, err := s.children(month)
+		dirs, err := s.candidateDirs(month)
 		if err != nil {
 			return nil, err
 		}
@@ -135,17 +135,17 @@ func (s Store) archived(id string) ([]string, error) {
 	return all, nil
 }
 
-func (s Store) entry(dir string) Entry {
+func (s Store) readEntry(dir string) Entry {
 	e := Entry{Dir: dir, ID: filepath.Base(dir)}
 	e.Planning = strings.HasPrefix(e.ID, DraftPrefix)
-	if e.Err = s.realDir(dir); e.Err == nil {
+	if e.Err = s.linkProblem(dir); e.Err == nil {
 		e.Task, e.Err = s.Load(dir)
 	}
 	return e
 }
 
-// realDir returns a problem if dir is a symbolic link: a task has only one location.
-func (s Store) realDir(dir string) error {
+// linkProblem returns a problem if dir is a symbolic link: a task has only one location.
+func (s Store) linkProblem(dir string) error {
 	st, err := os.Lstat(dir)
 	if err != nil || st.Mode()&fs.ModeSymlink == 0 {
 		return nil // Load reports everything else
@@ -187,7 +187,7 @@ func (s Store) Find(ref string) (string, error) {
 
 // find is Find without replacing drafts by the tasks that they became.
 func find(s Store, ref string) (string, error) {
-	if err := unfitFolder(s); err != nil {
+	if err := folderProblem(s); err != nil {
 		return "", err
 	}
 	name := strings.TrimRight(ref, "/")
@@ -207,16 +207,16 @@ func find(s Store, ref string) (string, error) {
 
 func (s Store) findName(ref, name string) (string, error) {
 	for _, dirs := range []func() ([]string, error){
-		func() ([]string, error) { return s.children(s.Tasks()) },
-		func() ([]string, error) { return s.archived("") },
+		func() ([]string, error) { return s.candidateDirs(s.Tasks()) },
+		func() ([]string, error) { return s.archivedDirs("") },
 	} {
 		list, err := dirs()
 		if err != nil {
 			return "", err
 		}
-		hits := s.named(list, name)
+		hits := s.withName(list, name)
 		if len(hits) == 1 {
-			return hits[0], s.realDir(hits[0])
+			return hits[0], s.linkProblem(hits[0])
 		}
 		if len(hits) > 1 {
 			return "", &AmbiguousError{ref, hits}
@@ -225,9 +225,9 @@ func (s Store) findName(ref, name string) (string, error) {
 	return "", fmt.Errorf("%w: %q (`trellis list` shows them)", ErrNotFound, ref)
 }
 
-// named returns the directories that match name: by their whole name, else by the part after the day, else by the name in
+// withName returns the directories that match name: by their whole name, else by the part after the day, else by the name in
 // task.json.
-func (s Store) named(dirs []string, name string) []string {
+func (s Store) withName(dirs []string, name string) []string {
 	keep := func(match func(dir string) bool) []string {
 		return slices.DeleteFunc(slices.Clone(dirs), func(dir string) bool { return !match(dir) })
 	}
@@ -252,15 +252,15 @@ func (s Store) findPath(ref string) (string, error) {
 		tries = []string{abs, tries[0]}
 	}
 	for _, path := range tries {
-		if dir, ok := s.inside(path); ok {
+		if dir, ok := s.resolveTaskDir(path); ok {
 			return dir, nil
 		}
 	}
 	return "", fmt.Errorf("%w: %s is not a directory of a task in %s", ErrNotFound, ref, s.Rel(s.Tasks()))
 }
 
-// inside returns the task directory that path resolves to when all links are followed.
-func (s Store) inside(path string) (string, bool) {
+// resolveTaskDir returns the task directory that path resolves to when all links are followed.
+func (s Store) resolveTaskDir(path string) (string, bool) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return "", false

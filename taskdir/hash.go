@@ -46,7 +46,7 @@ func PlanHash(dir string, t *Task) (string, error) {
 	}
 	sum := sha256.New()
 	for _, name := range append(planFiles[:len(planFiles):len(planFiles)], context...) {
-		_, file, err := durable.SumBelow(dir, name, maxOf(name))
+		_, file, err := durable.SumBelow(dir, name, maxSize(name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -49,14 +49,14 @@ func (s Store) Made(t *Task) time.Time { return t.Made(s.Clock()) }
 func ValidID(id string) bool {
 	odd := func(c rune) bool { return !plainChar(c) && c != '.' && c != '-' }
 	return id != "" && len(id) <= maxID && !strings.ContainsFunc(id, odd) && id[0] != '.' && id[0] != '-' && !strings.EqualFold(id, archiveName) &&
-		!strings.Contains(id, "..") && !strings.HasSuffix(id, ".") && !strings.HasSuffix(id, ".lock") && !device(id)
+		!strings.Contains(id, "..") && !strings.HasSuffix(id, ".") && !strings.HasSuffix(id, ".lock") && !isDevice(id)
 }
 
 // maxID is the maximum length of a task directory's name, in bytes.
-const maxID = len("01-02-") + maxKept
+const maxID = len("01-02-") + maxForeignName
 
-// device reports whether a file of that name is a device on Windows, with any extension.
-func device(name string) bool {
+// isDevice reports whether a file of that name is a device on Windows, with any extension.
+func isDevice(name string) bool {
 	stem, _, _ := strings.Cut(strings.ToUpper(name), ".")
 	switch stem {
 	case "CON", "PRN", "AUX", "NUL":
@@ -84,7 +84,7 @@ func idFault(id string) string {
 	switch {
 	case len(id) > maxID:
 		return fmt.Sprintf("the directory name has %d bytes, which is too long to name a task: at most %d", len(id), maxID)
-	case device(id):
+	case isDevice(id):
 		return fmt.Sprintf("the directory name %q can't name a task: it is a device on Windows, where nobody could check it out", id)
 	}
 	return fmt.Sprintf("the directory name %q can't name a task: letters, digits and single dashes, like 02-01-user-auth", id)

@@ -15,7 +15,7 @@ import (
 // descendant. A link that exists already, or is half made after a crash, is completed.
 func (s Store) AddSubtask(parent, child string) error {
 	parentID, childID := filepath.Base(parent), filepath.Base(child)
-	if err := (family{s}).noCycle(parent, childID); err != nil {
+	if err := (subtaskLinks{s}).checkCycle(parent, childID); err != nil {
 		return err
 	}
 	if _, err := s.Load(parent); err != nil {
@@ -32,7 +32,7 @@ func (s Store) AddSubtask(parent, child string) error {
 	if err != nil {
 		return err
 	}
-	return family{s}.editChildren(parent, func(list []string) []string {
+	return subtaskLinks{s}.editChildren(parent, func(list []string) []string {
 		if slices.Contains(list, childID) {
 			return list
 		}
@@ -40,11 +40,11 @@ func (s Store) AddSubtask(parent, child string) error {
 	})
 }
 
-// family adds the links between parents and children to a store.
-type family struct{ Store }
+// subtaskLinks adds the links between parents and children to a store.
+type subtaskLinks struct{ Store }
 
-// noCycle returns an error if child is parent or one of its ancestors.
-func (s family) noCycle(parent, child string) error {
+// checkCycle returns an error if child is parent or one of its ancestors.
+func (s subtaskLinks) checkCycle(parent, child string) error {
 	for seen := []string{}; parent != ""; {
 		id := filepath.Base(parent)
 		if id == child {
@@ -74,17 +74,17 @@ func (s Store) RemoveSubtask(parent, child string) error {
 	if c.Parent != parentID && !slices.Contains(p.Children, childID) {
 		return fmt.Errorf("%s is not a subtask of %s", childID, parentID)
 	}
-	err = family{s}.editChildren(parent, func(list []string) []string {
+	err = subtaskLinks{s}.editChildren(parent, func(list []string) []string {
 		return slices.DeleteFunc(list, func(id string) bool { return id == childID })
 	})
 	if err != nil {
 		return err
 	}
-	return family{s}.unlinkParent(child, parentID) // last, since a repeated call finds the link by it
+	return subtaskLinks{s}.unlinkParent(child, parentID) // last, since a repeated call finds the link by it
 }
 
 // unlinkParent removes the parent from the task in child if it is parentID.
-func (s family) unlinkParent(child, parentID string) error {
+func (s subtaskLinks) unlinkParent(child, parentID string) error {
 	_, err := s.Update(child, func(t *Task, e *Edit) error {
 		if t.Parent == parentID {
 			e.KeepRevision()
@@ -95,7 +95,7 @@ func (s family) unlinkParent(child, parentID string) error {
 	return err
 }
 
-func (s family) editChildren(dir string, edit func([]string) []string) error {
+func (s subtaskLinks) editChildren(dir string, edit func([]string) []string) error {
 	_, err := s.Update(dir, func(t *Task, e *Edit) error {
 		e.KeepRevision()
 		if list := edit(slices.Clone(t.Children)); !slices.Equal(list, t.Children) {
@@ -115,7 +115,7 @@ func (s Store) CompleteParents(dir string) (completed []string, err error) {
 			return completed, err
 		}
 		parent := filepath.Join(s.Tasks(), filepath.Base(t.Parent))
-		done, err := family{s}.completeParent(parent)
+		done, err := subtaskLinks{s}.completeParent(parent)
 		if errors.Is(err, ErrNotFound) {
 			return completed, nil // archived, or never existed
 		}
@@ -127,7 +127,7 @@ func (s Store) CompleteParents(dir string) (completed []string, err error) {
 	}
 }
 
-func (s family) completeParent(dir string) (done bool, err error) {
+func (s subtaskLinks) completeParent(dir string) (done bool, err error) {
 	if durable.Held(filepath.Join(dir, RunLock)) {
 		return false, nil
 	}
@@ -136,7 +136,7 @@ func (s family) completeParent(dir string) (done bool, err error) {
 			return nil
 		}
 		for _, child := range t.Children {
-			if !s.completed(child) {
+			if !s.isCompleted(child) {
 				return nil
 			}
 		}
@@ -151,16 +151,16 @@ func (s family) completeParent(dir string) (done bool, err error) {
 // Completed returns how many of a task's children are completed, archived ones included: the progress of a parent.
 func (s Store) Completed(t *Task) (n int) {
 	for _, child := range t.Children {
-		if (family{s}).completed(child) {
+		if (subtaskLinks{s}).isCompleted(child) {
 			n++
 		}
 	}
 	return n
 }
 
-// completed reports whether the task with that directory name is completed, live or archived.
-func (s family) completed(id string) bool {
-	dirs, _ := s.archived(id) // an archive that can't be listed counts as without completed tasks
+// isCompleted reports whether the task with that directory name is completed, live or archived.
+func (s subtaskLinks) isCompleted(id string) bool {
+	dirs, _ := s.archivedDirs(id) // an archive that can't be listed counts as without completed tasks
 	for _, dir := range append(dirs, filepath.Join(s.Tasks(), id)) {
 		if t, err := s.Load(dir); err == nil && t.Status == trellis.Completed {
 			return true

@@ -26,7 +26,7 @@ type Mended struct {
 // tabs in a text; the single quotes, None, True and False of Python; a field that occurs twice with the same value; and,
 // besides any of these, a byte order mark before the text and NUL bytes after it.
 func Mend(file string, data []byte) (*Mended, error) {
-	text, notes := edges(string(data))
+	text, notes := trimEdges(string(data))
 	if _, err := Parse(file, []byte(text)); err != nil {
 		mended, more, ok := mendText(text)
 		if _, mendedErr := Parse(file, []byte(mended)); !ok || mendedErr != nil {
@@ -41,8 +41,8 @@ func Mend(file string, data []byte) (*Mended, error) {
 	return &Mended{data, []byte(text), notes}, nil
 }
 
-// edges removes a byte order mark before the text of a file and NUL bytes after it.
-func edges(text string) (string, []string) {
+// trimEdges removes a byte order mark before the text of a file and NUL bytes after it.
+func trimEdges(text string) (string, []string) {
 	var notes []string
 	if rest, ok := strings.CutPrefix(text, bom); ok {
 		text, notes = rest, append(notes, "line 1: no byte order mark")
@@ -60,10 +60,10 @@ func mendText(text string) (string, []string, bool) {
 		return "", nil, false
 	}
 	if json.Valid([]byte(text)) {
-		return mendTwice(text)
+		return mendDuplicates(text)
 	}
 	m := &mender{text: text}
-	if !m.document() || !m.sure() {
+	if !m.document() || !m.isUnambiguous() {
 		return "", nil, false
 	}
 	mended, notes := m.apply()
@@ -72,12 +72,12 @@ func mendText(text string) (string, []string, bool) {
 
 // Kinds of damage.
 const (
-	bare    = "bare"
-	comma   = "comma"
-	comment = "comment"
-	raw     = "raw"
-	python  = "python"
-	twice   = "twice"
+	unquotedText    = "bare"
+	trailingComma   = "comma"
+	commentDamage   = "comment"
+	rawLineBreak    = "raw"
+	pythonSyntax    = "python"
+	duplicateMember = "twice"
 )
 
 // change replaces a part of the text.
@@ -90,28 +90,28 @@ type change struct {
 
 // mender reads text that is almost JSON, and collects the changes that would make it JSON.
 type mender struct {
-	text    string
-	at      int
-	depth   int // nesting depth of objects and lists
-	changes []change
-	gaps    gaps // of the current object
-	double  bool // a key has double quotes that Python would not write: a ' may then begin a text that lost its double quotes
-	numbers bool // a field for text has a number, true or false as its value, a text that may have lost its quotes
+	text            string
+	pos             int
+	depth           int // nesting depth of objects and lists
+	changes         []change
+	gaps            gaps // of the current object
+	hasDoubleQuotes bool // a key has double quotes that Python would not write: a ' may then begin a text that lost its double quotes
+	hasNonText      bool // a field for text has a number, true or false as its value, a text that may have lost its quotes
 }
 
 // gaps are the distinct blanks between colons and values.
 type gaps struct {
-	usual []string // before values that are valid JSON
-	bare  []string // before values without quotes
+	valid    []string // before values that are valid JSON
+	unquoted []string // before values without quotes
 }
 
-// sure reports whether the blank before a value without quotes can't be part of that value.
-func (g gaps) sure() bool {
-	return len(g.bare) == 0 || len(g.usual) == 1 && len(g.bare) == 1 && (g.bare[0] == g.usual[0] || g.bare[0] == "")
+// isUnambiguous reports whether the blank before a value without quotes can't be part of that value.
+func (g gaps) isUnambiguous() bool {
+	return len(g.unquoted) == 0 || len(g.valid) == 1 && len(g.unquoted) == 1 && (g.unquoted[0] == g.valid[0] || g.unquoted[0] == "")
 }
 
-// sure reports whether the collected changes are unambiguous.
-func (m *mender) sure() bool {
+// isUnambiguous reports whether the collected changes are unambiguous.
+func (m *mender) isUnambiguous() bool {
 	if len(m.changes) == 0 {
 		return false
 	}
@@ -119,7 +119,7 @@ func (m *mender) sure() bool {
 	if slices.ContainsFunc(m.changes, func(c change) bool { return c.kind != kind }) {
 		return false
 	}
-	return !(kind == python && m.double) && !(kind == bare && m.numbers)
+	return !(kind == pythonSyntax && m.hasDoubleQuotes) && !(kind == unquotedText && m.hasNonText)
 }
 
 // apply returns the text with the changes applied, and their notes.
@@ -139,14 +139,14 @@ func (m *mender) apply() (string, []string) {
 	return b.String(), notes
 }
 
-func (m *mender) change(kind string, from, to int, text, note string) {
+func (m *mender) addChange(kind string, from, to int, text, note string) {
 	m.changes = append(m.changes, change{kind, from, to, text, note})
 }
 
-// mendTwice removes the second of two members with the same name and value, if Trellis reads that name.
-func mendTwice(text string) (string, []string, bool) {
+// mendDuplicates removes the second of two members with the same name and value, if Trellis reads that name.
+func mendDuplicates(text string) (string, []string, bool) {
 	m := &mender{text: text}
-	if !gjson.Parse(text).IsObject() || !m.twice("", gjson.Parse(text)) || len(m.changes) == 0 {
+	if !gjson.Parse(text).IsObject() || !m.removeDuplicates("", gjson.Parse(text)) || len(m.changes) == 0 {
 		return "", nil, false
 	}
 	slices.SortFunc(m.changes, func(a, b change) int { return a.from - b.from })
@@ -154,8 +154,8 @@ func mendTwice(text string) (string, []string, bool) {
 	return mended, notes, true
 }
 
-// twice collects the repeated members of the object at path. It returns false if two members of one name differ.
-func (m *mender) twice(path string, object gjson.Result) bool {
+// removeDuplicates collects the removals of repeated members of the object at path. It returns false if two members of one name differ.
+func (m *mender) removeDuplicates(path string, object gjson.Result) bool {
 	first := map[string]gjson.Result{}
 	end, same := 0, true // end of the previous member
 	object.ForEach(func(k, v gjson.Result) bool {
@@ -166,9 +166,9 @@ func (m *mender) twice(path string, object gjson.Result) bool {
 		case again && known && !sameValue(was.Raw, v.Raw):
 			same = false
 		case again && known:
-			m.change(twice, end, v.Index+len(v.Raw), "", "not for the second time: "+k.Raw)
+			m.addChange(duplicateMember, end, v.Index+len(v.Raw), "", "not for the second time: "+k.Raw)
 		case known && v.IsObject():
-			same = m.twice(name, v)
+			same = m.removeDuplicates(name, v)
 		}
 		if !again {
 			first[k.Str] = v

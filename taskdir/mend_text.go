@@ -10,37 +10,37 @@ import (
 
 // document reads the text's only object. All readers below return false for what they do not understand.
 func (m *mender) document() bool {
-	if !m.blank(true) || m.next() != '{' || !m.object("") {
+	if !m.skipBlank(true) || m.peek() != '{' || !m.object("") {
 		return false
 	}
-	tail := strings.TrimLeft(m.text[m.at:], " \t\r")
-	return (tail == "" || tail[0] == '\n') && m.blank(true) && m.at == len(m.text)
+	tail := strings.TrimLeft(m.text[m.pos:], " \t\r")
+	return (tail == "" || tail[0] == '\n') && m.skipBlank(true) && m.pos == len(m.text)
 }
 
-func (m *mender) next() byte {
-	if m.at < len(m.text) {
-		return m.text[m.at]
+func (m *mender) peek() byte {
+	if m.pos < len(m.text) {
+		return m.text[m.pos]
 	}
 	return 0
 }
 
-// blank skips white space, and comments where they are unambiguous.
-func (m *mender) blank(comments bool) bool {
+// skipBlank skips white space, and comments where they are unambiguous.
+func (m *mender) skipBlank(comments bool) bool {
 	for {
-		m.at += len(m.text[m.at:]) - len(strings.TrimLeft(m.text[m.at:], " \t\r\n"))
-		if m.next() != '#' && m.next() != '/' {
+		m.pos += len(m.text[m.pos:]) - len(strings.TrimLeft(m.text[m.pos:], " \t\r\n"))
+		if m.peek() != '#' && m.peek() != '/' {
 			return true
 		}
-		if !comments || !m.comment() {
+		if !comments || !m.removeComment() {
 			return false
 		}
 	}
 }
 
-// comment skips a comment and removes it. After other text on its line it may be part of a text that lost its quotes: then one
+// removeComment skips a comment and removes it. After other text on its line it may be part of a text that lost its quotes: then one
 // with quotes, brackets or a last comma is refused.
-func (m *mender) comment() bool {
-	rest, end := m.text[m.at:], 0
+func (m *mender) removeComment() bool {
+	rest, end := m.text[m.pos:], 0
 	switch {
 	case strings.HasPrefix(rest, "/*"):
 		end = strings.Index(rest, "*/") + 2
@@ -55,7 +55,7 @@ func (m *mender) comment() bool {
 	default:
 		return false
 	}
-	from, to := m.at, m.at+end
+	from, to := m.pos, m.pos+end
 	from = len(strings.TrimRight(m.text[:from], " \t"))
 	if from == 0 || m.text[from-1] == '\n' { // it has a line to itself
 		if after := len(m.text[to:]) - len(strings.TrimLeft(m.text[to:], " \t\r")); strings.HasPrefix(m.text[to+after:], "\n") {
@@ -64,8 +64,8 @@ func (m *mender) comment() bool {
 	} else if strings.ContainsAny(rest[:end], `"{}[]`) || strings.HasSuffix(strings.TrimSpace(rest[:end]), ",") {
 		return false
 	}
-	m.change(comment, from, to, "", "no comment")
-	m.at = to
+	m.addChange(commentDamage, from, to, "", "no comment")
+	m.pos = to
 	return true
 }
 
@@ -73,17 +73,17 @@ func (m *mender) comment() bool {
 func (m *mender) object(path string) bool {
 	around := m.gaps
 	m.gaps = gaps{}
-	ok := m.members(path) && m.gaps.sure()
+	ok := m.members(path) && m.gaps.isUnambiguous()
 	m.gaps = around
 	return ok
 }
 
 func (m *mender) members(path string) bool {
-	if m.at++; !m.blank(true) {
+	if m.pos++; !m.skipBlank(true) {
 		return false
 	}
-	if m.next() == '}' {
-		m.at++
+	if m.peek() == '}' {
+		m.pos++
 		return true
 	}
 	for {
@@ -93,15 +93,15 @@ func (m *mender) members(path string) bool {
 		}
 		field := strings.TrimPrefix(path+"."+key, ".")
 		text, ok := m.member(field)
-		sure := text || ok && m.fits(field, m.at)
-		if !ok || !m.blank(sure) {
+		sure := text || ok && m.matchesType(field, m.pos)
+		if !ok || !m.skipBlank(sure) {
 			return false
 		}
-		if m.next() == '}' {
-			m.at++
+		if m.peek() == '}' {
+			m.pos++
 			return true
 		}
-		if m.next() != ',' {
+		if m.peek() != ',' {
 			return false
 		}
 		if closed, ok := m.afterComma(sure, '}'); !ok || closed {
@@ -113,24 +113,24 @@ func (m *mender) members(path string) bool {
 // afterComma skips a comma. closed reports that the object or list nevertheless ends after it; this fails unless sure, which
 // says that the value before the comma can't be a text without quotes: "1," may have been one.
 func (m *mender) afterComma(sure bool, closing byte) (closed, ok bool) {
-	at := m.at
-	m.at++
-	if !m.blank(closing == '}') {
+	at := m.pos
+	m.pos++
+	if !m.skipBlank(closing == '}') {
 		return false, false
 	}
-	if m.next() != closing {
+	if m.peek() != closing {
 		return false, true
 	}
 	if !sure {
 		return false, false
 	}
-	m.change(comma, at, at+1, "", "no comma before the "+string(closing))
-	m.at++
+	m.addChange(trailingComma, at, at+1, "", "no comma before the "+string(closing))
+	m.pos++
 	return true, true
 }
 
-// fits reports whether the value that ends before at has the type of its field. If path is not a field, it returns false.
-func (m *mender) fits(path string, at int) bool {
+// matchesType reports whether the value that ends before at has the type of its field. If path is not a field, it returns false.
+func (m *mender) matchesType(path string, at int) bool {
 	field := shapeOf(path)
 	if !field.Exists() || strings.HasPrefix(path, "meta.") {
 		return false
@@ -146,43 +146,43 @@ func (m *mender) fits(path string, at int) bool {
 
 // key reads a key and its colon.
 func (m *mender) key() (string, bool) {
-	from := m.at
+	from := m.pos
 	if !m.string() {
 		return "", false
 	}
-	key := m.text[from+1 : m.at-1]
-	m.double = m.double || m.text[from] == '"' && !strings.Contains(key, "'")
-	if !m.blank(false) || m.next() != ':' {
+	key := m.text[from+1 : m.pos-1]
+	m.hasDoubleQuotes = m.hasDoubleQuotes || m.text[from] == '"' && !strings.Contains(key, "'")
+	if !m.skipBlank(false) || m.peek() != ':' {
 		return "", false
 	}
-	m.at++
+	m.pos++
 	return key, true
 }
 
 // member reads the value after a colon. text reports whether it is a text, which can't be mistaken for anything else.
 func (m *mender) member(path string) (text, ok bool) {
-	colon := m.at
+	colon := m.pos
 	at := colon + len(m.text[colon:]) - len(strings.TrimLeft(m.text[colon:], " \t\r\n"))
-	m.at = at
+	m.pos = at
 	if text, ok = m.value(path); ok {
-		m.gaps.usual = with(m.gaps.usual, m.text[colon:at])
-		m.numbers = m.numbers || forText(path) && strings.IndexByte(`"'n{[`, m.text[at]) < 0
+		m.gaps.valid = appendUnique(m.gaps.valid, m.text[colon:at])
+		m.hasNonText = m.hasNonText || isTextField(path) && strings.IndexByte(`"'n{[`, m.text[at]) < 0
 		return text, true
 	}
-	if m.at = at; !m.bare() {
+	if m.pos = at; !m.readUnquoted() {
 		return false, false
 	}
-	m.gaps.bare = with(m.gaps.bare, m.text[colon:at])
+	m.gaps.unquoted = appendUnique(m.gaps.unquoted, m.text[colon:at])
 	return true, true
 }
 
-// forText reports whether a field holds text.
-func forText(path string) bool {
+// isTextField reports whether a field holds text.
+func isTextField(path string) bool {
 	field := shapeOf(path)
 	return field.Exists() && (field.Type == gjson.String || field.Type == gjson.Null && !strings.Contains(path, "."))
 }
 
-func with(list []string, s string) []string {
+func appendUnique(list []string, s string) []string {
 	if slices.Contains(list, s) {
 		return list
 	}
@@ -194,7 +194,7 @@ func (m *mender) value(path string) (text, ok bool) {
 	const deepest = 100
 	m.depth++
 	defer func() { m.depth-- }()
-	switch c := m.next(); {
+	switch c := m.peek(); {
 	case m.depth > deepest:
 		return false, false
 	case c == '"', c == '\'':
@@ -210,34 +210,34 @@ func (m *mender) value(path string) (text, ok bool) {
 // list reads a list. A comma may separate values or be part of one, so a value without quotes must be the only one; and as the
 // brackets may be part of a text too, that is accepted only for a field that is a list.
 func (m *mender) list(path string) bool {
-	m.at++
-	if end := strings.IndexByte(m.text[m.at:], ']'); end > 0 && shapeOf(path).IsArray() && plainWord(m.text[m.at:m.at+end]) {
-		m.quote(m.at + end)
-		m.at++
+	m.pos++
+	if end := strings.IndexByte(m.text[m.pos:], ']'); end > 0 && shapeOf(path).IsArray() && canOnlyBeText(m.text[m.pos:m.pos+end]) {
+		m.addQuotes(m.pos + end)
+		m.pos++
 		return true
 	}
-	if !m.blank(false) {
+	if !m.skipBlank(false) {
 		return false
 	}
-	if m.next() == ']' {
-		m.at++
+	if m.peek() == ']' {
+		m.pos++
 		return true
 	}
 	for wide := false; ; {
-		first := m.next()
+		first := m.peek()
 		text, ok := m.value("")
-		if !ok || !m.blank(text) {
+		if !ok || !m.skipBlank(text) {
 			return false
 		}
-		m.numbers = m.numbers || shapeOf(path).IsArray() && !text && first != '{' && first != '['
-		if m.next() == ']' {
-			m.at++
+		m.hasNonText = m.hasNonText || shapeOf(path).IsArray() && !text && first != '{' && first != '['
+		if m.peek() == ']' {
+			m.pos++
 			return true
 		}
-		if m.next() != ',' {
+		if m.peek() != ',' {
 			return false
 		}
-		comma := m.at
+		comma := m.pos
 		closed, ok := m.afterComma(text, ']')
 		if !ok || closed {
 			return ok && !m.hidesText(comma+1, wide)
@@ -249,50 +249,50 @@ func (m *mender) list(path string) bool {
 // hidesText reports whether an empty text that lost its quotes may be between the last comma of a list, which ends at from, and
 // its bracket. wide says that other commas of the list are followed by a blank.
 func (m *mender) hidesText(from int, wide bool) bool {
-	gap := m.text[from : m.at-1]
+	gap := m.text[from : m.pos-1]
 	return strings.Count(gap, "\n") != 1 && (gap != "" || !wide)
 }
 
 // literal reads a number, true, false or null, or their Python forms.
 func (m *mender) literal() bool {
-	word := m.text[m.at:]
+	word := m.text[m.pos:]
 	if end := strings.IndexAny(word, ",]} \t\r\n"); end >= 0 {
 		word = word[:end]
 	}
 	if word != "" && !strings.ContainsAny(word[:1], `"{[`) && gjson.Valid(word) {
-		m.at += len(word)
+		m.pos += len(word)
 		return true
 	}
 	for _, p := range [][2]string{{"None", "null"}, {"True", "true"}, {"False", "false"}} {
 		if word == p[0] {
-			m.change(python, m.at, m.at+len(word), p[1], p[1]+" for "+p[0])
-			m.at += len(word)
+			m.addChange(pythonSyntax, m.pos, m.pos+len(word), p[1], p[1]+" for "+p[0])
+			m.pos += len(word)
 			return true
 		}
 	}
 	return false
 }
 
-// bare reads a text without quotes that ends with its line or, if the line has several members, before the next one.
-func (m *mender) bare() bool {
-	rest := m.text[m.at:]
+// readUnquoted reads a text without quotes that ends with its line or, if the line has several members, before the next one.
+func (m *mender) readUnquoted() bool {
+	rest := m.text[m.pos:]
 	end := strings.IndexAny(rest, ",}\r\n")
-	if end <= 0 || !plainWord(rest[:end]) {
+	if end <= 0 || !canOnlyBeText(rest[:end]) {
 		return false
 	}
-	m.quote(m.at + end)
+	m.addQuotes(m.pos + end)
 	return true
 }
 
-// quote puts quotes around the text from here to end.
-func (m *mender) quote(end int) {
-	word := m.text[m.at:end]
-	m.change(bare, m.at, end, `"`+word+`"`, "quotes around "+clip(word))
-	m.at = end
+// addQuotes puts quotes around the text from here to end.
+func (m *mender) addQuotes(end int) {
+	word := m.text[m.pos:end]
+	m.addChange(unquotedText, m.pos, end, `"`+word+`"`, "quotes around "+clip(word))
+	m.pos = end
 }
 
-// plainWord reports whether s, an unquoted word, can only have been a text in quotes.
-func plainWord(s string) bool {
+// canOnlyBeText reports whether s, an unquoted word, can only have been a text in quotes.
+func canOnlyBeText(s string) bool {
 	switch strings.ToLower(s) {
 	case "", "null", "none", "nil", "undefined", "nan", "inf", "infinity", "true", "false", "yes", "no", "~":
 		return false
@@ -310,36 +310,36 @@ func plainWord(s string) bool {
 
 // string reads a text in quotes. Raw line breaks in it become \n; single quotes are Python's.
 func (m *mender) string() bool {
-	quote, from, changes := m.next(), m.at, len(m.changes)
+	quote, from, changes := m.peek(), m.pos, len(m.changes)
 	if quote != '"' && quote != '\'' {
 		return false
 	}
-	for m.at++; m.at < len(m.text); m.at++ {
-		switch c := m.text[m.at]; {
+	for m.pos++; m.pos < len(m.text); m.pos++ {
+		switch c := m.text[m.pos]; {
 		case c == quote:
-			m.at++
+			m.pos++
 			if quote == '\'' {
 				m.changes = m.changes[:changes]
-				return m.python(from)
+				return m.replaceSingleQuotes(from)
 			}
 			return true
 		case c == '\\':
-			m.at++
+			m.pos++
 		case c < ' ':
 			escape, ok := map[byte]string{'\n': `\n`, '\r': `\r`, '\t': `\t`}[c]
 			if !ok {
 				return false
 			}
-			m.change(raw, m.at, m.at+1, escape, escape+" in a text")
+			m.addChange(rawLineBreak, m.pos, m.pos+1, escape, escape+" in a text")
 		}
 	}
 	return false
 }
 
-// python replaces the single quotes of the text from from to here by double quotes.
-func (m *mender) python(from int) bool {
+// replaceSingleQuotes replaces the single quotes of the text from from to here by double quotes.
+func (m *mender) replaceSingleQuotes(from int) bool {
 	var b strings.Builder
-	inside := m.text[from+1 : m.at-1]
+	inside := m.text[from+1 : m.pos-1]
 	for i := 0; i < len(inside); i++ {
 		switch c := inside[i]; {
 		case c == '"':
@@ -356,6 +356,6 @@ func (m *mender) python(from int) bool {
 			b.WriteByte(c)
 		}
 	}
-	m.change(python, from, m.at, `"`+b.String()+`"`, "double quotes around "+clip(inside))
+	m.addChange(pythonSyntax, from, m.pos, `"`+b.String()+`"`, "double quotes around "+clip(inside))
 	return true
 }

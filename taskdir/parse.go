@@ -23,7 +23,7 @@ func Parse(file string, data []byte) (*Task, error) {
 	r := &reader{file: file, doc: doc, t: &Task{Raw: data}}
 	r.t.Status, r.t.Priority = trellis.Planning, "P2"
 	r.t.Pipeline.SchemaVersion, r.t.Pipeline.Approval.Approvers = schemaVersion, 1
-	if r.object("", gjson.Parse(doc), r.fields()); r.fatal != nil {
+	if r.readObject("", gjson.Parse(doc), r.fields()); r.fatal != nil {
 		return nil, r.fatal
 	}
 	slices.SortStableFunc(r.t.Problems, func(a, b trellis.Problem) int {
@@ -58,22 +58,22 @@ func (r *reader) problem(v gjson.Result, format string, args ...any) *trellis.Pr
 	return &r.t.Problems[len(r.t.Problems)-1]
 }
 
-// stray is an unknown key with its value.
-type stray struct{ key, value gjson.Result }
+// unknownMember is an unknown key with its value.
+type unknownMember struct{ key, value gjson.Result }
 
 // members maps the keys of an object to the functions that read their values. name is the value's name in problems.
 type members map[string]func(name string, v gjson.Result)
 
-// object reads the members of v, the object at path. A known key may occur only once. Unknown keys are kept but ignored, and
+// readObject reads the members of v, the object at path. A known key may occur only once. Unknown keys are kept but ignored, and
 // reported if they look like a mistake.
-func (r *reader) object(path string, v gjson.Result, known members) {
+func (r *reader) readObject(path string, v gjson.Result, known members) {
 	var seen []string
-	var unknown []stray
-	defer func() { r.misspelled(path, unknown, seen) }()
+	var unknown []unknownMember
+	defer func() { r.reportMisspelled(path, unknown, seen) }()
 	v.ForEach(func(key, v gjson.Result) bool {
 		take, ok := known[key.Str]
 		if !ok {
-			unknown = append(unknown, stray{key, v})
+			unknown = append(unknown, unknownMember{key, v})
 			return true
 		}
 		take(strings.TrimPrefix(path+"."+key.Str, "."), v)
@@ -86,188 +86,188 @@ func (r *reader) object(path string, v gjson.Result, known members) {
 	})
 }
 
-// others lists fields that people write into the wrong one of two objects.
-var others = map[string][]string{
+// misplacedFields lists fields that people write into the wrong one of two objects.
+var misplacedFields = map[string][]string{
 	"":         {"agent", "verify", "depends_on", "touches", "protected", "not_before", "approval"},
 	"pipeline": {"title", "description", "status", "dev_type", "scope", "package", "priority", "assignee", "branch", "base_branch"},
 }
 
-// guards are the fields that make a task wait, or ask people about it.
-var guards = []string{"depends_on", "not_before", "touches", "protected", "approval", "required", "approvers"}
+// guardFields are the fields that make a task wait, or ask people about it.
+var guardFields = []string{"depends_on", "not_before", "touches", "protected", "approval", "required", "approvers"}
 
-// misspelled reports unknown keys that are fields of another object, or are spelled almost like one of those or like a field
+// reportMisspelled reports unknown keys that are fields of another object, or are spelled almost like one of those or like a field
 // that is missing. A field of pipeline outside of pipeline prevents work from beginning, and so does a key that is clearly
 // meant as a guard, even if that guard exists as well: its author relies on it.
-func (r *reader) misspelled(path string, unknown []stray, seen []string) {
+func (r *reader) reportMisspelled(path string, unknown []unknownMember, seen []string) {
 	if len(unknown) == 0 || path == "pipeline.judge" {
 		return
 	}
 	known := slices.DeleteFunc(keysOf(path), func(key string) bool { return slices.Contains(seen, key) })
 	for _, m := range unknown {
 		key := m.key
-		if slices.Contains(others[path], key.Str) {
+		if slices.Contains(misplacedFields[path], key.Str) {
 			if path == "" {
 				p := r.problem(key, `%q belongs in "pipeline": nothing reads it here`, key.Str)
-				p.Warning, p.Hint = !r.keepsBack(m.value), r.edit()
+				p.Warning, p.Hint = !r.isSetBeforeWork(m.value), r.editCommand()
 				continue
 			}
 			p := r.problem(key, "%q is not a field here, and is passed over", key.Str)
 			p.Warning, p.Hint = true, "write it outside of "+strconv.Quote(path)
-		} else if near := trellis.Nearest(key.Str, slices.Concat(known, others[path])); near != "" {
+		} else if near := trellis.Nearest(key.Str, slices.Concat(known, misplacedFields[path])); near != "" {
 			p := r.problem(key, "%q is not a field, and is passed over", clip(key.Str))
 			p.Warning, p.Hint = true, "did you mean: "+near
 			switch {
-			case !slices.Contains(others[path], near):
+			case !slices.Contains(misplacedFields[path], near):
 			case path == "":
 				p.Hint += `, in "pipeline"`
 			default:
 				p.Hint += ", outside of " + strconv.Quote(path)
 			}
-			if slices.Contains(guards, near) && trellis.Slip(key.Str, near) && r.keepsBack(m.value) {
-				p.Warning, p.Message, p.Hint = false, fmt.Sprintf("%q is not a field: %s", clip(key.Str), p.Hint), r.edit()
+			if slices.Contains(guardFields, near) && trellis.Slip(key.Str, near) && r.isSetBeforeWork(m.value) {
+				p.Warning, p.Message, p.Hint = false, fmt.Sprintf("%q is not a field: %s", clip(key.Str), p.Hint), r.editCommand()
 			}
-		} else if i := slices.IndexFunc(seen, func(s string) bool { return slices.Contains(guards, s) && trellis.Slip(key.Str, s) }); i >= 0 && r.keepsBack(m.value) {
-			r.problem(key, "%q is not a field, and %s stands here too: only that is read", clip(key.Str), seen[i]).Hint = r.edit()
+		} else if i := slices.IndexFunc(seen, func(s string) bool { return slices.Contains(guardFields, s) && trellis.Slip(key.Str, s) }); i >= 0 && r.isSetBeforeWork(m.value) {
+			r.problem(key, "%q is not a field, and %s stands here too: only that is read", clip(key.Str), seen[i]).Hint = r.editCommand()
 		}
 	}
 }
 
-// keepsBack reports whether an ignored field has a non-empty value while work is still to begin. The status is looked up in the
+// isSetBeforeWork reports whether an ignored field has a non-empty value while work is still to begin. The status is looked up in the
 // text, as it may follow the field.
-func (r *reader) keepsBack(value gjson.Result) bool {
+func (r *reader) isSetBeforeWork(value gjson.Result) bool {
 	begins := slices.Contains([]trellis.Status{"", trellis.Planning, trellis.Ready}, trellis.Status(gjson.Get(r.doc, "status").Str))
 	return begins && !slices.Contains([]string{"null", `""`, "[]", "{}", "false"}, value.Raw)
 }
 
-// into stores the result of read in a field.
-func into[T any](field *T, read func(name string, v gjson.Result) T) func(string, gjson.Result) {
+// storeIn stores the result of read in a field.
+func storeIn[T any](field *T, read func(name string, v gjson.Result) T) func(string, gjson.Result) {
 	return func(name string, v gjson.Result) { *field = read(name, v) }
 }
 
-// as converts the result of read to a string type.
-func as[T ~string](read func(name string, v gjson.Result) string) func(string, gjson.Result) T {
+// asType converts the result of read to a string type.
+func asType[T ~string](read func(name string, v gjson.Result) string) func(string, gjson.Result) T {
 	return func(name string, v gjson.Result) T { return T(read(name, v)) }
 }
 
 func (r *reader) fields() members {
 	t := r.t
 	return members{
-		"id":            into(new(string), r.text), // the directory's name is the identity
-		"name":          into(&t.Name, r.name),
-		"title":         into(&t.Title, r.text),
-		"description":   into(&t.Description, r.text),
-		"status":        into(&t.Status, r.status),
-		"dev_type":      into(&t.DevType, r.oneOf(trellis.DevTypes)),
-		"scope":         into(&t.Scope, r.scope),
-		"package":       into(&t.Package, r.text),
-		"priority":      into(&t.Priority, r.priority),
-		"creator":       into(&t.Creator, r.text),
-		"assignee":      into(&t.Assignee, r.text),
-		"createdAt":     into(&t.CreatedAt, r.date),
-		"completedAt":   into(&t.CompletedAt, r.date),
-		"branch":        into(&t.Branch, r.text),
-		"base_branch":   into(&t.BaseBranch, r.text),
-		"worktree_path": into(&t.WorktreePath, r.text),
-		"commit":        into(&t.Commit, r.text),
-		"pr_url":        into(&t.PRURL, r.text),
-		"subtasks":      into(&t.Subtasks, r.strings),
-		"children":      into(&t.Children, r.list),
-		"parent":        into(&t.Parent, r.text),
-		"relatedFiles":  into(&t.RelatedFiles, r.strings),
-		"notes":         into(&t.Notes, r.text),
-		"meta":          r.within(r.meta),
+		"id":            storeIn(new(string), r.text), // the directory's name is the identity
+		"name":          storeIn(&t.Name, r.name),
+		"title":         storeIn(&t.Title, r.text),
+		"description":   storeIn(&t.Description, r.text),
+		"status":        storeIn(&t.Status, r.status),
+		"dev_type":      storeIn(&t.DevType, r.oneOf(trellis.DevTypes)),
+		"scope":         storeIn(&t.Scope, r.scope),
+		"package":       storeIn(&t.Package, r.text),
+		"priority":      storeIn(&t.Priority, r.priority),
+		"creator":       storeIn(&t.Creator, r.text),
+		"assignee":      storeIn(&t.Assignee, r.text),
+		"createdAt":     storeIn(&t.CreatedAt, r.date),
+		"completedAt":   storeIn(&t.CompletedAt, r.date),
+		"branch":        storeIn(&t.Branch, r.text),
+		"base_branch":   storeIn(&t.BaseBranch, r.text),
+		"worktree_path": storeIn(&t.WorktreePath, r.text),
+		"commit":        storeIn(&t.Commit, r.text),
+		"pr_url":        storeIn(&t.PRURL, r.text),
+		"subtasks":      storeIn(&t.Subtasks, r.strings),
+		"children":      storeIn(&t.Children, r.list),
+		"parent":        storeIn(&t.Parent, r.text),
+		"relatedFiles":  storeIn(&t.RelatedFiles, r.strings),
+		"notes":         storeIn(&t.Notes, r.text),
+		"meta":          r.objectReader(r.meta),
 		"created": func(name string, v gjson.Result) { // the name of createdAt in the oldest versions
 			if t.CreatedAt == "" {
 				t.CreatedAt = r.date(name, v)
 			}
 		},
-		"pipeline": r.within(r.pipeline),
+		"pipeline": r.objectReader(r.pipeline),
 	}
 }
 
-// within reads an object's known members, or none of them if known is nil.
-func (r *reader) within(known func() members) func(name string, v gjson.Result) {
+// objectReader reads an object's known members, or none of them if known is nil.
+func (r *reader) objectReader(known func() members) func(name string, v gjson.Result) {
 	return func(name string, v gjson.Result) {
 		if !v.IsObject() && v.Type != gjson.Null {
 			r.problem(v, "%q is %s, it must be an object", name, kind(v))
 		}
 		if v.IsObject() && known != nil {
-			r.object(name, v, known())
+			r.readObject(name, v, known())
 		}
 	}
 }
 
 // meta reads meta.source. Other keys of meta are ignored.
 func (r *reader) meta() members {
-	return members{"source": r.within(func() members {
+	return members{"source": r.objectReader(func() members {
 		s := &r.t.Source
-		return members{"issue": into(&s.Issue, r.text), "url": into(&s.URL, r.text), "comment": into(&s.Comment, r.bool)}
+		return members{"issue": storeIn(&s.Issue, r.text), "url": storeIn(&s.URL, r.text), "comment": storeIn(&s.Comment, r.bool)}
 	})}
 }
 
 func (r *reader) pipeline() members {
 	p := &r.t.Pipeline
 	return members{
-		"schema_version": into(&p.SchemaVersion, r.schemaVersion),
-		"revision":       into(&p.Revision, r.count),
-		"size":           into(&p.Size, as[trellis.Size](r.oneOf(trellis.Strings(trellis.Sizes)))),
-		"agent":          into(&p.Agent, r.text),
-		"verify":         into(&p.Verify, r.list),
-		"depends_on":     into(&p.DependsOn, r.list),
-		"touches":        into(&p.Touches, r.list),
-		"protected":      into(&p.Protected, r.list),
-		"not_before":     into(&p.NotBefore, r.time),
-		"plan_hash":      into(&p.PlanHash, r.text),
-		"base_commit":    into(&p.BaseCommit, r.text),
-		"stacked_on":     into(&p.StackedOn, r.text),
-		"phase":          into(&p.Phase, r.text),
-		"round":          into(&p.Round, r.int),
-		"attempt":        into(&p.Attempt, r.int),
-		"outcome":        into(&p.Outcome, as[trellis.Outcome](r.text)),
-		"resume_at":      into(&p.ResumeAt, r.time),
-		"objective": r.within(func() members {
-			return members{"name": into(&p.Objective.Name, r.text), "step": into(&p.Objective.Step, r.text)}
+		"schema_version": storeIn(&p.SchemaVersion, r.schemaVersion),
+		"revision":       storeIn(&p.Revision, r.count),
+		"size":           storeIn(&p.Size, asType[trellis.Size](r.oneOf(trellis.Strings(trellis.Sizes)))),
+		"agent":          storeIn(&p.Agent, r.text),
+		"verify":         storeIn(&p.Verify, r.list),
+		"depends_on":     storeIn(&p.DependsOn, r.list),
+		"touches":        storeIn(&p.Touches, r.list),
+		"protected":      storeIn(&p.Protected, r.list),
+		"not_before":     storeIn(&p.NotBefore, r.time),
+		"plan_hash":      storeIn(&p.PlanHash, r.text),
+		"base_commit":    storeIn(&p.BaseCommit, r.text),
+		"stacked_on":     storeIn(&p.StackedOn, r.text),
+		"phase":          storeIn(&p.Phase, r.text),
+		"round":          storeIn(&p.Round, r.int),
+		"attempt":        storeIn(&p.Attempt, r.int),
+		"outcome":        storeIn(&p.Outcome, asType[trellis.Outcome](r.text)),
+		"resume_at":      storeIn(&p.ResumeAt, r.time),
+		"objective": r.objectReader(func() members {
+			return members{"name": storeIn(&p.Objective.Name, r.text), "step": storeIn(&p.Objective.Step, r.text)}
 		}),
-		"rejection": r.within(func() members {
+		"rejection": r.objectReader(func() members {
 			j := &p.Rejection
-			return members{"category": into(&j.Category, r.text), "details": into(&j.Details, r.text), "suggestions": into(&j.Suggestions, r.list)}
+			return members{"category": storeIn(&j.Category, r.text), "details": storeIn(&j.Details, r.text), "suggestions": storeIn(&j.Suggestions, r.list)}
 		}),
 		"judge": func(name string, v gjson.Result) {
 			var j Judge
-			r.within(func() members {
-				return members{"pass": into(&j.Pass, r.bool), "feedback": into(&j.Feedback, r.text)}
+			r.objectReader(func() members {
+				return members{"pass": storeIn(&j.Pass, r.bool), "feedback": storeIn(&j.Feedback, r.text)}
 			})(name, v)
 			if v.IsObject() && len(v.Map()) > 0 {
 				p.Judge = &j
 			}
 		},
-		"approval": r.within(func() members {
-			return members{"required": into(&p.Approval.Required, r.bool), "approvers": into(&p.Approval.Approvers, r.int),
-				"asked": into(&p.Approval.Asked, r.int)}
+		"approval": r.objectReader(func() members {
+			return members{"required": storeIn(&p.Approval.Required, r.bool), "approvers": storeIn(&p.Approval.Approvers, r.int),
+				"asked": storeIn(&p.Approval.Asked, r.int)}
 		}),
-		"failure": r.within(func() members {
+		"failure": r.objectReader(func() members {
 			f := &p.Failure
-			return members{"code": into(&f.Code, as[trellis.Code](r.text)), "detail": into(&f.Detail, r.text),
-				"retryable": into(&f.Retryable, r.bool), "at": into(&f.At, r.time)}
+			return members{"code": storeIn(&f.Code, asType[trellis.Code](r.text)), "detail": storeIn(&f.Detail, r.text),
+				"retryable": storeIn(&f.Retryable, r.bool), "at": storeIn(&f.At, r.time)}
 		}),
-		"usage": r.within(r.usage),
+		"usage": r.objectReader(r.usage),
 	}
 }
 
 func (r *reader) usage() members {
 	u := &r.t.Pipeline.Usage
 	return members{
-		"input_tokens":  into(&u.InputTokens, r.count),
-		"output_tokens": into(&u.OutputTokens, r.count),
-		"cached_tokens": into(&u.CachedTokens, r.count),
+		"input_tokens":  storeIn(&u.InputTokens, r.count),
+		"output_tokens": storeIn(&u.OutputTokens, r.count),
+		"cached_tokens": storeIn(&u.CachedTokens, r.count),
 		"cost_usd": func(name string, v gjson.Result) {
 			if v.Type != gjson.Null {
 				cost := r.number(name, v)
 				u.CostUSD = &cost
 			}
 		},
-		"seconds":        into(&u.Seconds, r.number),
-		"cost_estimated": into(&u.CostEstimated, r.bool),
-		"cost_partial":   into(&u.CostPartial, r.bool),
+		"seconds":        storeIn(&u.Seconds, r.number),
+		"cost_estimated": storeIn(&u.CostEstimated, r.bool),
+		"cost_partial":   storeIn(&u.CostPartial, r.bool),
 	}
 }

@@ -12,12 +12,12 @@ import (
 
 // Project sets the status of a task that a run holds. Then the journal is authoritative and the status only its projection: a
 // stale value from an editor or a git checkout is corrected, so the transition is not checked.
-func (e *Edit) Project(status trellis.Status) { e.force(status, "projecting") }
+func (e *Edit) Project(status trellis.Status) { e.forceStatus(status, "projecting") }
 
 // PutBack restores the status that a task had before a person cancelled or archived it, by transitions that Set refuses.
-func (e *Edit) PutBack(status trellis.Status) { e.force(status, "putting back") }
+func (e *Edit) PutBack(status trellis.Status) { e.forceStatus(status, "putting back") }
 
-func (e *Edit) force(status trellis.Status, doing string) {
+func (e *Edit) forceStatus(status trellis.Status, doing string) {
 	if e.err != nil {
 		return
 	}

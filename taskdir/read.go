@@ -19,7 +19,7 @@ func ReadFile(dir, name string) ([]byte, error) {
 	if filepath.Ext(name) == ".jsonl" {
 		return durable.ReadRecords(dir, name)
 	}
-	return durable.ReadBelow(dir, name, maxOf(name))
+	return durable.ReadBelow(dir, name, maxSize(name))
 }
 
 // ReadOptional is ReadFile for an optional file: it returns nil if the file does not exist.
@@ -36,14 +36,14 @@ func ReadOptional(dir, name string) ([]byte, error) {
 
 // CheckFile returns an error if a file of dir exists and can't be read. It does not check the contents.
 func CheckFile(dir, name string) error {
-	f, err := durable.OpenBelow(dir, name, maxOf(name))
+	f, err := durable.OpenBelow(dir, name, maxSize(name))
 	if err == nil {
 		err = f.Close()
 	}
 	return err
 }
 
-func maxOf(name string) int64 {
+func maxSize(name string) int64 {
 	switch base := filepath.Base(name); {
 	case strings.HasPrefix(base, "requirement"):
 		return MaxRequirement

@@ -31,7 +31,7 @@ func (s Store) Propose(dir string) (*Mended, error) {
 // Repair writes the proposal m into the task.json in dir, if the file is still m.Before. First the file is saved unchanged as
 // run/task.json.broken-<time>, whose path is returned; a copy saved by an interrupted call is not saved again.
 func (s Store) Repair(dir string, m *Mended) (saved string, err error) {
-	err = s.locked(dir, func(owned func() bool) error {
+	err = s.withLock(dir, func(owned func() bool) error {
 		path := filepath.Join(dir, TaskJSON)
 		now, err := readTask(path)
 		if err != nil {
@@ -40,7 +40,7 @@ func (s Store) Repair(dir string, m *Mended) (saved string, err error) {
 		if !bytes.Equal(now, m.Before) || !owned() {
 			return fmt.Errorf("mending %s: %w", s.Rel(path), ErrChanged)
 		}
-		if saved, err = s.keepBroken(dir, m.Before); err != nil {
+		if saved, err = s.saveBroken(dir, m.Before); err != nil {
 			return err
 		}
 		err = s.Disk.Replace(path, m.Before, m.After)
@@ -52,8 +52,8 @@ func (s Store) Repair(dir string, m *Mended) (saved string, err error) {
 	return saved, err
 }
 
-// keepBroken saves a broken file under an unused name, unless an identical copy exists already, and returns its path.
-func (s Store) keepBroken(dir string, data []byte) (string, error) {
+// saveBroken saves a broken file under an unused name, unless an identical copy exists already, and returns its path.
+func (s Store) saveBroken(dir string, data []byte) (string, error) {
 	run := filepath.Join(dir, Run)
 	list, err := os.ReadDir(run)
 	if err != nil {

@@ -84,7 +84,7 @@ func encodeFor(path string, value any) ([]byte, error) {
 		if v.IsZero() {
 			return []byte(blank.Raw), nil
 		}
-		value = stamp(v)
+		value = formatTime(v)
 	case []string:
 		if v == nil {
 			return []byte("[]"), nil

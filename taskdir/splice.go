@@ -13,8 +13,8 @@ import (
 
 // member is a key and value of an object, as byte offsets into its text.
 type member struct {
-	key         string
-	keyAt, ends int
+	key        string
+	keyAt, end int
 }
 
 func membersOf(object string) []member {
@@ -30,52 +30,52 @@ func membersOf(object string) []member {
 // order doesn't contain it. The existing text is unchanged. line is the text before object on its first line.
 func insert(object, key string, value []byte, order []string, line string, style style) string {
 	list := membersOf(object)
-	after := place(list, key, order)
+	after := insertIndex(list, key, order)
 	quoted, _ := text.JSON(key) // a text can always be encoded
 	if len(list) == 0 {
 		return insertFirst(object, string(quoted), value, line, style)
 	}
 	sep, indent := ", ", ""
-	if before := lineTo(object, list[0].keyAt); before != object[:list[0].keyAt] && margin(before) == before {
+	if before := lineBefore(object, list[0].keyAt); before != object[:list[0].keyAt] && leadingSpace(before) == before {
 		indent = before
 		sep = "," + style.newline + indent
 		value = style.pretty(value, indent)
 	} else {
-		value = spaced(value)
+		value = onOneLine(value)
 	}
 	text := string(quoted) + ": " + string(value)
 	if after < 0 {
 		return object[:list[0].keyAt] + text + sep + object[list[0].keyAt:]
 	}
-	return object[:list[after].ends] + sep + text + object[list[after].ends:]
+	return object[:list[after].end] + sep + text + object[list[after].end:]
 }
 
 // insertFirst puts the first member into an empty object.
 func insertFirst(object, key string, value []byte, line string, style style) string {
 	open := strings.IndexByte(object, '{') + 1
 	if strings.ContainsAny(line, "{[") {
-		return object[:open] + key + ": " + string(spaced(value)) + object[open:]
+		return object[:open] + key + ": " + string(onOneLine(value)) + object[open:]
 	}
-	indent := margin(line) + style.unit
+	indent := leadingSpace(line) + style.unit
 	text := style.newline + indent + key + ": " + string(style.pretty(value, indent))
 	if inside, _, _ := strings.Cut(object[open:], "}"); !strings.Contains(inside, "\n") {
-		text += style.newline + margin(line)
+		text += style.newline + leadingSpace(line)
 	}
 	return object[:open] + text + object[open:]
 }
 
-// lineTo returns the part of doc's line before the offset at.
-func lineTo(doc string, at int) string {
+// lineBefore returns the part of doc's line before the offset at.
+func lineBefore(doc string, at int) string {
 	return doc[strings.LastIndexByte(doc[:at], '\n')+1 : at]
 }
 
-// margin returns the leading white space of a line.
-func margin(line string) string {
+// leadingSpace returns the leading white space of a line.
+func leadingSpace(line string) string {
 	return line[:len(line)-len(strings.TrimLeft(line, " \t"))]
 }
 
-// place returns the index of the member to insert key after, -1 for the front.
-func place(list []member, key string, order []string) int {
+// insertIndex returns the index of the member to insert key after, -1 for the front.
+func insertIndex(list []member, key string, order []string) int {
 	rank := slices.Index(order, key)
 	if rank < 0 {
 		return len(list) - 1
@@ -98,11 +98,11 @@ func styleOf(doc string) style {
 	if len(list) == 0 {
 		return s
 	}
-	before := lineTo(doc, list[0].keyAt)
+	before := lineBefore(doc, list[0].keyAt)
 	if strings.HasSuffix(doc[:list[0].keyAt-len(before)], "\r\n") {
 		s.newline = "\r\n"
 	}
-	if before != "" && margin(before) == before {
+	if before != "" && leadingSpace(before) == before {
 		s.unit = before
 	}
 	return s
@@ -117,8 +117,8 @@ func (s style) pretty(value []byte, margin string) []byte {
 	return bytes.ReplaceAll(b.Bytes(), []byte("\n"), []byte(s.newline))
 }
 
-// spaced formats a value on one line, with a space after commas and colons.
-func spaced(value []byte) []byte {
+// onOneLine formats a value on one line, with a space after commas and colons.
+func onOneLine(value []byte) []byte {
 	var b bytes.Buffer
 	if json.Indent(&b, value, "", "") != nil {
 		return value
@@ -127,17 +127,17 @@ func spaced(value []byte) []byte {
 	return []byte(strings.ReplaceAll(text, "\n", "")) // JSON texts contain no line breaks
 }
 
-// relaid returns value formatted like the one it replaces: a list or object on one line stays on one line.
-func relaid(doc string, old gjson.Result, value []byte, style style) []byte {
+// formatLike returns value formatted like the one it replaces: a list or object on one line stays on one line.
+func formatLike(doc string, old gjson.Result, value []byte, style style) []byte {
 	compound := old.Type == gjson.JSON && len(strings.Trim(old.Raw, "[]{} \t\r\n")) > 0
 	if compound && !strings.Contains(old.Raw, "\n") {
-		return spaced(value)
+		return onOneLine(value)
 	}
-	line := lineTo(doc, old.Index)
+	line := lineBefore(doc, old.Index)
 	if strings.ContainsAny(line, "{[") { // it is on one line with its parent
-		return spaced(value)
+		return onOneLine(value)
 	}
-	return style.pretty(value, margin(line))
+	return style.pretty(value, leadingSpace(line))
 }
 
 // sameValue reports whether two JSON texts have the same value; 1 and 1.0 differ.

@@ -107,7 +107,7 @@ type Failure struct {
 func (f Failure) MarshalJSON() ([]byte, error) {
 	at := ""
 	if !f.At.IsZero() {
-		at = stamp(f.At)
+		at = formatTime(f.At)
 	}
 	return text.JSON(struct {
 		Code      trellis.Code `json:"code"`
@@ -117,8 +117,8 @@ func (f Failure) MarshalJSON() ([]byte, error) {
 	}{f.Code, f.Detail, f.Retryable, at})
 }
 
-// stamp formats a time for task.json.
-func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+// formatTime formats a time for task.json.
+func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // BranchName returns the task's branch, or the default one if none is set.
 func (t *Task) BranchName() string {

@@ -127,7 +127,7 @@ func (s Store) loadError(dir, path string, err error) error {
 		}
 		return fmt.Errorf("%w: %w", ErrNotFound, p)
 	case errors.Is(err, durable.ErrLink):
-		if linked := s.realDir(dir); linked != nil {
+		if linked := s.linkProblem(dir); linked != nil {
 			return linked
 		}
 		p.Message = "is a symbolic link; Trellis reads and replaces only real files here"

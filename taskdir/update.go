@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	lockWait    = 10 * time.Second       // for other changes of the task, which take milliseconds each
-	saveWait    = 500 * time.Millisecond // for an editor that deletes a file and creates it again
+	lockTimeout = 10 * time.Second       // for other changes of the task, which take milliseconds each
+	saveTimeout = 500 * time.Millisecond // for an editor that deletes a file and creates it again
 	updateTries = 200                    // how often people may save the file during one update
 )
 
@@ -30,7 +30,7 @@ const (
 // changes end up in the file (durable.Replace says how far that goes); so change must have the same effect when called twice.
 func (s Store) Update(dir string, change func(t *Task, e *Edit) error) (*Task, error) {
 	var t *Task
-	err := s.locked(dir, func(owned func() bool) (err error) {
+	err := s.withLock(dir, func(owned func() bool) (err error) {
 		t, err = update{s, dir, change, owned}.run()
 		return err
 	})
@@ -76,7 +76,7 @@ func (s update) try() (before, after *Task, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	data, err := before.edited(s.change)
+	data, err := before.applyEdit(s.change)
 	if err != nil || bytes.Equal(data, before.Raw) {
 		return before, before, err
 	}
@@ -92,9 +92,9 @@ func (s update) try() (before, after *Task, err error) {
 }
 
 // loadSettled is Load, but waits for a save in progress to end: until nobody has task.json open for writing, and for up to
-// saveWait if it was just deleted, to be created again, or is incomplete.
+// saveTimeout if it was just deleted, to be created again, or is incomplete.
 func (s update) loadSettled() (*Task, error) {
-	for end := time.Now().Add(saveWait); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(saveTimeout); ; time.Sleep(5 * time.Millisecond) {
 		data, err := durable.ReadSettled(filepath.Join(s.dir, TaskJSON))
 		if errors.Is(err, durable.ErrHeld) {
 			return nil, fmt.Errorf("reading task: %w", err)
@@ -105,30 +105,30 @@ func (s update) loadSettled() (*Task, error) {
 		} else {
 			t, err = s.Load(s.dir) // has the best error message
 		}
-		if err == nil || !recent(s.dir) || time.Now().After(end) {
+		if err == nil || !changedRecently(s.dir) || time.Now().After(end) {
 			return t, err
 		}
 	}
 }
 
-// recent reports whether the task.json of dir, or dir itself, was changed a moment ago.
-func recent(dir string) bool {
+// changedRecently reports whether the task.json of dir, or dir itself, was changed a moment ago.
+func changedRecently(dir string) bool {
 	for _, path := range []string{filepath.Join(dir, TaskJSON), dir} {
-		if st, err := os.Stat(path); err == nil && time.Since(st.ModTime()).Abs() < saveWait {
+		if st, err := os.Stat(path); err == nil && time.Since(st.ModTime()).Abs() < saveTimeout {
 			return true
 		}
 	}
 	return false
 }
 
-// edited returns the task's file after change.
-func (t *Task) edited(change func(t *Task, e *Edit) error) ([]byte, error) {
+// applyEdit applies change to the task, and returns its file.
+func (t *Task) applyEdit(change func(t *Task, e *Edit) error) ([]byte, error) {
 	doc := strings.TrimPrefix(string(t.Raw), bom)
 	e := &Edit{task: t, doc: doc, style: styleOf(doc)}
 	if err := change(t, e); err != nil {
 		return nil, err
 	}
-	if e.changed && !e.keep && !e.revision {
+	if e.changed && !e.keepRevision && !e.revisionSet {
 		e.Set("pipeline.revision", t.Pipeline.Revision+1)
 	}
 	if e.err != nil {
@@ -191,11 +191,11 @@ func (s Store) RunDir(dir string) (string, error) {
 
 // Look calls look while no Trellis command changes the files of the task in dir.
 func Look(s Store, dir string, look func() error) error {
-	return s.locked(dir, func(func() bool) error { return look() })
+	return s.withLock(dir, func(func() bool) error { return look() })
 }
 
-// locked calls do while holding the write lock of the task in dir. owned reports whether the lock is still valid.
-func (s Store) locked(dir string, do func(owned func() bool) error) error {
+// withLock calls do while holding the write lock of the task in dir. owned reports whether the lock is still valid.
+func (s Store) withLock(dir string, do func(owned func() bool) error) error {
 	if s.MayChange != nil {
 		if err := s.MayChange(dir); err != nil {
 			return err
@@ -219,5 +219,5 @@ func (s Store) writeLock(dir string) (*durable.Lock, error) {
 	if _, err := s.RunDir(dir); err != nil {
 		return nil, err
 	}
-	return durable.WaitLockFor(filepath.Join(dir, WriteLock), durable.Holder{PID: os.Getpid(), Since: s.Clock()}, lockWait)
+	return durable.WaitLockFor(filepath.Join(dir, WriteLock), durable.Holder{PID: os.Getpid(), Since: s.Clock()}, lockTimeout)
 }

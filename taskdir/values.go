@@ -22,14 +22,14 @@ func (r *reader) text(name string, v gjson.Result) string {
 	return v.Str
 }
 
-// maxKept is the maximum length of a task's name that another tool chose, in bytes: a branch is named after it.
-const maxKept = 200
+// maxForeignName is the maximum length of a task's name that another tool chose, in bytes: a branch is named after it.
+const maxForeignName = 200
 
 // name accepts names by other tools too, which may have dots and be longer than those made here.
 func (r *reader) name(name string, v gjson.Result) string {
 	s := r.text(name, v)
-	if s != "" && !trellis.ValidName(s) && (!ValidID(s) || len(s) > maxKept) {
-		p := r.problem(v, "the name %q is not legal: letters, digits, dots, underscores and single dashes, at most %d", clip(s), maxKept)
+	if s != "" && !trellis.ValidName(s) && (!ValidID(s) || len(s) > maxForeignName) {
+		p := r.problem(v, "the name %q is not legal: letters, digits, dots, underscores and single dashes, at most %d", clip(s), maxForeignName)
 		if slug := trellis.Slug(s); slug != "" {
 			p.Hint = fmt.Sprintf("write %q", slug)
 		}
@@ -44,14 +44,14 @@ func (r *reader) status(name string, v gjson.Result) trellis.Status {
 	}
 	status, err := trellis.ParseStatus(s)
 	if err != nil {
-		r.problem(v, "%v", err).Hint = r.edit()
+		r.problem(v, "%v", err).Hint = r.editCommand()
 		return trellis.Status(s)
 	}
 	return status
 }
 
-// edit returns the command that opens the file, "" if its task is unknown.
-func (r *reader) edit() string {
+// editCommand returns the command that opens the file, "" if its task is unknown.
+func (r *reader) editCommand() string {
 	id := filepath.Base(filepath.Dir(r.file))
 	if id == "." {
 		return ""
@@ -174,7 +174,7 @@ func (r *reader) count(name string, v gjson.Result) int64 {
 		n, err = int64(f), nil // 2.0, 1e3
 	}
 	if v.Type != gjson.Number || err != nil || n < 0 {
-		r.problem(v, "%q is %s, it must be a whole number from 0", name, shown(v))
+		r.problem(v, "%q is %s, it must be a whole number from 0", name, displayValue(v))
 		return 0
 	}
 	return n
@@ -182,7 +182,7 @@ func (r *reader) count(name string, v gjson.Result) int64 {
 
 func (r *reader) number(name string, v gjson.Result) float64 {
 	if v.Type != gjson.Number && v.Type != gjson.Null || v.Num < 0 || math.IsInf(v.Num, 0) {
-		r.problem(v, "%q is %s, it must be a number from 0", name, shown(v))
+		r.problem(v, "%q is %s, it must be a number from 0", name, displayValue(v))
 		return 0
 	}
 	return v.Num
@@ -215,8 +215,8 @@ func kind(v gjson.Result) string {
 	return "true or false"
 }
 
-// shown returns a number as written, and the kind of any other value.
-func shown(v gjson.Result) string {
+// displayValue returns a number as written, and the kind of any other value.
+func displayValue(v gjson.Result) string {
 	if v.Type == gjson.Number && len(v.Raw) < 40 {
 		return v.Raw
 	}

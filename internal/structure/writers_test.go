@@ -66,8 +66,8 @@ var replacesWhole = map[string]string{
 	"internal/upgrade/program.go replace":                  "the program that an upgrade replaces",
 	"internal/upgrade/program.go lay":                      "the program that is going to be there",
 	"internal/upgrade/program.go replacePages":             "the manual, beside the program",
-	"taskdir/create.go fill":                               "a directory that has no name yet",
-	"taskdir/repair.go keepBroken":                         "run/",
+	"taskdir/create.go writeFiles":                         "a directory that has no name yet",
+	"taskdir/repair.go saveBroken":                         "run/",
 	"taskdir/update.go RunDir":                             "run/.gitignore",
 }
 
