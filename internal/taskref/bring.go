@@ -44,15 +44,15 @@ func (r Remote) bring(ctx context.Context, s State) (kept string, err error) {
 	if err != nil {
 		return "", err
 	}
-	kept, err = r.put(ctx, s.Task, r.opened(sealed))
+	kept, err = r.replaceDir(ctx, s.Task, r.openFiles(sealed))
 	if err == nil {
-		err = r.set(ctx, knownRefs+s.Task, s.Commit)
+		err = r.setRef(ctx, knownRefs+s.Task, s.Commit)
 	}
 	return kept, errors.Join(err, lock.Unlock())
 }
 
-// put makes a task directory contain exactly these files, unless it already does, and backs up the old ones.
-func (r Remote) put(ctx context.Context, task string, files []git.TreeFile) (kept string, err error) {
+// replaceDir makes a task directory contain exactly these files, unless it already does, and backs up the old ones.
+func (r Remote) replaceDir(ctx context.Context, task string, files []git.TreeFile) (kept string, err error) {
 	dir := filepath.Join(r.Store.Tasks(), task)
 	beside := besideOf(dir)
 	if err := os.RemoveAll(beside); err != nil { // from a killed process
@@ -61,24 +61,24 @@ func (r Remote) put(ctx context.Context, task string, files []git.TreeFile) (kep
 	defer func() { err = errors.Join(err, os.RemoveAll(beside)) }()
 	d := directories{r.Store, r.Disk}
 	if !durable.Exists(dir) {
-		return "", d.place(dir, false, files)
+		return "", d.replaceFiles(dir, false, files)
 	}
 	if err := durable.RealFolder(dir); err != nil {
 		return "", err
 	}
-	now, err := read(dir)
-	if err != nil || r.whole(now, files) {
+	now, err := readTaskFiles(dir)
+	if err != nil || r.isComplete(now, files) {
 		return "", err
 	}
-	if kept, err = r.keep(ctx, task, now); err != nil {
+	if kept, err = r.backUp(ctx, task, now); err != nil {
 		return "", err
 	}
-	if err = d.place(dir, true, files); err != nil {
+	if err = d.replaceFiles(dir, true, files); err != nil {
 		return kept, err
 	}
-	late, err := read(beside) // what people wrote meanwhile
-	if err == nil && r.differ(now, late) {
-		kept, err = r.keep(ctx, task, late)
+	late, err := readTaskFiles(beside) // what people wrote meanwhile
+	if err == nil && r.filesDiffer(now, late) {
+		kept, err = r.backUp(ctx, task, late)
 	}
 	if err != nil {
 		err = errors.Join(err, r.Disk.Exchange(beside, dir))
@@ -86,9 +86,9 @@ func (r Remote) put(ctx context.Context, task string, files []git.TreeFile) (kep
 	return kept, err
 }
 
-// whole reports whether a directory matches a state, and has all its files.
-func (r Remote) whole(now, files []git.TreeFile) bool {
-	if r.differ(now, files) {
+// isComplete reports whether a directory matches a state, and has all its files.
+func (r Remote) isComplete(now, files []git.TreeFile) bool {
+	if r.filesDiffer(now, files) {
 		return false
 	}
 	return !slices.ContainsFunc(files, func(f git.TreeFile) bool {
@@ -101,41 +101,41 @@ func (r Remote) Differs(ctx context.Context, dir string, s State) (bool, error) 
 	var now []git.TreeFile
 	sealed, err := r.filesOf(ctx, s.Commit)
 	if err == nil {
-		now, err = read(dir)
+		now, err = readTaskFiles(dir)
 	}
 	if err != nil {
 		return false, fmt.Errorf("comparing %s with what %s has: %w", filepath.Base(dir), r.Name, err)
 	}
-	return r.differ(now, r.opened(sealed)), nil
+	return r.filesDiffer(now, r.openFiles(sealed)), nil
 }
 
-// differ reports whether two directories differ. They are sealed for the comparison, since a path that one machine only
+// filesDiffer reports whether two directories differ. They are sealed for the comparison, since a path that one machine only
 // mentions may be a folder of the other.
-func (r Remote) differ(a, b []git.TreeFile) bool {
+func (r Remote) filesDiffer(a, b []git.TreeFile) bool {
 	same := func(f, g git.TreeFile) bool { return f.Mode == g.Mode && bytes.Equal(f.Data, g.Data) }
-	return !maps.EqualFunc(r.said(a), r.said(b), same)
+	return !maps.EqualFunc(r.filesToCompare(a), r.filesToCompare(b), same)
 }
 
-func (r Remote) said(files []git.TreeFile) map[string]git.TreeFile {
-	said := map[string]git.TreeFile{}
-	for _, f := range r.sealed(files) {
+func (r Remote) filesToCompare(files []git.TreeFile) map[string]git.TreeFile {
+	byPath := map[string]git.TreeFile{}
+	for _, f := range r.sealFiles(files) {
 		if kindOf(f.Path) != transcript {
-			said[f.Path] = f
+			byPath[f.Path] = f
 		}
 	}
-	return said
+	return byPath
 }
 
-// keep backs up the exact contents of a task directory, unless they are in the state that this clone pushed or brought last.
+// backUp backs up the exact contents of a task directory, unless they are in the state that this clone pushed or brought last.
 // The backup is like those of cleanup, with paths relative to the main checkout.
-func (r Remote) keep(ctx context.Context, task string, now []git.TreeFile) (ref string, err error) {
+func (r Remote) backUp(ctx context.Context, task string, now []git.TreeFile) (ref string, err error) {
 	known, err := r.Known(ctx, task)
 	if err != nil {
 		return "", err
 	}
 	if known != "" {
 		sealed, err := r.filesOf(ctx, known)
-		if err != nil || !r.differ(now, r.opened(sealed)) {
+		if err != nil || !r.filesDiffer(now, r.openFiles(sealed)) {
 			return "", err
 		}
 	}

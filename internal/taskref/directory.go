@@ -26,10 +26,10 @@ func besideOf(dir string) string {
 	return filepath.Join(filepath.Dir(dir), durable.TempPrefix+filepath.Base(dir)+"-brought")
 }
 
-// place replaces the files of a task directory, leaving the old one at besideOf. Readers see either old or new files.
-func (d directories) place(dir string, there bool, files []git.TreeFile) error {
+// replaceFiles replaces the files of a task directory, leaving the old one at besideOf. Readers see either old or new files.
+func (d directories) replaceFiles(dir string, there bool, files []git.TreeFile) error {
 	beside := besideOf(dir)
-	if err := d.lay(beside, files); err != nil {
+	if err := d.createDir(beside, files); err != nil {
 		return err
 	}
 	if !there {
@@ -41,8 +41,8 @@ func (d directories) place(dir string, there bool, files []git.TreeFile) error {
 	return d.disk.Exchange(beside, dir)
 }
 
-// lay writes a new task directory.
-func (d directories) lay(dir string, files []git.TreeFile) error {
+// createDir writes a new task directory.
+func (d directories) createDir(dir string, files []git.TreeFile) error {
 	if err := d.disk.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
@@ -53,13 +53,13 @@ func (d directories) lay(dir string, files []git.TreeFile) error {
 	for _, f := range files {
 		path := filepath.Join(dir, filepath.FromSlash(f.Path))
 		private := strings.HasPrefix(f.Path, taskdir.Run+"/")
-		if err := os.MkdirAll(filepath.Dir(path), allowed(0o777, private)); err != nil {
+		if err := os.MkdirAll(filepath.Dir(path), restrictMode(0o777, private)); err != nil {
 			return err
 		}
 		for at := filepath.Dir(path); at != filepath.Dir(dir); at = filepath.Dir(at) {
 			folders[at] = true
 		}
-		if err := d.write(path, f.Data, allowed(fs.FileMode(f.Mode)|0o222, private)); err != nil {
+		if err := d.write(path, f.Data, restrictMode(fs.FileMode(f.Mode)|0o222, private)); err != nil {
 			return fmt.Errorf("writing %s: %w", f.Path, err)
 		}
 	}
@@ -76,8 +76,8 @@ func (d directories) lay(dir string, files []git.TreeFile) error {
 	return nil
 }
 
-// allowed restricts the permissions of a file or folder: everything below run/ is private to its owner.
-func allowed(mode fs.FileMode, private bool) fs.FileMode {
+// restrictMode restricts the permissions of a file or folder: everything below run/ is private to its owner.
+func restrictMode(mode fs.FileMode, private bool) fs.FileMode {
 	if private {
 		return mode & 0o700
 	}
@@ -114,7 +114,7 @@ func carryOver(from, to string) error {
 			return err
 		}
 		rel, err := filepath.Rel(from, file)
-		if k := kindOf(filepath.ToSlash(rel)); err != nil || k != own && k != transcript || strings.HasPrefix(d.Name(), durable.TempPrefix) {
+		if k := kindOf(filepath.ToSlash(rel)); err != nil || k != machineOnly && k != transcript || strings.HasPrefix(d.Name(), durable.TempPrefix) {
 			return err
 		}
 		at := filepath.Join(to, rel)

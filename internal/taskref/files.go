@@ -37,10 +37,10 @@ const (
 type kind int
 
 const (
-	shared     kind = iota // shared unchanged
-	record                 // shared sealed
-	transcript             // what an agent was told or wrote: shared sealed, or not at all
-	own                    // only for this machine
+	shared      kind = iota // shared unchanged
+	record                  // shared sealed
+	transcript              // what an agent was told or wrote: shared sealed, or not at all
+	machineOnly             // only for this machine
 )
 
 // transcripts are the names below run/ of an agent's input and raw output. A run can continue without them.
@@ -53,7 +53,7 @@ func kindOf(name string) kind {
 	below := strings.HasPrefix(name, taskdir.Run+"/")
 	switch {
 	case strings.Contains("/"+name, "/"+durable.TempPrefix), below && slices.Contains([]string{"heads.json", "refit.json", "session", ".gitignore"}, base), below && (base == "lock" || ext == ".lock"):
-		return own
+		return machineOnly
 	case !below && slices.Contains([]string{taskdir.TaskJSON, taskdir.Report, taskdir.PlanLog}, name):
 		return record
 	case !below || strings.HasPrefix(name, taskdir.Run+"/inputs/") || strings.Contains(name, "/objects/"):
@@ -66,8 +66,8 @@ func kindOf(name string) kind {
 	return shared
 }
 
-// read returns the current files of a task directory, sorted, except those of this machine only.
-func read(dir string) (files []git.TreeFile, err error) {
+// readTaskFiles returns the current files of a task directory, sorted, except those of this machine only.
+func readTaskFiles(dir string) (files []git.TreeFile, err error) {
 	left := int64(maxAll)
 	err = filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) && file != dir { // just removed
@@ -98,7 +98,7 @@ func read(dir string) (files []git.TreeFile, err error) {
 
 // readFile returns nil for a file that is not shared, that was removed, or that is a transcript of excessive size.
 func readFile(dir, name string) (*git.TreeFile, error) {
-	if kindOf(name) == own {
+	if kindOf(name) == machineOnly {
 		return nil, nil
 	}
 	f, err := durable.OpenBelow(dir, name, maxFile)
@@ -120,28 +120,28 @@ func readFile(dir, name string) (*git.TreeFile, error) {
 	if file.Data, err = durable.ReadOpen(f, filepath.Join(dir, name), maxFile); err != nil {
 		return nil, err
 	}
-	return file, fit(*file)
+	return file, checkFile(*file)
 }
 
-// check returns an error for files that no task directory has: whoever can push can have made such a commit.
-func check(files []git.TreeFile) error {
+// checkFiles returns an error for files that no task directory has: whoever can push can have made such a commit.
+func checkFiles(files []git.TreeFile) error {
 	if len(files) > maxFiles {
 		return fmt.Errorf("it has more than %d files", maxFiles)
 	}
 	for _, f := range files {
-		if err := fit(f); err != nil {
+		if err := checkFile(f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func fit(f git.TreeFile) error {
+func checkFile(f git.TreeFile) error {
 	if f.Mode != usualMode && f.Mode != programMode {
 		return fmt.Errorf("%q is a link, or a repository, and no file", f.Path)
 	}
 	odd := func(c rune) bool { return c < ' ' || c == '\\' || c == 0x7f }
-	if !fs.ValidPath(f.Path) || !utf8.ValidString(f.Path) || strings.ContainsFunc(f.Path, odd) || kindOf(f.Path) == own {
+	if !fs.ValidPath(f.Path) || !utf8.ValidString(f.Path) || strings.ContainsFunc(f.Path, odd) || kindOf(f.Path) == machineOnly {
 		return fmt.Errorf("%q is not a name for a file of a task", f.Path)
 	}
 	for part := range strings.SplitSeq(strings.ToLower(f.Path), "/") {
@@ -156,7 +156,7 @@ func fit(f git.TreeFile) error {
 func (r Remote) filesOf(ctx context.Context, commit string) ([]git.TreeFile, error) {
 	files, err := r.Repo.Trees().Files(ctx, commit)
 	if err == nil {
-		err = check(files)
+		err = checkFiles(files)
 	}
 	if err == nil {
 		err = r.Repo.Trees().Fill(ctx, files, maxFile, maxAll)
@@ -167,9 +167,9 @@ func (r Remote) filesOf(ctx context.Context, commit string) ([]git.TreeFile, err
 	return files, nil
 }
 
-// sealed returns files in the form for other machines.
-func (r Remote) sealed(files []git.TreeFile) (list []git.TreeFile) {
-	bound := hashes(files)
+// sealFiles returns files in the form for other machines.
+func (r Remote) sealFiles(files []git.TreeFile) (list []git.TreeFile) {
+	bound := hashesIn(files)
 	for _, f := range files {
 		if k := kindOf(f.Path); k != transcript || r.Transcripts {
 			f.Data = translate(f, bound, r.Places.seal)
@@ -179,9 +179,9 @@ func (r Remote) sealed(files []git.TreeFile) (list []git.TreeFile) {
 	return list
 }
 
-// opened returns files of a state in the form for this machine.
-func (r Remote) opened(files []git.TreeFile) []git.TreeFile {
-	bound, list := hashes(files), slices.Clone(files)
+// openFiles returns files of a state in the form for this machine.
+func (r Remote) openFiles(files []git.TreeFile) []git.TreeFile {
+	bound, list := hashesIn(files), slices.Clone(files)
 	for i, f := range list {
 		list[i].Data = translate(f, bound, r.Places.open)
 	}
@@ -200,7 +200,7 @@ func translate(f git.TreeFile, bound map[string]bool, by func([]byte, spelling) 
 	case strings.HasPrefix(path.Ext(f.Path), ".json"):
 		return by(f.Data, inJSON)
 	}
-	return by(f.Data, plain)
+	return by(f.Data, inText)
 }
 
 func isJournal(name string) bool {
@@ -208,8 +208,8 @@ func isJournal(name string) bool {
 	return ok && err == nil
 }
 
-// hashes returns all SHA-256 sums in the records of a task, each of which may be that of a file.
-func hashes(files []git.TreeFile) map[string]bool {
+// hashesIn returns all SHA-256 sums in the records of a task, each of which may be that of a file.
+func hashesIn(files []git.TreeFile) map[string]bool {
 	const long = 2 * sha256.Size
 	found := map[string]bool{}
 	for _, f := range files {

@@ -48,8 +48,8 @@ func (s *State) message(why string) string {
 	var b strings.Builder
 	b.WriteString("trellis: " + trellis.VisibleLine(why) + "\n\n")
 	for _, f := range s.fields() {
-		if said := f.value.get(); said != "" {
-			b.WriteString(f.key + ": " + said + "\n")
+		if value := f.value.get(); value != "" {
+			b.WriteString(f.key + ": " + value + "\n")
 		}
 	}
 	return b.String()
@@ -64,14 +64,14 @@ func parseState(task, commit, message string) (s State, ok bool) {
 	if !taskdir.ValidID(task) || !strings.HasPrefix(subject, "trellis: ") {
 		return s, false
 	}
-	said := map[string]string{}
+	values := map[string]string{}
 	for line := range strings.Lines(body) {
 		if key, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), ": "); ok && value == trellis.VisibleLine(value) {
-			said[key] = value
+			values[key] = value
 		}
 	}
 	for _, f := range s.fields() {
-		f.value.set(said[f.key])
+		f.value.set(values[f.key])
 	}
 	if s.Branch == "" {
 		return s, s.Head == "" && s.Work == ""

@@ -44,22 +44,22 @@ func (r Remote) send(ctx context.Context, o Order) error {
 	if err != nil {
 		return err
 	}
-	if !o.fits() || len(raw) > maxOrder {
+	if !o.isValid() || len(raw) > maxOrder {
 		return fmt.Errorf("%s is not an order that can be sent: task and id have to be names, and all of it at most %d KB", o.ref(), maxOrder>>10)
 	}
 	commit, err := r.Repo.EmptyCommit(ctx, "trellis: "+trellis.VisibleLine(o.What)+"\n\n"+string(raw))
 	if err != nil {
 		return err
 	}
-	return r.Repo.Remotes().PushRefs(ctx, r.Name, r.limit(), git.RefMove{Ref: o.ref(), To: commit})
+	return r.Repo.Remotes().PushRefs(ctx, r.Name, r.timeout(), git.RefMove{Ref: o.ref(), To: commit})
 }
 
-func (o Order) fits() bool { return taskdir.ValidID(o.Task) && trellis.ValidName(o.ID) }
+func (o Order) isValid() bool { return taskdir.ValidID(o.Task) && trellis.ValidName(o.ID) }
 
 // parseOrder parses an order in a commit whose ref ends in name. Anybody who can push may have written it.
 func parseOrder(name, message string) (o Order, ok bool) {
 	_, raw, _ := strings.Cut(message, "\n\n")
-	if len(raw) > maxOrder || json.Unmarshal([]byte(raw), &o) != nil || !o.fits() {
+	if len(raw) > maxOrder || json.Unmarshal([]byte(raw), &o) != nil || !o.isValid() {
 		return o, false
 	}
 	return o, name == o.Task+"/"+o.ID

@@ -28,22 +28,22 @@ const (
 )
 
 // Seal replaces the values of this machine by marks. Open restores sealed text exactly.
-func (p Places) Seal(text []byte) []byte { return p.seal(text, plain) }
+func (p Places) Seal(text []byte) []byte { return p.seal(text, inText) }
 
 // Open replaces marks by the values of this machine.
-func (p Places) Open(text []byte) []byte { return p.open(text, plain) }
+func (p Places) Open(text []byte) []byte { return p.open(text, inText) }
 
 // spelling returns the forms of a path in a text. All of them are found; the first is used for writing.
 type spelling func(path string) []string
 
-func plain(path string) []string { return []string{path} }
+func inText(path string) []string { return []string{path} }
 
 // inJSON returns a path as text.JSON writes it, and as json.Marshal does.
 func inJSON(path string) []string {
 	a, errA := text.JSON(path)
 	b, errB := json.Marshal(path)
 	if errA != nil || errB != nil {
-		return plain(path)
+		return inText(path)
 	}
 	return []string{string(a[1 : len(a)-1]), string(b[1 : len(b)-1])}
 }
@@ -55,15 +55,15 @@ func inJournal(path string) []string {
 	return list
 }
 
-// sign is a mark and the value that it stands for.
-type sign struct {
+// replacement is a mark and the value that it stands for.
+type replacement struct {
 	mark, value string
 	folder      bool
 }
 
-// signs returns the signs for all known values, longer ones first.
-func (p Places) signs(spell spelling) (list []sign) {
-	for _, s := range []sign{{markMain, p.Main, true}, {markWorktrees, p.Worktrees, true}, {markClone, p.Clone, false}} {
+// replacements returns the replacements for all known values, longer ones first.
+func (p Places) replacements(spell spelling) (list []replacement) {
+	for _, s := range []replacement{{markMain, p.Main, true}, {markWorktrees, p.Worktrees, true}, {markClone, p.Clone, false}} {
 		if s.folder && s.value != "" {
 			s.value = filepath.Clean(s.value)
 		}
@@ -71,17 +71,17 @@ func (p Places) signs(spell spelling) (list []sign) {
 			continue
 		}
 		for _, value := range spell(s.value) {
-			if !slices.Contains(list, sign{s.mark, value, s.folder}) {
-				list = append(list, sign{s.mark, value, s.folder})
+			if !slices.Contains(list, replacement{s.mark, value, s.folder}) {
+				list = append(list, replacement{s.mark, value, s.folder})
 			}
 		}
 	}
-	slices.SortStableFunc(list, func(a, b sign) int { return len(b.value) - len(a.value) })
+	slices.SortStableFunc(list, func(a, b replacement) int { return len(b.value) - len(a.value) })
 	return list
 }
 
 func (p Places) seal(text []byte, spell spelling) []byte {
-	signs := append([]sign{{markBeginning, markBegin, false}}, p.signs(spell)...)
+	signs := append([]replacement{{markBeginning, markBegin, false}}, p.replacements(spell)...)
 	var first [256]bool
 	for _, s := range signs {
 		first[s.value[0]] = true
@@ -93,7 +93,7 @@ func (p Places) seal(text []byte, spell spelling) []byte {
 			continue
 		}
 		for n, s := range signs {
-			if bytes.HasPrefix(text[i:], []byte(s.value)) && (n == 0 || s.stands(text, i)) {
+			if bytes.HasPrefix(text[i:], []byte(s.value)) && (n == 0 || s.isWhole(text, i)) {
 				out = append(append(out, text[done:i]...), s.mark...)
 				done = i + len(s.value)
 				i = done - 1
@@ -112,32 +112,32 @@ func (p Places) open(text []byte, spell spelling) []byte {
 		return text
 	}
 	var pairs []string
-	for _, s := range append([]sign{{markBeginning, markBegin, false}}, p.signs(func(path string) []string { return spell(path)[:1] })...) {
+	for _, s := range append([]replacement{{markBeginning, markBegin, false}}, p.replacements(func(path string) []string { return spell(path)[:1] })...) {
 		pairs = append(pairs, s.mark, s.value)
 	}
 	return []byte(strings.NewReplacer(pairs...).Replace(string(text)))
 }
 
-// stands reports whether the value at i of a text is complete, and not part of another path or word.
-func (s sign) stands(text []byte, i int) bool {
+// isWhole reports whether the value at i of a text is complete, and not part of another path or word.
+func (s replacement) isWhole(text []byte, i int) bool {
 	before, after := text[:i], text[i+len(s.value):]
 	if !s.folder {
 		return (len(before) == 0 || !wordByte(before[len(before)-1])) && (len(after) == 0 || !wordByte(after[0]))
 	}
-	return begins(before) && ends(after)
+	return pathCanBegin(before) && pathCanEnd(after)
 }
 
-// begins reports whether an absolute path can begin after that text.
-func begins(before []byte) bool {
-	if len(before) == 0 || escaped(before) || bytes.HasSuffix(before, []byte("file://")) {
+// pathCanBegin reports whether an absolute path can begin after that text.
+func pathCanBegin(before []byte) bool {
+	if len(before) == 0 || endsInEscape(before) || bytes.HasSuffix(before, []byte("file://")) {
 		return true
 	}
 	c := before[len(before)-1]
 	return c != '/' && !nameByte(c) && !strings.ContainsRune("})*", rune(c)) // ${HOME}/app, $(pwd)/app, */app
 }
 
-// escaped reports whether a text ends with a JSON escape of a character that can't be in a name: \n, \u003c.
-func escaped(text []byte) bool {
+// endsInEscape reports whether a text ends with a JSON escape of a character that can't be in a name: \n, \u003c.
+func endsInEscape(text []byte) bool {
 	const unicode = 6
 	at := len(text) - 2
 	if len(text) >= unicode && text[len(text)-unicode+1] == 'u' && len(bytes.Trim(text[len(text)-unicode+2:], "0123456789abcdefABCDEF")) == 0 {
@@ -152,8 +152,8 @@ func escaped(text []byte) bool {
 	return slashes%2 == 1
 }
 
-// ends reports whether a path can end before that text, or continues with a subpath. A dot may be the end of a sentence.
-func ends(after []byte) bool {
+// pathCanEnd reports whether a path can end before that text, or continues with a subpath. A dot may be the end of a sentence.
+func pathCanEnd(after []byte) bool {
 	rest := bytes.TrimLeft(after, ".")
 	if len(rest) == 0 {
 		return true

@@ -51,13 +51,13 @@ func (r Remote) Save(ctx context.Context, dir, last string, next SaveAs) (State,
 }
 
 func (r Remote) save(ctx context.Context, dir, last string, next SaveAs, s *State) error {
-	files, err := read(dir)
+	files, err := readTaskFiles(dir)
 	switch { // after the records, as the work then contains all that they mention; whoever continues checks for more
 	case err != nil:
 	case next.Work:
 		err = r.addWork(ctx, dir, last, s)
 	default:
-		err = r.sameWork(ctx, last, s)
+		err = r.copyWork(ctx, last, s)
 	}
 	if err != nil {
 		return &LocalError{err}
@@ -67,7 +67,7 @@ func (r Remote) save(ctx context.Context, dir, last string, next SaveAs, s *Stat
 		return err
 	}
 	message := s.message(string(r.Places.Seal([]byte(next.Why))))
-	if s.Commit, err = r.Repo.Trees().CommitFiles(ctx, pendingRefs+s.Task, message, s.At, r.sealed(files)); err != nil {
+	if s.Commit, err = r.Repo.Trees().CommitFiles(ctx, pendingRefs+s.Task, message, s.At, r.sealFiles(files)); err != nil {
 		return err
 	}
 	*s, _ = parseState(s.Task, s.Commit, message) // as others will read it
@@ -79,11 +79,11 @@ func (r Remote) save(ctx context.Context, dir, last string, next SaveAs, s *Stat
 		more = append(more, git.RefMove{Ref: o.ref(), Any: true})
 	}
 	if next.Gated {
-		passed, err := r.Repo.EmptyCommit(ctx, fmt.Sprintf("trellis: %s claims %s\n\nState: %s\n", trellis.VisibleLine(r.Host), s.Task, s.Commit))
+		gateCommit, err := r.Repo.EmptyCommit(ctx, fmt.Sprintf("trellis: %s claims %s\n\nState: %s\n", trellis.VisibleLine(r.Host), s.Task, s.Commit))
 		if err != nil {
 			return err
 		}
-		more = append(more, git.RefMove{Ref: gateRef, To: passed, Was: next.Gate})
+		more = append(more, git.RefMove{Ref: gateRef, To: gateCommit, Was: next.Gate})
 	}
 	return r.push(ctx, *s, last, before, more)
 }
@@ -95,7 +95,7 @@ func (r Remote) push(ctx context.Context, s State, last, before string, more []g
 	}
 	push := func(last string) error {
 		moves := append([]git.RefMove{{Ref: runRefs + s.Task, To: s.Commit, Was: last}}, more...)
-		return r.Repo.Remotes().PushRefs(ctx, r.Name, r.limit(), moves...)
+		return r.Repo.Remotes().PushRefs(ctx, r.Name, r.timeout(), moves...)
 	}
 	err := push(last)
 	moved := (*git.RefMovedError)(nil)
@@ -114,7 +114,7 @@ func (r Remote) push(ctx context.Context, s State, last, before string, more []g
 	if err != nil {
 		return err
 	}
-	return r.set(ctx, knownRefs+s.Task, s.Commit)
+	return r.setRef(ctx, knownRefs+s.Task, s.Commit)
 }
 
 // Beat pushes the state of a task with a renewed claim, and the same directory and work, so that others see that its holder is
@@ -143,7 +143,7 @@ func (r Remote) beat(ctx context.Context, s *State, last string) error {
 		return err
 	}
 	*s, _ = parseState(s.Task, s.Commit, message)
-	if err := r.set(ctx, pendingRefs+s.Task, s.Commit); err != nil {
+	if err := r.setRef(ctx, pendingRefs+s.Task, s.Commit); err != nil {
 		return err
 	}
 	return r.push(ctx, *s, last, before, nil)
@@ -165,7 +165,7 @@ func (r Remote) addWork(ctx context.Context, dir, last string, s *State) error {
 	case err != nil:
 		return err
 	case at == nil:
-		return r.branchAlone(ctx, last, s)
+		return r.addBranchOnly(ctx, last, s)
 	}
 	s.Worker = r.Places.Clone
 	if err = r.Repo.Worktrees().Mend(ctx, at.Path); err == nil {
@@ -177,10 +177,10 @@ func (r Remote) addWork(ctx context.Context, dir, last string, s *State) error {
 	return err
 }
 
-// branchAlone sets the branch without a worktree: that of the last state, unless it has new commits here.
-func (r Remote) branchAlone(ctx context.Context, last string, s *State) error {
+// addBranchOnly sets the branch without a worktree: that of the last state, unless it has new commits here.
+func (r Remote) addBranchOnly(ctx context.Context, last string, s *State) error {
 	branch, tip := s.Branch, s.Head
-	if err := r.sameWork(ctx, last, s); err != nil || tip == "" || tip == s.Head {
+	if err := r.copyWork(ctx, last, s); err != nil || tip == "" || tip == s.Head {
 		return err
 	}
 	if s.Head != "" {
@@ -195,8 +195,8 @@ func (r Remote) branchAlone(ctx context.Context, last string, s *State) error {
 	return nil
 }
 
-// sameWork copies the work of the state last.
-func (r Remote) sameWork(ctx context.Context, last string, s *State) error {
+// copyWork copies the work of the state last.
+func (r Remote) copyWork(ctx context.Context, last string, s *State) error {
 	s.Branch, s.Head = "", ""
 	if last == "" {
 		return nil
@@ -214,7 +214,7 @@ func (r Remote) sameWork(ctx context.Context, last string, s *State) error {
 // Drop removes a task, its work and its orders from the remote. That it was shared stays known. Errors are those of Save.
 func (r Remote) Drop(ctx context.Context, s State) error {
 	ctx = git.Hookless(ctx)
-	orders, err := r.list(ctx, remoteRefs+"order/"+s.Task+"/")
+	orders, err := r.listRefs(ctx, remoteRefs+"order/"+s.Task+"/")
 	if err != nil {
 		return err
 	}
@@ -222,13 +222,13 @@ func (r Remote) Drop(ctx context.Context, s State) error {
 	for _, o := range orders {
 		moves = append(moves, git.RefMove{Ref: git.OwnPrefix + o.ref[len(remoteRefs):], Any: true})
 	}
-	err = r.Repo.Remotes().PushRefs(ctx, r.Name, r.limit(), moves...)
+	err = r.Repo.Remotes().PushRefs(ctx, r.Name, r.timeout(), moves...)
 	if moved, ok := errors.AsType[*git.RefMovedError](err); ok {
 		err = &LostError{s.Task, moved.Now}
 	}
 	for _, refs := range []string{pendingRefs, wipRefs} {
 		if err == nil {
-			err = r.drop(ctx, refs+s.Task)
+			err = r.deleteRef(ctx, refs+s.Task)
 		}
 	}
 	if err != nil {

@@ -77,9 +77,9 @@ func (s *Spending) largest() []string {
 }
 
 // parse parses the result of text. Invalid entries are skipped.
-func (s *Spending) parse(said string) {
+func (s *Spending) parse(line string) {
 	*s = nil
-	for i, entry := range strings.Split(said, ", ") {
+	for i, entry := range strings.Split(line, ", ") {
 		words := strings.Fields(entry)
 		if len(words) != 4 || i >= maxMachines || !trellis.ValidName(words[0]) {
 			continue

@@ -105,7 +105,7 @@ type Remote struct {
 	Spending    func() Spending // added to each state; nil: nothing is added
 }
 
-func (r Remote) limit() time.Duration {
+func (r Remote) timeout() time.Duration {
 	const usual = 2 * time.Minute
 	if r.Limit > 0 {
 		return r.Limit
@@ -128,7 +128,7 @@ func (r Remote) Fetch(ctx context.Context) ([]State, []Order, error) {
 	for _, refs := range []string{runRefs, orderRefs, gateRefs} {
 		specs = append(specs, "+"+refs+"*:"+remoteRefs+strings.TrimPrefix(refs, git.OwnPrefix)+"*")
 	}
-	if err := r.Repo.Remotes().FetchRefs(ctx, r.Name, r.limit(), specs...); err != nil {
+	if err := r.Repo.Remotes().FetchRefs(ctx, r.Name, r.timeout(), specs...); err != nil {
 		return nil, nil, err
 	}
 	return r.Seen(ctx)
@@ -136,7 +136,7 @@ func (r Remote) Fetch(ctx context.Context) ([]State, []Order, error) {
 
 // Seen returns the states and orders of the last fetch.
 func (r Remote) Seen(ctx context.Context) (states []State, orders []Order, err error) {
-	list, err := r.list(ctx, remoteRefs+"run/", remoteRefs+"order/", pendingRefs, knownRefs)
+	list, err := r.listRefs(ctx, remoteRefs+"run/", remoteRefs+"order/", pendingRefs, knownRefs)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -158,7 +158,7 @@ func (r Remote) Seen(ctx context.Context) (states []State, orders []Order, err e
 		}
 		states = append(states, s)
 		if own[pendingRefs+task] == s.Commit && own[knownRefs+task] != s.Commit { // the push succeeded, but its result was never received
-			if err := r.set(ctx, knownRefs+task, s.Commit); err != nil {
+			if err := r.setRef(ctx, knownRefs+task, s.Commit); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -173,7 +173,7 @@ func (r Remote) Known(ctx context.Context, task string) (string, error) {
 
 // KnownAll returns those commits for all tasks, by task.
 func (r Remote) KnownAll(ctx context.Context) (map[string]string, error) {
-	list, err := r.list(ctx, knownRefs)
+	list, err := r.listRefs(ctx, knownRefs)
 	known := map[string]string{}
 	for _, n := range list {
 		known[strings.TrimPrefix(n.ref, knownRefs)] = n.commit
@@ -181,8 +181,8 @@ func (r Remote) KnownAll(ctx context.Context) (map[string]string, error) {
 	return known, err
 }
 
-// set moves a ref of this repository to a commit, whatever its old value.
-func (r Remote) set(ctx context.Context, ref, commit string) error {
+// setRef moves a ref of this repository to a commit, whatever its old value.
+func (r Remote) setRef(ctx context.Context, ref, commit string) error {
 	old, err := r.Repo.Refs().Find(ctx, ref)
 	if err != nil {
 		return err
@@ -190,8 +190,8 @@ func (r Remote) set(ctx context.Context, ref, commit string) error {
 	return r.Repo.Refs().MoveRef(ctx, ref, commit, old)
 }
 
-// drop deletes a ref of this repository.
-func (r Remote) drop(ctx context.Context, ref string) error {
+// deleteRef deletes a ref of this repository.
+func (r Remote) deleteRef(ctx context.Context, ref string) error {
 	old, err := r.Repo.Refs().Find(ctx, ref)
 	if err != nil || old == "" {
 		return err
@@ -199,11 +199,11 @@ func (r Remote) drop(ctx context.Context, ref string) error {
 	return r.Repo.Refs().DeleteRef(ctx, ref, old)
 }
 
-// named is a ref with the commit that it names and its message.
-type named struct{ ref, commit, message string }
+// refInfo is a ref with the commit that it names and its message.
+type refInfo struct{ ref, commit, message string }
 
-// list returns the refs below some prefixes that name commits, sorted.
-func (r Remote) list(ctx context.Context, under ...string) (list []named, err error) {
+// listRefs returns the refs below some prefixes that name commits, sorted.
+func (r Remote) listRefs(ctx context.Context, under ...string) (list []refInfo, err error) {
 	const fields = 4 // messages contain no NUL
 	args := append([]string{"for-each-ref", "--format=%(refname)%00%(objectname)%00%(objecttype)%00%(contents)%00"}, under...)
 	out, _, err := r.Repo.Run(ctx, git.Command{Dir: r.Repo.Main, Args: args})
@@ -213,7 +213,7 @@ func (r Remote) list(ctx context.Context, under ...string) (list []named, err er
 	parts := strings.Split(out, "\x00")
 	for ; len(parts) > fields; parts = parts[fields:] {
 		if parts[2] == "commit" {
-			list = append(list, named{strings.TrimPrefix(parts[0], "\n"), parts[1], parts[3]})
+			list = append(list, refInfo{strings.TrimPrefix(parts[0], "\n"), parts[1], parts[3]})
 		}
 	}
 	return list, nil
