@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// frontends are the extensions of files that a browser shows or runs.
-var frontends = []string{".tsx", ".jsx", ".vue", ".svelte", ".astro", ".css", ".scss", ".sass", ".less", ".html", ".htm"}
+// frontendExtensions are the extensions of files that a browser shows or runs.
+var frontendExtensions = []string{".tsx", ".jsx", ".vue", ".svelte", ".astro", ".css", ".scss", ".sass", ".less", ".html", ".htm"}
 
-// texts are the extensions of files that people read.
-var texts = []string{".md", ".mdx", ".rst", ".adoc", ".txt"}
+// textExtensions are the extensions of files that people read.
+var textExtensions = []string{".md", ".mdx", ".rst", ".adoc", ".txt"}
 
 // KindOfFiles returns the kind of work that changes these files: docs for texts only, test for tests only, frontend, backend,
 // or fullstack for both, or if no file tells. Texts and tests next to code are ignored.
@@ -36,12 +36,12 @@ func kindOfFile(p string) string {
 	switch {
 	case strings.HasSuffix(p, "/"):
 		return "" // a folder may contain any kind of file
-	case slices.Contains(texts, end):
+	case slices.Contains(textExtensions, end):
 		return "docs"
 	case strings.Contains(name, "_test.") || strings.Contains(name, ".test.") || strings.Contains(name, ".spec.") || strings.HasPrefix(name, "test_") ||
 		slices.Contains(folders, "test") || slices.Contains(folders, "tests") || slices.Contains(folders, "__tests__"):
 		return "test"
-	case slices.Contains(frontends, end) || slices.Contains(folders, "frontend") || slices.Contains(folders, "components"):
+	case slices.Contains(frontendExtensions, end) || slices.Contains(folders, "frontend") || slices.Contains(folders, "components"):
 		return "frontend"
 	case strings.HasPrefix(p, "docs/"):
 		return "docs"

@@ -3,10 +3,10 @@ package trellis
 import "strings"
 
 // Slip reports whether word and other differ, apart from capitals and separators, by one letter at most.
-func Slip(word, other string) bool { return edits(bare(word), bare(other)) <= 1 }
+func Slip(word, other string) bool { return editDistance(foldName(word), foldName(other)) <= 1 }
 
-// bare returns a word in lower case without the separators of its parts, as of depends_on and dependsOn.
-func bare(word string) string {
+// foldName returns a word in lower case without the separators of its parts, as of depends_on and dependsOn.
+func foldName(word string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(word))
 }
 
@@ -15,10 +15,10 @@ func bare(word string) string {
 func Nearest(word string, candidates []string) string {
 	best, at := "", 0
 	for _, c := range candidates {
-		if bare(word) == bare(c) {
+		if foldName(word) == foldName(c) {
 			return c
 		}
-		d := edits(word, c)
+		d := editDistance(word, c)
 		most := max(len(word), len(c))
 		if (d <= max(1, most/3) || Slip(word, c)) && d < most && (best == "" || d < at) {
 			best, at = c, d
@@ -35,8 +35,8 @@ func Meant(word string, candidates []string) string {
 	return ""
 }
 
-// edits returns how many bytes must be inserted, deleted, replaced or swapped with their neighbour to turn a into b.
-func edits(a, b string) int {
+// editDistance returns how many bytes must be inserted, deleted, replaced or swapped with their neighbour to turn a into b.
+func editDistance(a, b string) int {
 	before, last := make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {
 		last[j] = j

@@ -14,33 +14,33 @@ func Slug(s string) string {
 	return strings.TrimRight(name[:min(len(name), MaxName)], "-")
 }
 
-// maxShort is the maximum length of a name that ShortName makes.
-const maxShort = 30
+// maxShortName is the maximum length of a name that ShortName makes.
+const maxShortName = 30
 
 // ShortName derives a task's name from a text: as many of its first words as fit into 30 letters, "" if it has no words.
 func ShortName(text string) string {
 	words := Words(text)
 	n := len(words)
-	for n > 1 && len(strings.Join(words[:n], "-")) > maxShort {
+	for n > 1 && len(strings.Join(words[:n], "-")) > maxShortName {
 		n--
 	}
 	name := strings.Join(words[:n], "-")
-	return name[:min(len(name), maxShort)]
+	return name[:min(len(name), maxShortName)]
 }
 
 // Words returns the words of a text in small ASCII letters and digits, after transliteration: accents are dropped, ß becomes
 // ss, ж becomes zh. Letters of alphabets other than Latin, Greek and Cyrillic separate words.
 func Words(s string) []string {
-	return strings.FieldsFunc(latin(strings.ToLower(s)), func(r rune) bool {
+	return strings.FieldsFunc(transliterate(strings.ToLower(s)), func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9')
 	})
 }
 
-// latin transliterates small letters to ASCII.
-func latin(s string) string {
+// transliterate transliterates small letters to ASCII.
+func transliterate(s string) string {
 	var b strings.Builder
 	for _, r := range norm.NFKD.String(s) {
-		letters, ok := spelling(r)
+		letters, ok := transliteration(r)
 		switch {
 		case ok:
 			b.WriteString(letters)
@@ -59,8 +59,8 @@ var alphabets = [...][2]string{
 	{"αβγδεζηθικλμνξοπρσςτυφχψω", "a v g d e z i th i k l m n x o p r s s t y f ch ps o"},
 }
 
-// spelling returns the transliteration of a letter. ok reports whether it is one of alphabets.
-func spelling(r rune) (letters string, ok bool) {
+// transliteration returns the transliteration of a letter. ok reports whether it is one of alphabets.
+func transliteration(r rune) (letters string, ok bool) {
 	for _, a := range alphabets {
 		if before, _, there := strings.Cut(a[0], string(r)); there {
 			return strings.Trim(strings.Fields(a[1])[len([]rune(before))], "-"), true

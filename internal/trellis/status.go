@@ -25,9 +25,9 @@ const (
 // Statuses lists all statuses in the order a task goes through them.
 var Statuses = []Status{Planning, Rejected, Ready, Waiting, InProgress, Paused, Review, Completed, Failed, Cancelled}
 
-// moves is the status table of docs/reference/formats.md. It includes moves to ready that `trellis retry` makes only for tasks
+// transitions is the status table of docs/reference/formats.md. It includes moves to ready that `trellis retry` makes only for tasks
 // that are reported as finished, rewound or foreign: the caller checks that.
-var moves = map[Status][]Status{
+var transitions = map[Status][]Status{
 	Planning:   {Ready, Rejected, Waiting, Cancelled},
 	Rejected:   {Planning, Cancelled},
 	Ready:      {InProgress, Waiting, Ready, Planning, Rejected, Cancelled},
@@ -48,7 +48,7 @@ func ParseStatus(s string) (Status, error) {
 	if i := slices.Index(Statuses, Status(s)); i >= 0 {
 		return Statuses[i], nil // returns the constant, as a substring s would keep the whole file in memory
 	}
-	return "", fmt.Errorf("unknown status %q (one of %s)", s, join(Statuses))
+	return "", fmt.Errorf("unknown status %q (one of %s)", s, joinStatuses(Statuses))
 }
 
 // Ended reports whether a task with this status does not run any more unless a person asks for it.
@@ -76,7 +76,7 @@ func (s Status) InWords() string {
 
 // Move returns a *MoveError unless a task may change from one status to the other, or keeps its status.
 func Move(from, to Status) error {
-	if from == to || slices.Contains(moves[from], to) {
+	if from == to || slices.Contains(transitions[from], to) {
 		return nil
 	}
 	return &MoveError{from, to}
@@ -86,13 +86,13 @@ func Move(from, to Status) error {
 type MoveError struct{ From, To Status }
 
 func (e *MoveError) Error() string {
-	if len(moves[e.From]) == 0 {
+	if len(transitions[e.From]) == 0 {
 		return fmt.Sprintf("a %s task stays so, it can't become %s", e.From, e.To)
 	}
-	return fmt.Sprintf("a %s task can't become %s (allowed: %s)", e.From, e.To, join(moves[e.From]))
+	return fmt.Sprintf("a %s task can't become %s (allowed: %s)", e.From, e.To, joinStatuses(transitions[e.From]))
 }
 
-func join(list []Status) string { return strings.Join(Strings(list), ", ") }
+func joinStatuses(list []Status) string { return strings.Join(Strings(list), ", ") }
 
 // Strings converts a list to strings.
 func Strings[S ~string](list []S) []string {

@@ -10,13 +10,13 @@ import (
 // direction of writing, and invisible ones are replaced by symbols or their code. Line ends and tabs stay.
 func Visible(s string) string {
 	s = strings.ReplaceAll(s, "\r\n", "\n")
-	if !strings.ContainsFunc(s, hides) {
+	if !strings.ContainsFunc(s, isUnsafe) {
 		return s
 	}
 	var b strings.Builder
 	for _, r := range s {
 		switch {
-		case !hides(r):
+		case !isUnsafe(r):
 			b.WriteRune(r)
 		case r < ' ':
 			b.WriteRune('␀' + r)
@@ -34,9 +34,9 @@ func Visible(s string) string {
 // VisibleLine is Visible for a text in one line.
 func VisibleLine(s string) string { return Visible(strings.Join(strings.Fields(s), " ")) }
 
-// hides reports whether r is a control character, a line end on some systems only, changes the direction of writing, or is
+// isUnsafe reports whether r is a control character, a line end on some systems only, changes the direction of writing, or is
 // invisible. The joiners that emoji and some scripts use may stay.
-func hides(r rune) bool {
+func isUnsafe(r rune) bool {
 	switch {
 	case r == '\n' || r == '\t' || r == 0x200c || r == 0x200d:
 		return false
