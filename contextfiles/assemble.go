@@ -73,9 +73,9 @@ func Assemble(src Source, rows []Row, caps Caps) (text string, notes []Note) {
 	}
 	defer a.close()
 	for _, r := range rows {
-		a.row(r)
+		a.addRow(r)
 	}
-	a.index()
+	a.addIndex()
 	return a.text.String(), a.notes
 }
 
@@ -105,41 +105,41 @@ func (a *assembly) close() {
 	}
 }
 
-func (a *assembly) row(r Row) {
+func (a *assembly) addRow(r Row) {
 	// Sanitize the reason, so that it can't be taken for a header, a fence or another entry.
-	words := strings.FieldsFunc(r.Reason, func(r rune) bool { return unicode.IsSpace(r) || unprintable(r) })
+	words := strings.FieldsFunc(r.Reason, func(r rune) bool { return unicode.IsSpace(r) || isUnprintable(r) })
 	r.Reason = text.Cut(strings.Join(words, " "), maxReason)
 	clean, wrong := cleanPath(r.Path)
 	if wrong != "" {
-		a.note(printable(r.Path), 0, r.Reason, wrong)
+		a.addNote(printablePath(r.Path), 0, r.Reason, wrong)
 		return
 	}
-	clean, files, more, wrong := a.names(clean, r.Type)
+	clean, files, more, wrong := a.expandPath(clean, r.Type)
 	if wrong != "" {
-		a.note(clean+"/", 0, r.Reason, wrong)
+		a.addNote(clean+"/", 0, r.Reason, wrong)
 		return
 	}
 	for _, f := range files {
-		a.file(f, r)
+		a.addFile(f, r)
 	}
 	if more > 0 {
-		a.note(clean+"/", 0, r.Reason, fmt.Sprintf("%d more *.md files, only the first %d are shown", more, len(files)))
+		a.addNote(clean+"/", 0, r.Reason, fmt.Sprintf("%d more *.md files, only the first %d are shown", more, len(files)))
 	}
 }
 
-// names returns the files that the path of a row stands for, how many more there are, and the path's current location.
-func (a *assembly) names(clean, kind string) (now string, files []string, more int, wrong string) {
-	if t, at := a.where(clean); t != nil && t == a.main && !t.has(at) {
-		clean = t.now(clean)
+// expandPath returns the files that the path of a row stands for, how many more there are, and the path's current location.
+func (a *assembly) expandPath(clean, kind string) (now string, files []string, more int, wrong string) {
+	if t, at := a.locate(clean); t != nil && t == a.main && !t.exists(at) {
+		clean = t.currentPath(clean)
 	}
 	if kind != Directory {
 		return clean, []string{clean}, 0, ""
 	}
-	t, at := a.where(clean)
+	t, at := a.locate(clean)
 	if t == nil {
 		return clean, nil, 0, isMissing
 	}
-	files, more, wrong = t.markdown(at)
+	files, more, wrong = t.markdownFiles(at)
 	for i, f := range files {
 		files[i] = path.Join(clean, path.Base(f))
 	}
@@ -153,29 +153,29 @@ func OfProject(root string, rows []Row) (files []string) {
 	defer a.close()
 	for _, r := range rows {
 		clean, wrong := cleanPath(r.Path)
-		if wrong != "" || !ours(clean) || a.main == nil {
+		if wrong != "" || !isTrellisPath(clean) || a.main == nil {
 			continue
 		}
-		_, names, _, _ := a.names(clean, r.Type)
+		_, names, _, _ := a.expandPath(clean, r.Type)
 		files = append(files, names...)
 	}
 	return files
 }
 
-// where returns the tree that has path, and its path there.
-func (a *assembly) where(clean string) (*tree, string) {
+// locate returns the tree that has path, and its path there.
+func (a *assembly) locate(clean string) (*tree, string) {
 	if rest, ok := strings.CutPrefix(clean, a.src.Task+"/"); ok && a.src.Task != "" && a.inputs != nil {
 		if _, err := a.inputs.root.Lstat(rest); err == nil {
 			return a.inputs, rest
 		}
 	}
-	if ours(clean) {
+	if isTrellisPath(clean) {
 		return a.main, clean
 	}
 	return a.worktree, clean
 }
 
-func (a *assembly) file(clean string, r Row) {
+func (a *assembly) addFile(clean string, r Row) {
 	if a.seen[clean] {
 		return
 	}
@@ -184,28 +184,28 @@ func (a *assembly) file(clean string, r Row) {
 	if r.Type == Artifact {
 		limit = a.caps.Artifact
 	}
-	t, at := a.where(clean)
+	t, at := a.locate(clean)
 	if t == nil {
-		a.note(clean, 0, r.Reason, isMissing)
+		a.addNote(clean, 0, r.Reason, isMissing)
 		return
 	}
-	judged, most := a.src.Shown != nil && t == a.main && ours(at), limit
+	judged, most := a.src.Shown != nil && t == a.main && isTrellisPath(at), limit
 	if judged {
 		most = maxJudged // Shown gets all of it
 	}
 	content, size, wrong := t.read(at, most)
 	if wrong != "" {
-		a.note(clean, size, r.Reason, wrong)
+		a.addNote(clean, size, r.Reason, wrong)
 		return
 	}
 	if judged && len(content) < size {
-		a.note(clean, size, r.Reason, fmt.Sprintf("more than %d bytes", maxJudged))
+		a.addNote(clean, size, r.Reason, fmt.Sprintf("more than %d bytes", maxJudged))
 		return
 	}
-	begin := beginning(content, limit)
-	shown := section(a.name(clean), r.Reason, begin, size)
+	begin := truncateText(content, limit)
+	shown := formatFile(a.displayName(clean), r.Reason, begin, size)
 	if a.text.Len()+len(shown) > a.caps.Total {
-		a.note(clean, size, r.Reason, "no room left")
+		a.addNote(clean, size, r.Reason, "no room left")
 		return
 	}
 	a.text.WriteString(shown)
@@ -217,19 +217,19 @@ func (a *assembly) file(clean string, r Row) {
 	}
 }
 
-func (a *assembly) name(clean string) string {
+func (a *assembly) displayName(clean string) string {
 	if a.src.Name != nil {
 		return a.src.Name(clean)
 	}
 	return clean
 }
 
-func (a *assembly) note(path string, size int, reason, why string) {
+func (a *assembly) addNote(path string, size int, reason, why string) {
 	a.notes = append(a.notes, Note{Path: path, Bytes: size, Reason: reason, Why: why})
 }
 
-// section formats one file of a prompt, or the beginning of one that has size bytes.
-func section(name, reason string, begin []byte, size int) string {
+// formatFile formats one file of a prompt, or the beginning of one that has size bytes.
+func formatFile(name, reason string, begin []byte, size int) string {
 	content := string(begin)
 	var b strings.Builder
 	fmt.Fprintf(&b, "### %s\n", name)
@@ -253,8 +253,8 @@ func fence(content string) string {
 	return strings.Repeat("`", max(text.Backticks(content)+1, 3))
 }
 
-// index lists the files that are not shown at all.
-func (a *assembly) index() {
+// addIndex lists the files that are not shown at all.
+func (a *assembly) addIndex() {
 	missing := slices.DeleteFunc(slices.Clone(a.notes), func(n Note) bool { return n.Shown > 0 })
 	if len(missing) == 0 {
 		return
@@ -265,7 +265,7 @@ func (a *assembly) index() {
 			fmt.Fprintf(&a.text, "- and %d more\n", len(missing)-i)
 			break
 		}
-		fmt.Fprintf(&a.text, "- %s", a.name(n.Path))
+		fmt.Fprintf(&a.text, "- %s", a.displayName(n.Path))
 		if n.Bytes > 0 {
 			fmt.Fprintf(&a.text, ", %d bytes", n.Bytes)
 		}

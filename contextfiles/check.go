@@ -29,17 +29,17 @@ func (c Checker) Check(name string, rows []Row) ([]Row, []trellis.Problem) {
 		return nil, []trellis.Problem{{File: name, Message: "opening the repository: " + err.Error()}}
 	}
 	defer root.Close()
-	k := checking{Checker: c, tree: tree{c.Root, root}, name: name, seen: map[string]int{}}
+	k := rowChecker{Checker: c, tree: tree{c.Root, root}, name: name, seen: map[string]int{}}
 	var valid []Row
 	for _, r := range rows {
-		if k.row(&r) {
+		if k.checkRow(&r) {
 			valid = append(valid, r)
 		}
 	}
 	return valid, k.problems
 }
 
-type checking struct {
+type rowChecker struct {
 	Checker
 	tree     tree
 	name     string
@@ -48,42 +48,42 @@ type checking struct {
 	guesses  int
 }
 
-func (k *checking) row(r *Row) bool {
+func (k *rowChecker) checkRow(r *Row) bool {
 	clean, wrong := cleanPath(r.Path)
 	if wrong != "" {
-		return k.refuse(r, "%s: %s", printable(r.Path), wrong)
+		return k.refuse(r, "%s: %s", printablePath(r.Path), wrong)
 	}
-	clean = k.tree.now(clean)
+	clean = k.tree.currentPath(clean)
 	if first, ok := k.seen[clean]; ok {
 		return k.refuse(r, "%s stands in line %d already", clean, first)
 	}
 	if r.Type == Directory {
-		if !k.directory(r, clean) {
+		if !k.checkDirectory(r, clean) {
 			return false
 		}
 		r.Path = strings.TrimSuffix(clean, "/") + "/"
 	} else {
-		if !k.file(r, clean) {
+		if !k.checkFile(r, clean) {
 			return false
 		}
 		r.Path = clean
 	}
 	if r.Unread != "" {
-		k.warn(r, "give it a row of its own", "%s is not read, since the row names %s", printable(r.Unread), clean)
+		k.warn(r, "give it a row of its own", "%s is not read, since the row names %s", printablePath(r.Unread), clean)
 	}
-	k.conflict(r.Path)
+	k.warnOfConflict(r.Path)
 	k.seen[clean] = r.Line
-	k.inBase(r, clean)
+	k.warnIfNotInBase(r, clean)
 	return true
 }
 
-func (k *checking) file(r *Row, clean string) bool {
-	size, wrong := k.tree.look(clean)
+func (k *rowChecker) checkFile(r *Row, clean string) bool {
+	size, wrong := k.tree.checkFile(clean)
 	switch {
 	case wrong == isDirectory:
 		return k.refuse(r, `%s is a directory: end its path in / and add "type": "directory"`, clean)
 	case wrong == isMissing:
-		return k.missing(r, clean)
+		return k.refuseMissing(r, clean)
 	case wrong != "":
 		return k.refuse(r, "%s %s", clean, wrong)
 	case strings.HasSuffix(r.Path, "/"):
@@ -94,13 +94,13 @@ func (k *checking) file(r *Row, clean string) bool {
 	return true
 }
 
-func (k *checking) directory(r *Row, clean string) bool {
-	files, more, wrong := k.tree.markdown(clean)
+func (k *rowChecker) checkDirectory(r *Row, clean string) bool {
+	files, more, wrong := k.tree.markdownFiles(clean)
 	switch {
 	case wrong == isFile:
 		return k.refuse(r, `%s is a file, not a directory: take out "type"`, clean)
 	case wrong == isMissing:
-		return k.missing(r, clean)
+		return k.refuseMissing(r, clean)
 	case wrong != "":
 		return k.refuse(r, "%s %s", clean, wrong)
 	case len(files) == 0:
@@ -109,17 +109,17 @@ func (k *checking) directory(r *Row, clean string) bool {
 		k.warn(r, "", "%s/ has %d *.md files: prompts show the first %d", clean, len(files)+more, len(files))
 	}
 	for _, f := range files {
-		if _, wrong := k.tree.look(f); wrong != "" {
+		if _, wrong := k.tree.checkFile(f); wrong != "" {
 			k.warn(r, "", "%s %s", f, wrong)
 		}
-		k.conflict(f)
+		k.warnOfConflict(f)
 	}
 	return true
 }
 
-// conflict warns of a merge conflict that git left in a document of .trellis: agents would see both of its sides.
-func (k *checking) conflict(name string) {
-	if !ours(name) || path.Ext(name) != ".md" {
+// warnOfConflict warns of a merge conflict that git left in a document of .trellis: agents would see both of its sides.
+func (k *rowChecker) warnOfConflict(name string) {
+	if !isTrellisPath(name) || path.Ext(name) != ".md" {
 		return
 	}
 	content, _, _ := k.tree.read(name, DefaultCaps().File) // other problems of the file are reported elsewhere
@@ -129,9 +129,9 @@ func (k *checking) conflict(name string) {
 	}
 }
 
-// inBase warns of a path that a worktree will not have. Paths below .trellis are read from the main checkout.
-func (k *checking) inBase(r *Row, clean string) {
-	if k.InBase == nil || ours(clean) || clean == "." {
+// warnIfNotInBase warns of a path that a worktree will not have. Paths below .trellis are read from the main checkout.
+func (k *rowChecker) warnIfNotInBase(r *Row, clean string) {
+	if k.InBase == nil || isTrellisPath(clean) || clean == "." {
 		return
 	}
 	git := cmp.Or(k.Git, "git")
@@ -146,13 +146,13 @@ func (k *checking) inBase(r *Row, clean string) {
 // maxGuesses is the maximum number of missing paths in a file for which similar paths are searched.
 const maxGuesses = 20
 
-// missing refuses a path that does not exist, with the one that is probably meant as a hint.
-func (k *checking) missing(r *Row, clean string) bool {
+// refuseMissing refuses a path that does not exist, with the one that is probably meant as a hint.
+func (k *rowChecker) refuseMissing(r *Row, clean string) bool {
 	k.refuse(r, "%s %s", clean, isMissing)
 	if k.guesses++; k.guesses > maxGuesses {
 		return false
 	}
-	if near := k.tree.near(clean); near != "" {
+	if near := k.tree.nearestPath(clean); near != "" {
 		if r.Type == Directory {
 			near += "/"
 		}
@@ -162,12 +162,12 @@ func (k *checking) missing(r *Row, clean string) bool {
 }
 
 // refuse records a problem and returns false.
-func (k *checking) refuse(r *Row, format string, args ...any) bool {
+func (k *rowChecker) refuse(r *Row, format string, args ...any) bool {
 	k.problems = append(k.problems, trellis.Problem{File: k.name, Line: r.Line, Message: fmt.Sprintf(format, args...), Hint: fixHint(k.name)})
 	return false
 }
 
-func (k *checking) warn(r *Row, hint, format string, args ...any) {
+func (k *rowChecker) warn(r *Row, hint, format string, args ...any) {
 	k.problems = append(k.problems, trellis.Problem{File: k.name, Line: r.Line, Message: fmt.Sprintf(format, args...), Hint: hint, Warning: true})
 }
 
@@ -177,13 +177,13 @@ func cleanPath(p string) (clean, wrong string) {
 	switch {
 	case p == "":
 		return "", "is empty"
-	case strings.ContainsFunc(p, unprintable):
+	case strings.ContainsFunc(p, isUnprintable):
 		return "", "has a control character in it"
 	case strings.HasPrefix(p, "/"):
 		return "", "is absolute: write it from the top of the repository"
 	case strings.Contains(p, `\`):
 		return "", `has a \ in it: write / between folders`
-	case drive().MatchString(p):
+	case driveLetter().MatchString(p):
 		return "", "is absolute: write it from the top of the repository"
 	case slices.Contains(parts, ".."):
 		return "", "has .. in it: write it from the top of the repository"
@@ -193,22 +193,22 @@ func cleanPath(p string) (clean, wrong string) {
 	return path.Clean(p), ""
 }
 
-var drive = trellis.Pattern(`^[A-Za-z]:`)
+var driveLetter = trellis.Pattern(`^[A-Za-z]:`)
 
-// unprintable reports whether a character could break a line of a prompt or a terminal.
-func unprintable(r rune) bool {
+// isUnprintable reports whether a character could break a line of a prompt or a terminal.
+func isUnprintable(r rune) bool {
 	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || r == unicode.ReplacementChar
 }
 
-func printable(p string) string {
-	if p == "" || strings.ContainsFunc(p, unprintable) {
+func printablePath(p string) string {
+	if p == "" || strings.ContainsFunc(p, isUnprintable) {
 		return fmt.Sprintf("%q", p)
 	}
 	return p
 }
 
-// ours reports whether a clean path is .trellis or below it.
-func ours(clean string) bool { return clean == ".trellis" || strings.HasPrefix(clean, ".trellis/") }
+// isTrellisPath reports whether a clean path is .trellis or below it.
+func isTrellisPath(p string) bool { return p == ".trellis" || strings.HasPrefix(p, ".trellis/") }
 
 // fixHint returns the command that mends or drops invalid rows of the context file called name in its task's directory.
 func fixHint(name string) string {

@@ -58,7 +58,7 @@ func Misspelled(name string) string {
 // that only hold an example. Every problem is an error with its line. A file in another encoding is one problem: its rows are
 // not guessed at. Parse does not read the disk: see [Checker.Check].
 func Parse(name string, data []byte) ([]Row, []trellis.Problem) {
-	if p := encoded(name, data); p != nil {
+	if p := encodingProblem(name, data); p != nil {
 		return nil, []trellis.Problem{*p}
 	}
 	var rows []Row
@@ -67,7 +67,7 @@ func Parse(name string, data []byte) ([]Row, []trellis.Problem) {
 	for i, n := 0, 1; i < len(list); i += n {
 		row, err := parseLine(bytes.TrimPrefix(list[i], []byte("\ufeff")))
 		if n = 1; err != nil {
-			if _, n = spread(list[i:]); n > 1 {
+			if _, n = joinSpreadRow(list[i:]); n > 1 {
 				err = &trellis.Problem{Message: fmt.Sprintf("this row stands on %d lines: write it on one", n)}
 			}
 			err.File, err.Line, err.Hint = name, i+1, cmp.Or(err.Hint, fixHint(name))
@@ -80,8 +80,8 @@ func Parse(name string, data []byte) ([]Row, []trellis.Problem) {
 	return rows, problems
 }
 
-// encoded returns the problem of a file in an encoding other than UTF-8, else nil.
-func encoded(name string, data []byte) *trellis.Problem {
+// encodingProblem returns the problem of a file in an encoding other than UTF-8, else nil.
+func encodingProblem(name string, data []byte) *trellis.Problem {
 	if text.Valid(data) {
 		return nil
 	}
@@ -105,19 +105,19 @@ func parseLine(line []byte) (*Row, *trellis.Problem) {
 		if trellis.ConflictMark(string(line)) {
 			return nil, &trellis.Problem{Message: trellis.MergeConflict, Hint: trellis.MendMergeConflict}
 		}
-		return nil, notObject(err)
+		return nil, objectProblem(err)
 	}
 	if keys == nil {
 		return nil, &trellis.Problem{Message: "not a JSON object, but null"}
 	}
-	if p := doubled(line); p != nil {
+	if p := duplicateKeyProblem(line); p != nil {
 		return nil, p
 	}
-	return fromKeys(keys, line)
+	return rowFromKeys(keys, line)
 }
 
-// doubled returns a problem if an object has one of our keys twice, as nobody knows which of the two was meant.
-func doubled(object []byte) *trellis.Problem {
+// duplicateKeyProblem returns a problem if an object has one of our keys twice, as nobody knows which of the two was meant.
+func duplicateKeyProblem(object []byte) *trellis.Problem {
 	seen := map[string]bool{}
 	for _, m := range members(object) {
 		if seen[m.key] && slices.Contains([]string{"file", "path", "reason", "type"}, m.key) {
@@ -153,7 +153,7 @@ func members(object []byte) (list []member) {
 	return list
 }
 
-func notObject(err error) *trellis.Problem {
+func objectProblem(err error) *trellis.Problem {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	switch {
@@ -165,7 +165,7 @@ func notObject(err error) *trellis.Problem {
 	return &trellis.Problem{Message: "not a JSON object: " + err.Error()}
 }
 
-func fromKeys(keys map[string]json.RawMessage, line []byte) (*Row, *trellis.Problem) {
+func rowFromKeys(keys map[string]json.RawMessage, line []byte) (*Row, *trellis.Problem) {
 	path, ok := keys["file"]
 	if !ok {
 		path, ok = keys["path"]

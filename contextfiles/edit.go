@@ -13,12 +13,12 @@ var ErrDuplicate = errors.New("named already")
 // if the path is named already. It is also an error if the spelling of the path forbids it, and a *trellis.Problem without a
 // file name if data is not UTF-8 text. Add does not read the disk: see [Checker.Check].
 func Add(data []byte, row Row) ([]byte, error) {
-	if p := encoded("", data); p != nil {
+	if p := encodingProblem("", data); p != nil {
 		return nil, p
 	}
 	clean, wrong := cleanPath(row.Path)
 	if wrong != "" {
-		return nil, fmt.Errorf("adding %s: it %s", printable(row.Path), wrong)
+		return nil, fmt.Errorf("adding %s: it %s", printablePath(row.Path), wrong)
 	}
 	rows, _ := Parse("", data)
 	for _, r := range rows {

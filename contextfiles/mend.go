@@ -24,7 +24,7 @@ type Mend struct {
 // (valid rows, examples, blank lines, line endings) stays unchanged. Rows with only warnings are not changed, and neither is a
 // file that is not UTF-8 text. If the repository can't be opened, Fix returns that problem and changes nothing.
 func Fix(name string, data []byte, c Checker) (fixed []byte, mends []Mend) {
-	if encoded(name, data) != nil {
+	if encodingProblem(name, data) != nil {
 		return data, nil
 	}
 	root, err := os.OpenRoot(c.Root)
@@ -34,14 +34,14 @@ func Fix(name string, data []byte, c Checker) (fixed []byte, mends []Mend) {
 	defer root.Close()
 	rows, problems := Parse(name, data)
 	valid, found := c.Check(name, rows)
-	m := mender{Checker: c, tree: tree{c.Root, root}, used: map[string]bool{}}
+	m := mender{Checker: c, tree: tree{c.Root, root}, usedPaths: map[string]bool{}}
 	for _, row := range valid {
-		m.used[row.Path] = true
+		m.usedPaths[row.Path] = true
 	}
 	list := lines(data)
 	for _, p := range trellis.Errors(append(problems, found...)) {
 		at := list[p.Line-1:]
-		_, n := spread(at)
+		_, n := joinSpreadRow(at)
 		was := bytes.Join(at[:n], nil)
 		now := m.mend(at[:n])
 		clear(at[:n])
@@ -54,8 +54,8 @@ func Fix(name string, data []byte, c Checker) (fixed []byte, mends []Mend) {
 // mender rewrites rows. used are the paths of rows that are kept.
 type mender struct {
 	Checker
-	tree tree
-	used map[string]bool
+	tree      tree
+	usedPaths map[string]bool
 }
 
 // mend returns the row on these lines as it is meant, with the last line's ending, or nil if the meaning is uncertain.
@@ -63,33 +63,33 @@ func (m mender) mend(at [][]byte) []byte {
 	last := at[len(at)-1]
 	ending := last[len(bytes.TrimRight(last, "\r\n")):]
 	was := bytes.TrimRight(bytes.TrimPrefix(at[0], []byte("\ufeff")), "\r\n")
-	object, _ := spread(at)
+	object, _ := joinSpreadRow(at)
 	if object == nil && json.Valid(was) {
 		object = was
 	} else if object == nil {
-		object = commas().ReplaceAll(was, []byte("$1"))
+		object = extraCommas().ReplaceAll(was, []byte("$1"))
 	}
 	row, _ := parseLine(object)
 	if row == nil {
 		return nil
 	}
-	object = m.meant(*row).written(object, *row)
+	object = m.intendedRow(*row).rewriteObject(object, *row)
 	if row, _ = parseLine(object); row == nil || bytes.Equal(object, was) {
 		return nil
 	}
 	valid, _ := m.Check("", []Row{*row})
-	if len(valid) == 0 || m.used[valid[0].Path] {
+	if len(valid) == 0 || m.usedPaths[valid[0].Path] {
 		return nil
 	}
-	m.used[valid[0].Path] = true
+	m.usedPaths[valid[0].Path] = true
 	return append(object, ending...)
 }
 
-// commas matches commas after the last value of an object and after the object, as in a list.
-var commas = trellis.Pattern(`,?(\s*\})\s*,?\s*$`)
+// extraCommas matches commas after the last value of an object and after the object, as in a list.
+var extraCommas = trellis.Pattern(`,?(\s*\})\s*,?\s*$`)
 
-// meant returns the path and type that a row means, judging by the files that exist.
-func (m mender) meant(row Row) Row {
+// intendedRow returns a row with the path and type that row means, judging by the files that exist.
+func (m mender) intendedRow(row Row) Row {
 	p := strings.ReplaceAll(row.Path, `\`, "/")
 	real, _ := filepath.EvalSymlinks(m.Root)
 	for _, root := range []string{m.Root, cmp.Or(real, m.Root)} {
@@ -99,7 +99,7 @@ func (m mender) meant(row Row) Row {
 	if wrong != "" {
 		return row
 	}
-	switch _, wrong := m.tree.look(m.tree.now(clean)); {
+	switch _, wrong := m.tree.checkFile(m.tree.currentPath(clean)); {
 	case wrong == isDirectory:
 		return Row{Path: strings.TrimSuffix(clean, "/") + "/", Type: Directory}
 	case wrong == "":
@@ -108,8 +108,8 @@ func (m mender) meant(row Row) Row {
 	return row
 }
 
-// written returns the object of the row old with the path and the type of r.
-func (r Row) written(object []byte, old Row) []byte {
+// rewriteObject returns the object of the row old with the path and the type of r.
+func (r Row) rewriteObject(object []byte, old Row) []byte {
 	if r.Path == old.Path && r.Type == old.Type {
 		return object
 	}
@@ -135,20 +135,20 @@ func replaceValue(object []byte, key string, value []byte) ([]byte, bool) {
 	return object, false
 }
 
-// maxSpread is the maximum length of a row on several lines, in bytes.
-const maxSpread = 16 << 10
+// maxSpreadRow is the maximum length of a row on several lines, in bytes.
+const maxSpreadRow = 16 << 10
 
-// spread returns a row that begins in the first of these lines and ends in a later one, joined to one line, and its number of
+// joinSpreadRow returns a row that begins in the first of these lines and ends in a later one, joined to one line, and its number of
 // lines; nil and 1 if there is no such row.
-func spread(at [][]byte) (object []byte, n int) {
+func joinSpreadRow(at [][]byte) (object []byte, n int) {
 	if first := bytes.TrimSpace(at[0]); len(first) == 0 || first[0] != '{' || json.Valid(first) {
 		return nil, 1
 	}
-	for n < len(at) && len(object) < maxSpread {
-		object = append(object, at[n][:min(len(at[n]), maxSpread)]...)
+	for n < len(at) && len(object) < maxSpreadRow {
+		object = append(object, at[n][:min(len(at[n]), maxSpreadRow)]...)
 		n++
 	}
-	d := json.NewDecoder(io.LimitReader(bytes.NewReader(object), maxSpread))
+	d := json.NewDecoder(io.LimitReader(bytes.NewReader(object), maxSpreadRow))
 	var whole json.RawMessage
 	if d.Decode(&whole) != nil {
 		return nil, 1

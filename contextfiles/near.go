@@ -10,40 +10,40 @@ import (
 )
 
 const (
-	tasks   = ".trellis/tasks/"
-	archive = tasks + "archive"
+	tasksDir   = ".trellis/tasks/"
+	archiveDir = tasksDir + "archive"
 )
 
-// now returns a path's current location: files of a task that has been archived are in the archive, in the newest month that
+// currentPath returns a path's current location: files of a task that has been archived are in the archive, in the newest month that
 // has them.
-func (t tree) now(clean string) string {
-	rest, ok := strings.CutPrefix(clean, tasks)
-	if !ok || strings.HasPrefix(clean, archive+"/") || t.has(clean) {
+func (t tree) currentPath(clean string) string {
+	rest, ok := strings.CutPrefix(clean, tasksDir)
+	if !ok || strings.HasPrefix(clean, archiveDir+"/") || t.exists(clean) {
 		return clean
 	}
-	months, err := durable.ReadDirBelow(t.dir, archive)
+	months, err := durable.ReadDirBelow(t.dir, archiveDir)
 	if err != nil {
 		return clean
 	}
 	for _, m := range slices.Backward(months) {
-		if there := path.Join(archive, m.Name(), rest); t.has(there) {
+		if there := path.Join(archiveDir, m.Name(), rest); t.exists(there) {
 			return there
 		}
 	}
 	return clean
 }
 
-func (t tree) has(clean string) bool {
+func (t tree) exists(clean string) bool {
 	_, err := t.root.Lstat(clean)
 	return err == nil
 }
 
-// near returns the existing path that a missing one probably means, "" for none: each missing part is replaced by the name in
+// nearestPath returns the existing path that a missing one probably means, "" for none: each missing part is replaced by the name in
 // its folder that is spelled most like it.
-func (t tree) near(clean string) string {
+func (t tree) nearestPath(clean string) string {
 	at := "."
 	for part := range strings.SplitSeq(clean, "/") {
-		if next := path.Join(at, part); t.has(next) {
+		if next := path.Join(at, part); t.exists(next) {
 			at = next
 			continue
 		}

@@ -41,18 +41,18 @@ type tree struct {
 func (t tree) open(clean string) (*os.File, int, string) {
 	f, err := durable.OpenBelow(t.dir, clean, durable.AnySize)
 	if err != nil {
-		return nil, 0, explain(err)
+		return nil, 0, pathFault(err)
 	}
 	info, err := f.Stat()
 	if err != nil {
 		f.Close()
-		return nil, 0, explain(err)
+		return nil, 0, pathFault(err)
 	}
 	return f, int(info.Size()), ""
 }
 
-// look returns a file's size, or the reason why it can't be shown. Of a large file it checks only the beginning.
-func (t tree) look(clean string) (int, string) {
+// checkFile returns a file's size, or the reason why it can't be shown. Of a large file it checks only the beginning.
+func (t tree) checkFile(clean string) (int, string) {
 	f, size, wrong := t.open(clean)
 	if wrong != "" {
 		return 0, wrong
@@ -60,7 +60,7 @@ func (t tree) look(clean string) (int, string) {
 	defer f.Close()
 	head, err := io.ReadAll(io.LimitReader(f, int64(DefaultCaps().File)))
 	if err != nil {
-		return 0, explain(err)
+		return 0, pathFault(err)
 	}
 	if !isText(head, len(head) < size) {
 		return 0, isBinary
@@ -79,17 +79,17 @@ func (t tree) read(clean string, limit int) (content []byte, size int, wrong str
 	cut := len(content) > limit
 	switch {
 	case err != nil:
-		return nil, size, explain(err)
+		return nil, size, pathFault(err)
 	case !isText(content, cut):
 		return nil, size, isBinary
 	case cut:
-		return beginning(content, limit), max(size, len(content)), ""
+		return truncateText(content, limit), max(size, len(content)), ""
 	}
 	return content, len(content), ""
 }
 
-// beginning returns the part of a text within limit, up to the end of a line; if no line ends there, whole characters.
-func beginning(text []byte, limit int) []byte {
+// truncateText returns the part of a text within limit, up to the end of a line; if no line ends there, whole characters.
+func truncateText(text []byte, limit int) []byte {
 	if len(text) <= limit {
 		return text
 	}
@@ -103,21 +103,21 @@ func beginning(text []byte, limit int) []byte {
 	return begin
 }
 
-// markdown returns the *.md files directly in a folder, sorted, at most maxInDirectory, and how many more there are.
-func (t tree) markdown(clean string) (files []string, more int, wrong string) {
+// markdownFiles returns the *.md files directly in a folder, sorted, at most maxInDirectory, and how many more there are.
+func (t tree) markdownFiles(clean string) (files []string, more int, wrong string) {
 	info, err := t.root.Stat(filepath.FromSlash(clean))
 	if err != nil {
-		return nil, 0, explain(err)
+		return nil, 0, pathFault(err)
 	}
 	if !info.IsDir() {
 		return nil, 0, isFile
 	}
 	entries, err := durable.ReadDirBelow(t.dir, clean)
 	if err != nil {
-		return nil, 0, explain(err)
+		return nil, 0, pathFault(err)
 	}
 	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), ".md") && !e.IsDir() && !strings.ContainsFunc(e.Name(), unprintable) {
+		if strings.HasSuffix(e.Name(), ".md") && !e.IsDir() && !strings.ContainsFunc(e.Name(), isUnprintable) {
 			files = append(files, path.Join(clean, e.Name()))
 		}
 	}
@@ -126,9 +126,9 @@ func (t tree) markdown(clean string) (files []string, more int, wrong string) {
 	return shown, len(files) - len(shown), ""
 }
 
-// explain describes why a path could not be opened. Errors of the kernel speak for themselves; a path that the tree itself
+// pathFault describes why a path could not be opened. Errors of the kernel speak for themselves; a path that the tree itself
 // refuses leads out of it.
-func explain(err error) string {
+func pathFault(err error) string {
 	var errno syscall.Errno
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
