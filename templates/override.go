@@ -15,24 +15,24 @@ func (t *template) override(file string, src []byte) error {
 	if p := criteria.Conflict(file, src); p != nil {
 		return p
 	}
-	_, fences := t.places()["nonce"]
+	_, fences := t.placeholderPlaces()["nonce"]
 	embedded := t.sections[system]
 	delete(t.sections, system)
-	if err := t.add(file, string(src), false); err != nil {
+	if err := t.addFile(file, string(src), false); err != nil {
 		return err
 	}
 	if t.ownSystem = t.sections[system] != nil; !t.ownSystem {
 		t.sections[system] = embedded
 	}
-	places := t.places()
-	if err := kept(file, "{{instructions}}", "put {{instructions}} where the role's instructions belong", places[instructions]); err != nil {
+	places := t.placeholderPlaces()
+	if err := checkPlaceholder(file, "{{instructions}}", "put {{instructions}} where the role's instructions belong", places[instructions]); err != nil {
 		return err
 	}
 	if fences && len(places["nonce"]) == 0 {
 		return problem(file, 0, "put {{include data}} into the system section: it says what the fences mean", "the placeholder {{include data}} is missing")
 	}
 	for _, s := range t.slots {
-		if err := kept(file, s.placeholder(), "put it in: it is "+s.Meaning, places[s.Name]); err != nil {
+		if err := checkPlaceholder(file, s.placeholder(), "put it in: it is "+s.Meaning, places[s.Name]); err != nil {
 			return err
 		}
 		if n := len(places[s.Name]); s.Data && n > 1 {
@@ -42,17 +42,17 @@ func (t *template) override(file string, src []byte) error {
 	return nil
 }
 
-// kept returns a problem if a placeholder is missing, or occurs only where something else may remove it.
-func kept(file, placeholder, hint string, places []place) error {
+// checkPlaceholder returns a problem if a placeholder is missing, or occurs only where something else may remove it.
+func checkPlaceholder(file, placeholder, hint string, places []place) error {
 	if len(places) == 0 {
 		return problem(file, 0, hint, "the placeholder %s is missing", placeholder)
 	}
 	for _, p := range places {
-		if p.inside == "" {
+		if p.removedBy == "" {
 			return nil
 		}
 	}
-	return problem(file, places[0].line, "take it out of there", "the placeholder %s would get lost with %s", placeholder, places[0].inside)
+	return problem(file, places[0].line, "take it out of there", "the placeholder %s would get lost with %s", placeholder, places[0].removedBy)
 }
 
 func (s slot) placeholder() string {
@@ -64,12 +64,12 @@ func (s slot) placeholder() string {
 
 // place is the position of a placeholder.
 type place struct {
-	line   int
-	inside string // what else removes it, "" if nothing does
+	line      int
+	removedBy string // what else removes it, "" if nothing does
 }
 
-// places returns the positions of each placeholder of the template, by its name.
-func (t *template) places() map[string][]place {
+// placeholderPlaces returns the positions of each placeholder of the template, by its name.
+func (t *template) placeholderPlaces() map[string][]place {
 	found := map[string][]place{}
 	t.walk(found, t.sections[system], nil, 0)
 	t.walk(found, t.sections[prompt], nil, 0)
@@ -85,7 +85,7 @@ func (t *template) walk(found map[string][]place, nodes []node, inside []string,
 		}
 		switch n.kind {
 		case value, fence:
-			found[n.text] = append(found[n.text], place{n.line, foreign(n.text, inside)})
+			found[n.text] = append(found[n.text], place{n.line, otherContainer(n.text, inside)})
 		case cond:
 			in := inside
 			if s, _ := t.slot(n.text); !s.Required {
@@ -98,8 +98,8 @@ func (t *template) walk(found map[string][]place, nodes []node, inside []string,
 	}
 }
 
-// foreign returns the first element of inside that is not the placeholder's own condition.
-func foreign(name string, inside []string) string {
+// otherContainer returns the first element of inside that is not the placeholder's own condition.
+func otherContainer(name string, inside []string) string {
 	for _, in := range inside {
 		if in != "{{if "+name+"}}" {
 			return in

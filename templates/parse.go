@@ -24,8 +24,8 @@ const (
 	include      // {{include part}}
 )
 
-// literally is the word before a name that is output as a placeholder: {{literal item}} is {{item}}.
-const literally = "literal"
+// literalWord is the word before a name that is output as a placeholder: {{literal item}} is {{item}}.
+const literalWord = "literal"
 
 type node struct {
 	kind kind
@@ -51,18 +51,18 @@ func (t *template) slot(name string) (slot, bool) {
 	return slot{}, false
 }
 
-// add parses a file into the template. Only embedded files declare slots in their header.
-func (t *template) add(file, src string, own bool) error {
+// addFile parses a file into the template. Only embedded files declare slots in their header.
+func (t *template) addFile(file, src string, embedded bool) error {
 	header, body, line := cutHeader(strings.ReplaceAll(src, "\r\n", "\n"))
-	if own {
-		t.declare(header)
+	if embedded {
+		t.declareSlots(header)
 	}
 	for _, s := range cutSections(body, line) {
-		if s.name != system && s.name != instructions && s.name != prompt && (s.name != form || !own) {
+		if s.name != system && s.name != instructions && s.name != prompt && (s.name != form || !embedded) {
 			return problem(file, s.line-1, "a section is called system, instructions or prompt", "unknown section %q", s.name)
 		}
-		p := parser{t: t, own: own, file: file, section: s.name, rest: s.text, line: s.line}
-		nodes, err := p.nodes(0)
+		p := parser{t: t, embedded: embedded, file: file, section: s.name, rest: s.text, line: s.line}
+		nodes, err := p.parseNodes(0)
 		if err != nil {
 			return err
 		}
@@ -86,8 +86,8 @@ func cutHeader(src string) (header, body string, line int) {
 	return header, body, 1 + strings.Count(src[:len(src)-len(body)], "\n")
 }
 
-// declare reads the slots from a header.
-func (t *template) declare(header string) {
+// declareSlots reads the slots from a header.
+func (t *template) declareSlots(header string) {
 	_, list, _ := strings.Cut(header, "\nSlots:\n")
 	for line := range strings.Lines(list) {
 		f := strings.Fields(line)
@@ -128,56 +128,56 @@ func cutSections(body string, line int) (list []section) {
 var placeholder = trellis.Pattern(`\{\{(?:(data|if|include|literal) )?([a-z_]+)\}\}`)
 
 type parser struct {
-	t       *template
-	own     bool // an embedded file
-	file    string
-	section string
-	rest    string
-	line    int
+	t        *template
+	embedded bool // an embedded file
+	file     string
+	section  string
+	rest     string
+	line     int
 }
 
-// take consumes n bytes and returns them.
-func (p *parser) take(n int) string {
+// consume consumes n bytes and returns them.
+func (p *parser) consume(n int) string {
 	s := p.rest[:n]
 	p.line += strings.Count(s, "\n")
 	p.rest = p.rest[n:]
 	return s
 }
 
-// nodes parses up to the {{end}} of the {{if}} in line opened or, if that is 0, to the end of the section.
-func (p *parser) nodes(opened int) (list []node, err error) {
+// parseNodes parses up to the {{end}} of the {{if}} in line opened or, if that is 0, to the end of the section.
+func (p *parser) parseNodes(opened int) (list []node, err error) {
 	for {
 		m := placeholder().FindStringSubmatchIndex(p.rest)
 		if m == nil {
 			if opened > 0 {
 				return nil, problem(p.file, opened, "close it with {{end}}", "this {{if}} has no {{end}}")
 			}
-			return append(list, node{kind: text, text: p.take(len(p.rest))}), nil
+			return append(list, node{kind: text, text: p.consume(len(p.rest))}), nil
 		}
 		n := node{text: p.rest[m[4]:m[5]], kind: value}
 		word := ""
 		if m[2] >= 0 {
 			word = p.rest[m[2]:m[3]]
 		}
-		begin, end := alone(p.rest, m[0], m[1], word == "if" || word == "include" || n.text == "end" || n.text == instructions || n.text == form)
-		list = append(list, node{kind: text, text: p.take(begin)})
+		begin, end := extendToLine(p.rest, m[0], m[1], word == "if" || word == "include" || n.text == "end" || n.text == instructions || n.text == form)
+		list = append(list, node{kind: text, text: p.consume(begin)})
 		n.line = p.line
-		p.take(end - begin)
+		p.consume(end - begin)
 		if word == "" && n.text == "end" {
 			if opened == 0 {
 				return nil, problem(p.file, n.line, "take it out, or open an {{if NAME}} before it", "{{end}} without {{if}}")
 			}
 			return list, nil
 		}
-		if n, err = p.finish(n, word); err != nil {
+		if n, err = p.parseConstruct(n, word); err != nil {
 			return nil, err
 		}
 		list = append(list, n)
 	}
 }
 
-// alone extends a placeholder that stands for whole lines to the end of its line, if it is alone on it.
-func alone(s string, begin, end int, whole bool) (int, int) {
+// extendToLine extends a placeholder that stands for whole lines to the end of its line, if it is alone on it.
+func extendToLine(s string, begin, end int, whole bool) (int, int) {
 	if !whole || begin > 0 && s[begin-1] != '\n' {
 		return begin, end
 	}
@@ -187,14 +187,14 @@ func alone(s string, begin, end int, whole bool) (int, int) {
 	return begin, end
 }
 
-// finish checks a placeholder and parses the rest of its construct.
-func (p *parser) finish(n node, word string) (_ node, err error) {
+// parseConstruct checks a placeholder and parses the rest of its construct.
+func (p *parser) parseConstruct(n node, word string) (_ node, err error) {
 	if word == "include" {
 		n.kind = include
-		n.body, err = p.part(n)
+		n.body, err = p.parsePart(n)
 		return n, err
 	}
-	if word == literally {
+	if word == literalWord {
 		n.kind, n.text = text, "{{"+n.text+"}}"
 		return n, nil
 	}
@@ -203,12 +203,12 @@ func (p *parser) finish(n node, word string) (_ node, err error) {
 		known = true
 	}
 	if !known || word != "" && s.Name == "" {
-		return n, problem(p.file, n.line, "known are "+p.known(), "unknown placeholder {{%s}}", strings.TrimSpace(word+" "+n.text))
+		return n, problem(p.file, n.line, "known are "+p.knownPlaceholders(), "unknown placeholder {{%s}}", strings.TrimSpace(word+" "+n.text))
 	}
 	switch word {
 	case "if":
 		n.kind = cond
-		n.body, err = p.nodes(n.line)
+		n.body, err = p.parseNodes(n.line)
 	case "data":
 		n.kind = fence
 	default:
@@ -219,7 +219,7 @@ func (p *parser) finish(n node, word string) (_ node, err error) {
 	return n, err
 }
 
-func (p *parser) known() string {
+func (p *parser) knownPlaceholders() string {
 	list := []string{"{{instructions}}", "{{nonce}}"}
 	for _, s := range p.t.slots {
 		list = append(list, s.placeholder())
@@ -227,28 +227,28 @@ func (p *parser) known() string {
 	return strings.Join(list, ", ")
 }
 
-// part parses the same section of an embedded part. The part's slots become the template's.
-func (p *parser) part(n node) ([]node, error) {
+// parsePart parses the same section of an embedded part. The part's slots become the template's.
+func (p *parser) parsePart(n node) ([]node, error) {
 	src, err := files.ReadFile("parts/" + n.text + suffix)
 	if err != nil {
 		return nil, problem(p.file, n.line, "parts are data, task, planned, shared and limits", "there is no part %q", n.text)
 	}
 	header, body, line := cutHeader(string(src))
 	part := &template{slots: nil}
-	part.declare(header)
+	part.declareSlots(header)
 	for _, s := range part.slots {
 		if _, known := p.t.slot(s.Name); known {
 			continue
 		}
-		if !p.own {
-			return nil, problem(p.file, n.line, "known are "+p.known(), "the part %q needs %s, which this prompt has no value for", n.text, s.placeholder())
+		if !p.embedded {
+			return nil, problem(p.file, n.line, "known are "+p.knownPlaceholders(), "the part %q needs %s, which this prompt has no value for", n.text, s.placeholder())
 		}
 		p.t.slots = append(p.t.slots, s)
 	}
 	for _, s := range cutSections(body, line) {
 		if s.name == p.section {
-			inner := parser{t: p.t, own: p.own, file: "templates/parts/" + n.text + suffix, section: s.name, rest: s.text, line: s.line}
-			return inner.nodes(0)
+			inner := parser{t: p.t, embedded: p.embedded, file: "templates/parts/" + n.text + suffix, section: s.name, rest: s.text, line: s.line}
+			return inner.parseNodes(0)
 		}
 	}
 	return nil, problem(p.file, n.line, "it belongs to the system section", "the part %q has nothing for the section %s", n.text, p.section)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// accepts checks the values against the template's slots.
-func (t *template) accepts(data map[string]string, nonce string) error {
+// checkData checks the values of data against the template's slots.
+func (t *template) checkData(data map[string]string, nonce string) error {
 	if nonce == "" || strings.ContainsAny(nonce, "\"<> \t\r\n") {
 		return fmt.Errorf("the nonce %q is not one word of letters and digits", nonce)
 	}
@@ -23,14 +23,14 @@ func (t *template) accepts(data map[string]string, nonce string) error {
 		}
 	}
 	for _, s := range t.slots {
-		if s.Required && blank(data[s.Name]) {
+		if s.Required && isBlank(data[s.Name]) {
 			return fmt.Errorf("the slot %s is empty", s.Name)
 		}
 	}
 	return nil
 }
 
-func blank(s string) bool { return strings.TrimSpace(s) == "" }
+func isBlank(s string) bool { return strings.TrimSpace(s) == "" }
 
 type renderer struct {
 	t     *template
@@ -40,7 +40,7 @@ type renderer struct {
 
 func (t *template) render(data map[string]string, nonce string) Prompt {
 	r := renderer{t, data, nonce}
-	p := Prompt{System: strings.TrimSpace(r.section(system) + r.homeless()), Text: r.section(prompt)}
+	p := Prompt{System: strings.TrimSpace(r.section(system) + r.unplacedForm()), Text: r.section(prompt)}
 	if body := t.sections[prompt]; len(body) > 1 && body[0].text == "" && body[1].kind == include {
 		var b strings.Builder
 		r.write(&b, body[1:2])
@@ -49,10 +49,10 @@ func (t *template) render(data map[string]string, nonce string) Prompt {
 	return p
 }
 
-// homeless returns the form section for a project's own frame that lacks {{form}}, as those do that were written when it was
+// unplacedForm returns the form section for a project's own frame that lacks {{form}}, as those do that were written when it was
 // part of the system section.
-func (r *renderer) homeless() string {
-	if r.t.sections[form] == nil || r.t.ownSystem || len(r.t.places()[form]) > 0 {
+func (r *renderer) unplacedForm() string {
+	if r.t.sections[form] == nil || r.t.ownSystem || len(r.t.placeholderPlaces()[form]) > 0 {
 		return ""
 	}
 	return "\n\n" + r.section(form)
@@ -74,7 +74,7 @@ func (r *renderer) write(b *strings.Builder, nodes []node) {
 		case include:
 			r.write(b, n.body)
 		case cond:
-			if !blank(r.data[n.text]) {
+			if !isBlank(r.data[n.text]) {
 				r.write(b, n.body)
 			}
 		case value:
@@ -98,15 +98,15 @@ func (r *renderer) value(b *strings.Builder, name string) {
 // an author who knows all earlier nonces can't know the one for this text.
 func (r *renderer) fence(b *strings.Builder, name string) {
 	v := strings.ToValidUTF8(r.data[name], "\uFFFD")
-	nonce := r.nonce + "-" + seal(r.nonce, name, v)
+	nonce := r.nonce + "-" + fenceToken(r.nonce, name, v)
 	fmt.Fprintf(b, "<data name=%q nonce=%q>\n", name, nonce)
 	b.WriteString(v)
 	fmt.Fprintf(b, "\n</data nonce=%q>", nonce)
 }
 
-// seal returns a word derived from a slot and its value. Equal texts have the same word in every call of a run, so that what
+// fenceToken returns a word derived from a slot and its value. Equal texts have the same word in every call of a run, so that what
 // the calls have in common is equal to the byte.
-func seal(nonce, name, value string) string {
+func fenceToken(nonce, name, value string) string {
 	h := hmac.New(sha256.New, []byte(nonce))
 	h.Write([]byte(name + "\x00"))
 	h.Write([]byte(value))

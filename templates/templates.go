@@ -72,7 +72,7 @@ func Render(name string, data map[string]string, nonce string, o Override) (Prom
 	if err != nil {
 		return Prompt{}, err
 	}
-	if err := t.accepts(data, nonce); err != nil {
+	if err := t.checkData(data, nonce); err != nil {
 		return Prompt{}, fmt.Errorf("rendering prompt %s: %w", name, err)
 	}
 	return t.render(data, nonce), nil
@@ -96,12 +96,12 @@ func load(name string, o Override) (*template, error) {
 	if !slices.Contains(Names(), name) {
 		return nil, fmt.Errorf("%w: %q (there are %s)", ErrUnknown, name, strings.Join(Names(), ", "))
 	}
-	own, err := files.ReadFile(name + suffix)
+	src, err := files.ReadFile(name + suffix)
 	if err != nil {
 		return nil, fmt.Errorf("reading template %s: %w", name, err)
 	}
 	t := &template{sections: map[string][]node{}}
-	if err := t.add("templates/"+name+suffix, string(own), true); err != nil {
+	if err := t.addFile("templates/"+name+suffix, string(src), true); err != nil {
 		return nil, err
 	}
 	if o.Frame != nil {

@@ -37,7 +37,7 @@ func Violations(schema, doc json.RawMessage) ([]string, error) {
 	c := checker{rules: r}
 	c.walk(r.root, "", v)
 	if c.err == nil && len(c.found) == 0 {
-		c.lastWord(doc)
+		c.validateByLibrary(doc)
 	}
 	return c.found[:min(len(c.found), maxProblems)], c.err
 }
@@ -45,26 +45,26 @@ func Violations(schema, doc json.RawMessage) ([]string, error) {
 // rules is a parsed and valid schema.
 type rules struct {
 	root     *jsonschema.Schema
-	whole    *jsonschema.Resolved
+	resolved *jsonschema.Resolved
 	patterns sync.Map // text to *regexp.Regexp
 }
 
-// read caches the parsed schemas by their text. There are as many as there are schema files.
-var read sync.Map
+// schemaCache caches the parsed schemas by their text. There are as many as there are schema files.
+var schemaCache sync.Map
 
 func rulesOf(schema json.RawMessage) (*rules, error) {
-	if r, ok := read.Load(string(schema)); ok {
+	if r, ok := schemaCache.Load(string(schema)); ok {
 		return r.(*rules), nil
 	}
 	r := &rules{root: new(jsonschema.Schema)}
 	err := json.Unmarshal(schema, r.root)
 	if err == nil {
-		r.whole, err = r.root.Resolve(nil)
+		r.resolved, err = r.root.Resolve(nil)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading schema: %w", err)
 	}
-	kept, _ := read.LoadOrStore(string(schema), r)
+	kept, _ := schemaCache.LoadOrStore(string(schema), r)
 	return kept.(*rules), nil
 }
 
@@ -91,27 +91,27 @@ func (c *checker) add(at, format string, args ...any) {
 }
 
 func (c *checker) walk(s *jsonschema.Schema, at string, v any) {
-	if s = c.resolved(s); c.err != nil || !c.shape(s, at, v) {
+	if s = c.resolveRef(s); c.err != nil || !c.checkShape(s, at, v) {
 		return
 	}
 	before := len(c.found)
 	switch v := v.(type) {
 	case map[string]any:
-		c.object(s, at, v)
+		c.checkObject(s, at, v)
 	case []any:
-		c.list(s, at, v)
+		c.checkList(s, at, v)
 	case string:
-		c.text(s, at, v)
+		c.checkText(s, at, v)
 	case json.Number:
-		c.number(s, at, v)
+		c.checkNumber(s, at, v)
 	}
 	if len(c.found) == before { // rules that involve several parts
-		c.compound(s, at, v)
+		c.checkCompound(s, at, v)
 	}
 }
 
-// resolved returns the schema that s refers to. Only annotations may stand next to a reference.
-func (c *checker) resolved(s *jsonschema.Schema) *jsonschema.Schema {
+// resolveRef returns the schema that s refers to. Only annotations may stand next to a reference.
+func (c *checker) resolveRef(s *jsonschema.Schema) *jsonschema.Schema {
 	for range 8 {
 		if s.Ref == "" {
 			return s
@@ -127,24 +127,24 @@ func (c *checker) resolved(s *jsonschema.Schema) *jsonschema.Schema {
 	return s
 }
 
-// shape checks a value's type, const and enum.
-func (c *checker) shape(s *jsonschema.Schema, at string, v any) bool {
-	if types := typesOf(s); len(types) > 0 && !slices.ContainsFunc(types, func(t string) bool { return is(t, v) }) {
-		c.add(at, "must be %s, not %s", either(types), called(v))
+// checkShape checks a value's type, const and enum.
+func (c *checker) checkShape(s *jsonschema.Schema, at string, v any) bool {
+	if types := typesOf(s); len(types) > 0 && !slices.ContainsFunc(types, func(t string) bool { return hasType(t, v) }) {
+		c.add(at, "must be %s, not %s", typesPhrase(types), valuePhrase(v))
 		return false
 	}
-	if s.Const != nil && !same(*s.Const, v) {
-		c.add(at, "must be %s, not %s", titled(s, written(*s.Const)), written(v))
+	if s.Const != nil && !equalJSON(*s.Const, v) {
+		c.add(at, "must be %s, not %s", titleOr(s, shortJSON(*s.Const)), shortJSON(v))
 		return false
 	}
-	if s.Enum != nil && !slices.ContainsFunc(s.Enum, func(e any) bool { return same(e, v) }) {
-		c.add(at, "must be one of %s, not %s", listed(s.Enum), written(v))
+	if s.Enum != nil && !slices.ContainsFunc(s.Enum, func(e any) bool { return equalJSON(e, v) }) {
+		c.add(at, "must be one of %s, not %s", valueList(s.Enum), shortJSON(v))
 		return false
 	}
 	return true
 }
 
-func (c *checker) object(s *jsonschema.Schema, at string, v map[string]any) {
+func (c *checker) checkObject(s *jsonschema.Schema, at string, v map[string]any) {
 	for _, key := range s.Required {
 		if _, ok := v[key]; !ok {
 			c.add(at+"/"+escape(key), "is missing")
@@ -157,18 +157,18 @@ func (c *checker) object(s *jsonschema.Schema, at string, v map[string]any) {
 		case known:
 			c.walk(sub, inner, v[key])
 		case s.AdditionalProperties == nil:
-		case never(s.AdditionalProperties):
-			c.add(inner, "is not a known key%s", meant(key, slices.Sorted(maps.Keys(s.Properties))))
+		case isFalseSchema(s.AdditionalProperties):
+			c.add(inner, "is not a known key%s", keyHint(key, slices.Sorted(maps.Keys(s.Properties))))
 		default:
 			c.walk(s.AdditionalProperties, inner, v[key])
 		}
-		if s.PropertyNames != nil && !known && !c.fits(s.PropertyNames, key) {
-			c.add(inner, "%q can't be a key here: it must be %s", key, titled(c.resolved(s.PropertyNames), "of another form"))
+		if s.PropertyNames != nil && !known && !c.isValid(s.PropertyNames, key) {
+			c.add(inner, "%q can't be a key here: it must be %s", key, titleOr(c.resolveRef(s.PropertyNames), "of another form"))
 		}
 	}
 }
 
-func (c *checker) list(s *jsonschema.Schema, at string, v []any) {
+func (c *checker) checkList(s *jsonschema.Schema, at string, v []any) {
 	if s.MinItems != nil && len(v) < *s.MinItems {
 		c.add(at, "has %d items, must have at least %d", len(v), *s.MinItems)
 	}
@@ -180,13 +180,13 @@ func (c *checker) list(s *jsonschema.Schema, at string, v []any) {
 		if s.Items != nil {
 			c.walk(s.Items, inner, item)
 		}
-		if s.UniqueItems && slices.ContainsFunc(v[:i], func(e any) bool { return same(e, item) }) {
-			c.add(inner, "%s is in the list twice", written(item))
+		if s.UniqueItems && slices.ContainsFunc(v[:i], func(e any) bool { return equalJSON(e, item) }) {
+			c.add(inner, "%s is in the list twice", shortJSON(item))
 		}
 	}
 }
 
-func (c *checker) text(s *jsonschema.Schema, at, v string) {
+func (c *checker) checkText(s *jsonschema.Schema, at, v string) {
 	if s.MinLength != nil && utf8.RuneCountInString(v) < *s.MinLength {
 		c.add(at, "must have at least %d characters", *s.MinLength)
 	}
@@ -198,11 +198,11 @@ func (c *checker) text(s *jsonschema.Schema, at, v string) {
 	case strings.TrimSpace(v) == "":
 		c.add(at, "is blank")
 	default:
-		c.add(at, "%s must be %s", written(v), titled(s, "of the form "+s.Pattern))
+		c.add(at, "%s must be %s", shortJSON(v), titleOr(s, "of the form "+s.Pattern))
 	}
 }
 
-func (c *checker) number(s *jsonschema.Schema, at string, v json.Number) {
+func (c *checker) checkNumber(s *jsonschema.Schema, at string, v json.Number) {
 	f, err := v.Float64()
 	if err != nil {
 		c.add(at, "%s is too large", v)
@@ -224,14 +224,14 @@ func (c *checker) number(s *jsonschema.Schema, at string, v json.Number) {
 	}
 }
 
-// compound checks the schemas that a schema is composed of.
-func (c *checker) compound(s *jsonschema.Schema, at string, v any) {
+// checkCompound checks the schemas that a schema is composed of.
+func (c *checker) checkCompound(s *jsonschema.Schema, at string, v any) {
 	for _, sub := range s.AllOf {
 		c.walk(sub, at, v)
 	}
-	c.oneOf(append(slices.Clone(s.OneOf), s.AnyOf...), at, v)
+	c.checkOneOf(append(slices.Clone(s.OneOf), s.AnyOf...), at, v)
 	next := s.Else
-	if s.If != nil && c.fits(s.If, v) {
+	if s.If != nil && c.isValid(s.If, v) {
 		next = s.Then
 	}
 	if s.If != nil && next != nil {
@@ -239,44 +239,44 @@ func (c *checker) compound(s *jsonschema.Schema, at string, v any) {
 	}
 }
 
-// oneOf reports violations of the branch that was probably meant: the first whose type the value has.
-func (c *checker) oneOf(branches []*jsonschema.Schema, at string, v any) {
+// checkOneOf reports violations of the branch that was probably meant: the first whose type the value has.
+func (c *checker) checkOneOf(branches []*jsonschema.Schema, at string, v any) {
 	var types []string
 	var meant []*jsonschema.Schema
 	for _, b := range branches {
-		if c.fits(b, v) {
+		if c.isValid(b, v) {
 			return
 		}
-		mine := typesOf(c.resolved(b))
+		mine := typesOf(c.resolveRef(b))
 		types = append(types, mine...)
-		if len(mine) == 0 || slices.ContainsFunc(mine, func(t string) bool { return is(t, v) }) {
+		if len(mine) == 0 || slices.ContainsFunc(mine, func(t string) bool { return hasType(t, v) }) {
 			meant = append(meant, b)
 		}
 	}
 	switch {
 	case len(branches) == 0:
 	case len(meant) == 0:
-		c.add(at, "must be %s, not %s", either(types), called(v))
+		c.add(at, "must be %s, not %s", typesPhrase(types), valuePhrase(v))
 	default:
 		c.walk(meant[0], at, v)
 	}
 }
 
-// fits reports whether v satisfies s.
-func (c *checker) fits(s *jsonschema.Schema, v any) bool {
+// isValid reports whether v satisfies s.
+func (c *checker) isValid(s *jsonschema.Schema, v any) bool {
 	inner := checker{rules: c.rules}
 	inner.walk(s, "", v)
 	return inner.err == nil && len(inner.found) == 0
 }
 
-// lastWord asks the library, which supports every keyword, but takes numbers only as Go decodes them.
-func (c *checker) lastWord(doc json.RawMessage) {
+// validateByLibrary asks the library, which supports every keyword, but takes numbers only as Go decodes them.
+func (c *checker) validateByLibrary(doc json.RawMessage) {
 	var v any
 	if err := json.Unmarshal(doc, &v); err != nil {
 		c.add("", "%v", err)
 		return
 	}
-	if err := c.whole.Validate(v); err != nil {
+	if err := c.resolved.Validate(v); err != nil {
 		c.add("", "%s", reason(err))
 	}
 }
@@ -292,8 +292,8 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// meant returns a remark with the known key nearest to an unknown one, or with all known keys.
-func meant(key string, known []string) string {
+// keyHint returns a remark with the known key nearest to an unknown one, or with all known keys.
+func keyHint(key string, known []string) string {
 	plain := func(s string) string { return strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(s)) }
 	for _, k := range known {
 		if plain(k) == plain(key) {
@@ -306,6 +306,6 @@ func meant(key string, known []string) string {
 	return fmt.Sprintf(" (known: %s)", strings.Join(known, ", "))
 }
 
-var pointer = strings.NewReplacer("~", "~0", "/", "~1")
+var pointerEscaper = strings.NewReplacer("~", "~0", "/", "~1")
 
-func escape(key string) string { return pointer.Replace(key) }
+func escape(key string) string { return pointerEscaper.Replace(key) }

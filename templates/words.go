@@ -12,8 +12,8 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// article returns a JSON type as it is called in a sentence.
-func article(typ string) string {
+// typePhrase returns a JSON type as it is called in a sentence.
+func typePhrase(typ string) string {
 	called := map[string]string{"integer": "a whole number", "boolean": "true or false", "array": "a list", "object": "an object", "null": "null"}
 	return cmp.Or(called[typ], "a "+typ)
 }
@@ -25,8 +25,8 @@ func typesOf(s *jsonschema.Schema) []string {
 	return s.Types
 }
 
-// is reports whether a value has a JSON type. An integer must have neither point nor exponent, since its readers accept none.
-func is(typ string, v any) bool {
+// hasType reports whether a value has a JSON type. An integer must have neither point nor exponent, since its readers accept none.
+func hasType(typ string, v any) bool {
 	switch v := v.(type) {
 	case nil:
 		return typ == "null"
@@ -45,11 +45,11 @@ func is(typ string, v any) bool {
 	return false
 }
 
-// either returns a phrase such as "a string or null".
-func either(types []string) string {
+// typesPhrase returns a phrase such as "a string or null".
+func typesPhrase(types []string) string {
 	var list []string
 	for _, t := range slices.Compact(slices.Clone(types)) {
-		list = append(list, article(t))
+		list = append(list, typePhrase(t))
 	}
 	if n := len(list) - 1; n > 0 {
 		return strings.Join(list[:n], ", ") + " or " + list[n]
@@ -57,8 +57,8 @@ func either(types []string) string {
 	return strings.Join(list, "")
 }
 
-// called returns a value as it is called in a sentence.
-func called(v any) string {
+// valuePhrase returns a value as it is called in a sentence.
+func valuePhrase(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return "null"
@@ -74,8 +74,8 @@ func called(v any) string {
 	return "an object"
 }
 
-// written returns a value as JSON, shortened.
-func written(v any) string {
+// shortJSON returns a value as JSON, shortened.
+func shortJSON(v any) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -89,30 +89,30 @@ func written(v any) string {
 	return strings.TrimSpace(b.String())
 }
 
-// listed formats values for a sentence: non-empty strings without quotes.
-func listed(values []any) string {
+// valueList formats values for a sentence: non-empty strings without quotes.
+func valueList(values []any) string {
 	var list []string
 	for _, v := range values {
 		if s, ok := v.(string); ok && s != "" {
 			list = append(list, s)
 		} else {
-			list = append(list, written(v))
+			list = append(list, shortJSON(v))
 		}
 	}
 	return strings.Join(list, ", ")
 }
 
-// same reports whether two values are equal in JSON. Numbers in a schema are floats.
-func same(a, b any) bool {
-	x, isX := number(a)
-	y, isY := number(b)
+// equalJSON reports whether two values are equal in JSON. Numbers in a schema are floats.
+func equalJSON(a, b any) bool {
+	x, isX := asNumber(a)
+	y, isY := asNumber(b)
 	if isX && isY {
 		return x == y
 	}
 	return isX == isY && canonical(a) == canonical(b)
 }
 
-func number(v any) (float64, bool) {
+func asNumber(v any) (float64, bool) {
 	switch v := v.(type) {
 	case float64:
 		return v, true
@@ -132,13 +132,13 @@ func canonical(v any) string {
 	return string(b)
 }
 
-// titled returns the title of a schema, or else otherwise.
-func titled(s *jsonschema.Schema, otherwise string) string {
+// titleOr returns the title of a schema, or else otherwise.
+func titleOr(s *jsonschema.Schema, otherwise string) string {
 	return cmp.Or(s.Title, otherwise)
 }
 
-// never reports whether a schema is false, which the library parses as {not: {}}.
-func never(s *jsonschema.Schema) bool {
+// isFalseSchema reports whether a schema is false, which the library parses as {not: {}}.
+func isFalseSchema(s *jsonschema.Schema) bool {
 	raw, err := json.Marshal(s)
 	return err == nil && (bytes.Equal(raw, []byte("false")) || bytes.Equal(raw, []byte(`{"not":{}}`)))
 }
