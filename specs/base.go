@@ -21,23 +21,23 @@ func Base(root, devType, pkg string, paths []string) ([]Entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := base{root: root}
-	b.add("how work is done in this project", ".trellis/workflow.md")
+	b := entryList{root: root}
+	b.addFirst("how work is done in this project", ".trellis/workflow.md")
 	for _, layer := range layers(devType) {
 		candidates := []string{path.Join(Dir, layer, "index.md")}
 		if fs.ValidPath(pkg) && pkg != "." {
 			candidates = append([]string{path.Join(Dir, pkg, layer, "index.md")}, candidates...)
 		}
-		b.add(layer+" guidelines", candidates...)
+		b.addFirst(layer+" guidelines", candidates...)
 	}
-	b.add("questions to ask before, while and after", Dir+"/guides/index.md")
+	b.addFirst("questions to ask before, while and after", Dir+"/guides/index.md")
 	for _, s := range list {
 		if slices.ContainsFunc(paths, s.Matches) {
-			b.add("guideline: "+s.Description, s.Path)
+			b.addFirst("guideline: "+s.Description, s.Path)
 		}
 	}
 	if len(b.entries) == 0 {
-		b.fallback()
+		b.addFallback()
 	}
 	return b.entries, nil
 }
@@ -54,14 +54,14 @@ func layers(devType string) []string {
 	return []string{"backend", "frontend"}
 }
 
-type base struct {
+type entryList struct {
 	root    string
 	entries []Entry
 }
 
-// add adds the first of the candidates that exists, unless it was added before. A reason has several words: a single one would
+// addFirst adds the first of the candidates that exists, unless it was added before. A reason has several words: a single one would
 // be taken for the name of a check (docs/internals/pipeline.md).
-func (b *base) add(reason string, candidates ...string) {
+func (b *entryList) addFirst(reason string, candidates ...string) {
 	for _, p := range candidates {
 		if !isFile(b.root, p) {
 			continue
@@ -75,12 +75,12 @@ func (b *base) add(reason string, candidates ...string) {
 
 // The most informative files of a project without guidelines, best first, and build files.
 var (
-	readmes = []string{"readme.md", "readme", "readme.rst", "readme.adoc", "readme.txt"}
-	builds  = []string{"go.mod", "package.json", "cargo.toml", "pyproject.toml", "setup.py", "pom.xml", "build.gradle", "build.gradle.kts",
+	readmes    = []string{"readme.md", "readme", "readme.rst", "readme.adoc", "readme.txt"}
+	buildFiles = []string{"go.mod", "package.json", "cargo.toml", "pyproject.toml", "setup.py", "pom.xml", "build.gradle", "build.gradle.kts",
 		"gemfile", "composer.json", "mix.exs", "package.swift", "cmakelists.txt", "makefile", "justfile"}
 )
 
-func (b *base) fallback() {
+func (b *entryList) addFallback() {
 	entries, err := durable.ReadDirBelow(b.root, ".")
 	if err != nil {
 		return
@@ -88,11 +88,11 @@ func (b *base) fallback() {
 	for _, kind := range []struct {
 		reason string
 		names  []string
-	}{{"what the project is", readmes}, {"how the project is built", builds}} {
+	}{{"what the project is", readmes}, {"how the project is built", buildFiles}} {
 		for _, want := range kind.names {
 			for _, e := range entries {
 				if strings.EqualFold(e.Name(), want) && len(b.entries) == 0 {
-					b.add(kind.reason, e.Name())
+					b.addFirst(kind.reason, e.Name())
 				}
 			}
 		}

@@ -10,10 +10,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// frontMatter decodes the YAML at the beginning of a page into out, and returns the text after it, and the line of each key. A
+// decodeFrontMatter decodes the YAML at the beginning of a page into out, and returns the text after it, and the line of each key. A
 // page without front matter is all body. If the YAML is invalid, or has one of keys but would not be read as front matter,
 // problem says where, and out may be partly filled.
-func frontMatter(name string, data []byte, keys []string, out any) (body []byte, lines map[string]int, problem *trellis.Problem) {
+func decodeFrontMatter(name string, data []byte, keys []string, out any) (body []byte, lines map[string]int, problem *trellis.Problem) {
 	block, rest, problem := frontmatter.Cut(data, keys)
 	body = data[rest:]
 	var doc yaml.Node
@@ -67,10 +67,10 @@ func yamlProblem(block []byte, err error) *trellis.Problem {
 	return p
 }
 
-// patterns are globs, written as a list or as one text separated by commas.
-type patterns []string
+// globList is a list of globs, written as a list or as one text separated by commas.
+type globList []string
 
-func (p *patterns) UnmarshalYAML(n *yaml.Node) error {
+func (p *globList) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind != yaml.ScalarNode {
 		return n.Decode((*[]string)(p))
 	}
@@ -78,7 +78,7 @@ func (p *patterns) UnmarshalYAML(n *yaml.Node) error {
 	if err := n.Decode(&text); err != nil {
 		return fmt.Errorf("line %d: globs are a list of patterns", n.Line)
 	}
-	for _, g := range atCommas(text) {
+	for _, g := range splitAtCommas(text) {
 		if g = strings.TrimSpace(g); g != "" {
 			*p = append(*p, g)
 		}
@@ -86,8 +86,8 @@ func (p *patterns) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// atCommas splits a text at the commas outside braces.
-func atCommas(text string) (parts []string) {
+// splitAtCommas splits a text at the commas outside braces.
+func splitAtCommas(text string) (parts []string) {
 	depth, from := 0, 0
 	for i := range len(text) {
 		switch text[i] {

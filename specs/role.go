@@ -20,10 +20,10 @@ type Role struct {
 	Body        []byte             // instructions, nil if the file has none
 }
 
-// known are the keys of a role file; foreign are keys that other programs write into such files.
+// roleKeys are the keys of a role file; foreignKeys are keys that other programs write into such files.
 var (
-	known   = []string{"description", "agent", "model", "permission"}
-	foreign = strings.Fields(`name title version id tools color mode provider labels skills hooks memory effort background isolation
+	roleKeys    = []string{"description", "agent", "model", "permission"}
+	foreignKeys = strings.Fields(`name title version id tools color mode provider labels skills hooks memory effort background isolation
 		mcpServers maxTurns temperature top_p steps hidden disable prompt system_prompt systemPrompt capabilities role channel`)
 )
 
@@ -44,11 +44,11 @@ func ParseRole(name string, role trellis.Role, data []byte, agents []string) (Ro
 		return Role{}, p
 	}
 	var front roleFront
-	body, lines, problem := frontMatter(name, data, known, &front)
+	body, lines, problem := decodeFrontMatter(name, data, roleKeys, &front)
 	if problem != nil {
 		return Role{}, problem
 	}
-	if key, message, hint := front.fault(role, agents, lines); key != "" {
+	if key, message, hint := front.invalidKey(role, agents, lines); key != "" {
 		return Role{}, &trellis.Problem{File: name, Line: max(lines[key], 1), Message: message, Hint: hint}
 	}
 	r := Role{Description: front.Description, Agent: front.Agent, Model: front.Model, Permission: front.Permission}
@@ -61,10 +61,10 @@ func ParseRole(name string, role trellis.Role, data []byte, agents []string) (Ro
 	return r, nil
 }
 
-// fault returns the first invalid key, why it is invalid, and what may be meant.
-func (f roleFront) fault(role trellis.Role, agents []string, lines map[string]int) (key, message, hint string) {
+// invalidKey returns the first invalid key, why it is invalid, and what may be meant.
+func (f roleFront) invalidKey(role trellis.Role, agents []string, lines map[string]int) (key, message, hint string) {
 	for k := range f.Rest {
-		if !slices.Contains(foreign, k) && (key == "" || lines[k] < lines[key]) {
+		if !slices.Contains(foreignKeys, k) && (key == "" || lines[k] < lines[key]) {
 			key = k
 		}
 	}
@@ -72,7 +72,7 @@ func (f roleFront) fault(role trellis.Role, agents []string, lines map[string]in
 	rank := slices.Index(trellis.Permissions, f.Permission)
 	switch {
 	case key != "":
-		return key, fmt.Sprintf("unknown key %q (known: %s)", key, strings.Join(known, ", ")), trellis.Meant(key, known)
+		return key, fmt.Sprintf("unknown key %q (known: %s)", key, strings.Join(roleKeys, ", ")), trellis.Meant(key, roleKeys)
 	case permits && f.Permission == "":
 		return "permission", "permission says nothing (none, read, edit)", "say one, or take the line out: the role has " + string(role.Permission())
 	case f.Permission != "" && rank < 0:

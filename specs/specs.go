@@ -51,7 +51,7 @@ func List(root string) ([]Spec, error) {
 			return err
 		}
 		head, err := durable.ReadHead(root, name, maxHead)
-		list = append(list, parse(name, head))
+		list = append(list, parsePage(name, head))
 		return err
 	})
 	if errors.Is(err, fs.ErrNotExist) {
@@ -76,22 +76,22 @@ func isFile(root, name string) bool {
 // pageKeys are the keys of a page's front matter; other keys belong to someone else.
 var pageKeys = []string{"description", "read_when", "globs", "paths"}
 
-func parse(name string, data []byte) Spec {
+func parsePage(name string, data []byte) Spec {
 	var front struct {
 		Description string   `yaml:"description"`
 		ReadWhen    string   `yaml:"read_when"`
-		Globs       patterns `yaml:"globs"`
-		Paths       patterns `yaml:"paths"` // the name in Trellis 0.7
+		Globs       globList `yaml:"globs"`
+		Paths       globList `yaml:"paths"` // the name in Trellis 0.7
 	}
-	body, lines, problem := frontMatter(name, data, pageKeys, &front)
+	body, lines, problem := decodeFrontMatter(name, data, pageKeys, &front)
 	s := Spec{Path: name, Description: text.OneLine(front.Description), ReadWhen: text.OneLine(front.ReadWhen), Problem: cmp.Or(criteria.Conflict(name, data), problem)}
-	for _, said := range []struct {
+	for _, field := range []struct {
 		key   string
-		globs patterns
+		globs globList
 	}{{"globs", front.Globs}, {"paths", front.Paths}} {
-		for _, g := range said.globs {
+		for _, g := range field.globs {
 			if !doublestar.ValidatePattern(g) {
-				s.Problem = &trellis.Problem{File: name, Line: max(lines[said.key], 1), Message: fmt.Sprintf("glob %q is not a pattern", g)}
+				s.Problem = &trellis.Problem{File: name, Line: max(lines[field.key], 1), Message: fmt.Sprintf("glob %q is not a pattern", g)}
 				continue
 			}
 			s.Globs = append(s.Globs, g)
