@@ -10,14 +10,14 @@ import (
 type layout interface {
 	node() *yaml.Node
 	quote(s string, style yaml.Style) string
-	// drop removes item n, which follows items that stay or is the first of those that are removed.
-	drop(n int) (splice, error)
-	// insert inserts items after item n, or before all if n is -1.
-	insert(n int, list []string) (splice, error)
+	// removeItem removes item n, which follows items that stay or is the first of those that are removed.
+	removeItem(n int) (splice, error)
+	// insertItems inserts items after item n, or before all if n is -1.
+	insertItems(n int, list []string) (splice, error)
 }
 
-// listed changes the items of a list. Items that stay keep their lines, with their comments and quotes.
-func (d *document) listed(l layout, want []string) ([]byte, error) {
+// setItems sets the items of a list. Items that stay keep their lines, with their comments and quotes.
+func (d *document) setItems(l layout, want []string) ([]byte, error) {
 	have := l.node().Content
 	same := func(i, j int) bool {
 		return have[i].Kind == yaml.ScalarNode && have[i].ShortTag() == "!!str" && have[i].Value == want[j]
@@ -44,32 +44,32 @@ func (d *document) listed(l layout, want []string) ([]byte, error) {
 		list = append(list, splice{from, to, l.quote(want[at], have[at].Style)})
 	}
 	for n := at; n < len(have)-tail; n++ {
-		s, err := l.drop(n)
+		s, err := l.removeItem(n)
 		if err != nil {
 			return nil, err
 		}
 		list = append(list, s)
 	}
 	if more := want[at : len(want)-tail]; len(more) > 0 {
-		s, err := l.insert(at-1, more)
+		s, err := l.insertItems(at-1, more)
 		if err != nil {
 			return nil, err
 		}
 		list = append(list, s)
 	}
-	return d.with(nil, list...)
+	return d.apply(nil, list...)
 }
 
-// brackets is a list of the form [a, b].
-type brackets struct {
+// flowList is a list of the form [a, b].
+type flowList struct {
 	d    *document
 	list *yaml.Node
 }
 
-func (b brackets) node() *yaml.Node                        { return b.list }
-func (b brackets) quote(s string, style yaml.Style) string { return quoted(s, style, true) }
+func (b flowList) node() *yaml.Node                        { return b.list }
+func (b flowList) quote(s string, style yaml.Style) string { return quoteText(s, style, true) }
 
-func (b brackets) drop(n int) (splice, error) {
+func (b flowList) removeItem(n int) (splice, error) {
 	from, err := b.d.start(b.list.Content[n])
 	if err != nil {
 		return splice{}, err
@@ -85,7 +85,7 @@ func (b brackets) drop(n int) (splice, error) {
 	return splice{from, to, ""}, err
 }
 
-func (b brackets) insert(n int, list []string) (splice, error) {
+func (b flowList) insertItems(n int, list []string) (splice, error) {
 	var all []string
 	for _, s := range list {
 		all = append(all, b.quote(s, 0))
@@ -99,26 +99,26 @@ func (b brackets) insert(n int, list []string) (splice, error) {
 	return splice{at, at, ", " + text}, err
 }
 
-// lines is a list with one item per line.
-type lines struct {
+// blockList is a list with one item per line.
+type blockList struct {
 	d         *document
 	key, list *yaml.Node
 }
 
-func (l lines) node() *yaml.Node                        { return l.list }
-func (l lines) quote(s string, style yaml.Style) string { return quoted(s, style, false) }
+func (l blockList) node() *yaml.Node                        { return l.list }
+func (l blockList) quote(s string, style yaml.Style) string { return quoteText(s, style, false) }
 
-func (l lines) drop(n int) (splice, error) {
+func (l blockList) removeItem(n int) (splice, error) {
 	item := l.list.Content[n]
 	if _, err := l.margin(n); err != nil {
 		return splice{}, err
 	}
 	to, err := l.d.end(item, l.list.Column)
-	return l.d.without(item.Line, l.d.lineOf(to)), err
+	return l.d.removeLines(item.Line, l.d.lineOf(to)), err
 }
 
 // margin returns the text left of the dash of an item.
-func (l lines) margin(n int) (string, error) {
+func (l blockList) margin(n int) (string, error) {
 	at, err := l.d.start(l.list.Content[n])
 	if err != nil {
 		return "", err
@@ -130,7 +130,7 @@ func (l lines) margin(n int) (string, error) {
 	return "", ErrLayout
 }
 
-func (l lines) insert(n int, list []string) (splice, error) {
+func (l blockList) insertItems(n int, list []string) (splice, error) {
 	margin, err := l.margin(max(n, 0))
 	if err != nil {
 		return splice{}, err
@@ -144,19 +144,19 @@ func (l lines) insert(n int, list []string) (splice, error) {
 		line = l.d.lineOf(to)
 	}
 	at := l.d.lineEnd(line)
-	return splice{at, at, l.d.eol + l.d.items(list, margin)}, nil
+	return splice{at, at, l.d.eol + l.d.formatItems(list, margin)}, nil
 }
 
-// emptied removes all items of a list with one item per line.
-func (d *document) emptied(key, list *yaml.Node) ([]byte, error) {
+// emptyList removes all items of a list with one item per line.
+func (d *document) emptyList(key, list *yaml.Node) ([]byte, error) {
 	var all []splice
 	for n := range list.Content {
-		s, err := lines{d, key, list}.drop(n)
+		s, err := blockList{d, key, list}.removeItem(n)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, s)
 	}
-	at, err := d.colon(key)
-	return d.with(err, append(all, splice{at, at, " []"})...) // last, as a removed item may begin at the same offset
+	at, err := d.colonEnd(key)
+	return d.apply(err, append(all, splice{at, at, " []"})...) // last, as a removed item may begin at the same offset
 }

@@ -35,25 +35,25 @@ func (d *document) end(n *yaml.Node, column int) (int, error) {
 	}
 	switch {
 	case n.Kind == yaml.AliasNode:
-		return d.literally(at, "*"+n.Value)
+		return d.literalEnd(at, "*"+n.Value)
 	case n.Kind == yaml.ScalarNode:
 		return d.scalarEnd(n, at, column)
-	case flow(n):
+	case isFlow(n):
 		return d.flowEnd(n, at)
 	case len(n.Content) == 0:
 		return 0, ErrLayout
 	}
 	last := n.Content[len(n.Content)-1]
-	if nothing(last) {
+	if isEmpty(last) {
 		if n.Kind == yaml.SequenceNode {
 			return 0, ErrLayout
 		}
-		return d.colon(n.Content[len(n.Content)-2])
+		return d.colonEnd(n.Content[len(n.Content)-2])
 	}
 	return d.end(last, n.Column)
 }
 
-func (d *document) literally(at int, text string) (int, error) {
+func (d *document) literalEnd(at int, text string) (int, error) {
 	if !bytes.HasPrefix(d.src[at:], []byte(text)) {
 		return 0, ErrLayout
 	}
@@ -124,7 +124,7 @@ func (d *document) flowEnd(n *yaml.Node, at int) (int, error) {
 	if len(n.Content) > 0 {
 		last := n.Content[len(n.Content)-1]
 		var err error
-		if nothing(last) && n.Kind == yaml.MappingNode {
+		if isEmpty(last) && n.Kind == yaml.MappingNode {
 			last = n.Content[len(n.Content)-2]
 		}
 		if at, err = d.end(last, 0); err != nil {
@@ -147,8 +147,8 @@ func (d *document) flowEnd(n *yaml.Node, at int) (int, error) {
 	return 0, ErrLayout
 }
 
-// colon returns the offset after the colon of a key.
-func (d *document) colon(key *yaml.Node) (int, error) {
+// colonEnd returns the offset after the colon of a key.
+func (d *document) colonEnd(key *yaml.Node) (int, error) {
 	at, err := d.end(key, 0)
 	if err != nil || key.Kind != yaml.ScalarNode {
 		return 0, ErrLayout
@@ -156,7 +156,7 @@ func (d *document) colon(key *yaml.Node) (int, error) {
 	for at < len(d.src) && (d.src[at] == ' ' || d.src[at] == '\t') {
 		at++
 	}
-	return d.literally(at, ":")
+	return d.literalEnd(at, ":")
 }
 
 // line returns a line by its number, with its line end.
@@ -196,8 +196,8 @@ func (d *document) margin(n *yaml.Node) (string, error) {
 	return margin, nil
 }
 
-// without removes lines, and the line end before them, so that exactly what Set inserted is removed.
-func (d *document) without(first, last int) splice {
+// removeLines removes lines, and the line end before them, so that exactly what Set inserted is removed.
+func (d *document) removeLines(first, last int) splice {
 	if first > 1 {
 		return splice{d.lineEnd(first - 1), d.lineEnd(last), ""}
 	}

@@ -7,13 +7,13 @@ import (
 )
 
 func (d *document) unset(path []string) ([]byte, error) {
-	var way []*yaml.Node // the mappings on the path to the key
+	var mappings []*yaml.Node // the mappings on the path to the key
 	m := d.root
 	for _, key := range path {
 		if m == nil || m.Kind != yaml.MappingNode {
 			return nil, ErrLayout
 		}
-		way = append(way, m)
+		mappings = append(mappings, m)
 		at := field(m, key)
 		if at < 0 {
 			return nil, ErrLayout
@@ -21,25 +21,25 @@ func (d *document) unset(path []string) ([]byte, error) {
 		m = m.Content[at+1]
 	}
 	n := len(path) - 1
-	for n > 0 && len(way[n].Content) == 2 && !d.commented(way[n-1], field(way[n-1], path[n-1])) {
+	for n > 0 && len(mappings[n].Content) == 2 && !d.hasComments(mappings[n-1], field(mappings[n-1], path[n-1])) {
 		n--
 	}
-	at := field(way[n], path[n])
-	if flow(way[n]) {
-		return d.removeFlow(way[n], at)
+	at := field(mappings[n], path[n])
+	if isFlow(mappings[n]) {
+		return d.removeFlowKey(mappings[n], at)
 	}
-	if _, err := d.margin(way[n].Content[at]); err != nil {
+	if _, err := d.margin(mappings[n].Content[at]); err != nil {
 		return nil, err
 	}
-	to, err := d.entryEnd(way[n], at)
+	to, err := d.entryEnd(mappings[n], at)
 	if err != nil {
 		return nil, err
 	}
-	return d.with(nil, d.without(way[n].Content[at].Line, d.lineOf(to)))
+	return d.apply(nil, d.removeLines(mappings[n].Content[at].Line, d.lineOf(to)))
 }
 
-// commented reports whether there are comments on lines of their own inside a value, or below it and belonging to it.
-func (d *document) commented(m *yaml.Node, at int) bool {
+// hasComments reports whether there are comments on lines of their own inside a value, or below it and belonging to it.
+func (d *document) hasComments(m *yaml.Node, at int) bool {
 	key := m.Content[at]
 	to, err := d.entryEnd(m, at)
 	if err != nil {
@@ -59,18 +59,18 @@ func (d *document) commented(m *yaml.Node, at int) bool {
 	return false
 }
 
-func (d *document) removeFlow(m *yaml.Node, at int) ([]byte, error) {
+func (d *document) removeFlowKey(m *yaml.Node, at int) ([]byte, error) {
 	from, err := d.start(m.Content[at])
 	if err != nil {
 		return nil, err
 	}
 	if at+2 < len(m.Content) {
 		to, err := d.start(m.Content[at+2])
-		return d.with(err, splice{from, to, ""})
+		return d.apply(err, splice{from, to, ""})
 	}
 	to, err := d.entryEnd(m, at)
 	if err == nil && at > 0 {
 		from, err = d.entryEnd(m, at-2)
 	}
-	return d.with(err, splice{from, to, ""})
+	return d.apply(err, splice{from, to, ""})
 }

@@ -11,17 +11,17 @@ import (
 
 // Value is the new value of a key: a text, a list of texts, or a word that YAML itself interprets, such as a number or true.
 type Value struct {
-	text string
-	list []string
-	many bool
-	word bool
+	text   string
+	list   []string
+	isList bool
+	isWord bool
 }
 
 // Text returns a value that is a text, whatever it looks like.
 func Text(s string) Value { return Value{text: s} }
 
 // List returns a value that is a list of texts.
-func List(list []string) Value { return Value{list: list, many: true} }
+func List(list []string) Value { return Value{list: list, isList: true} }
 
 // Items returns the items of a list written on one line, [a, b] or ["a"]. It returns nil for anything else, such as a command
 // that begins with a bracket and a space, [ -e a ], or a pattern of paths, [Mm]akefile or [ab].
@@ -33,16 +33,16 @@ func Items(s string) (items []string) {
 }
 
 // Word returns a value that is a number, true, false or a duration. Anything else becomes a text.
-func Word(s string) Value { return Value{text: s, word: bare(s)} }
+func Word(s string) Value { return Value{text: s, isWord: isPlainWord(s)} }
 
-// bare reports whether a word needs no quotes in YAML, as it has no special characters.
-func bare(s string) bool {
+// isPlainWord reports whether a word needs no quotes in YAML, as it has no special characters.
+func isPlainWord(s string) bool {
 	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.+-") == "" && s != "-" && s != "---" && s != "..."
 }
 
-func (v Value) plain() *node {
-	if !v.many {
-		if v.word {
+func (v Value) content() *node {
+	if !v.isList {
+		if v.isWord {
 			var n yaml.Node
 			if yaml.Unmarshal([]byte(v.text), &n) == nil && len(n.Content) == 1 && n.Content[0].Kind == yaml.ScalarNode {
 				return &node{kind: yaml.ScalarNode, tag: n.Content[0].ShortTag(), text: n.Content[0].Value}
@@ -52,40 +52,40 @@ func (v Value) plain() *node {
 	}
 	list := &node{kind: yaml.SequenceNode}
 	for _, s := range v.list {
-		list.items = append(list.items, Text(s).plain())
+		list.items = append(list.items, Text(s).content())
 	}
 	return list
 }
 
-// inline formats a value for the line of its key, or for brackets, in the quotes of the old value.
-func (v Value) inline(style yaml.Style, inFlow bool) string {
+// formatInline formats a value for the line of its key, or for brackets, in the quotes of the old value.
+func (v Value) formatInline(style yaml.Style, inFlow bool) string {
 	switch {
-	case v.word:
+	case v.isWord:
 		return v.text
-	case !v.many:
-		return quoted(v.text, style, inFlow)
+	case !v.isList:
+		return quoteText(v.text, style, inFlow)
 	}
 	var items []string
 	for _, s := range v.list {
-		items = append(items, quoted(s, 0, true))
+		items = append(items, quoteText(s, 0, true))
 	}
 	return "[" + strings.Join(items, ", ") + "]"
 }
 
-func quoted(s string, style yaml.Style, inFlow bool) string {
+func quoteText(s string, style yaml.Style, inFlow bool) string {
 	switch {
 	case strings.ContainsFunc(s, func(r rune) bool {
 		return r < ' ' || r == 0x7f || r == 0x85 || r == 0x2028 || r == 0x2029 || r == 0xfeff
 	}), style == yaml.DoubleQuotedStyle:
-		return doubled(s)
-	case style != yaml.SingleQuotedStyle && readsAs(s, inFlow):
+		return doubleQuote(s)
+	case style != yaml.SingleQuotedStyle && readsUnquoted(s, inFlow):
 		return s
 	}
 	return "'" + strings.ReplaceAll(s, "'", "''") + "'"
 }
 
-// doubled returns a text in double quotes. YAML accepts what JSON writes.
-func doubled(s string) string {
+// doubleQuote returns a text in double quotes. YAML accepts what JSON writes.
+func doubleQuote(s string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -95,8 +95,8 @@ func doubled(s string) string {
 	return strings.NewReplacer("\x7f", `\x7f`, "\u0085", `\N`, "\ufeff", `\uFEFF`).Replace(strings.TrimSuffix(b.String(), "\n"))
 }
 
-// readsAs reports whether a text needs no quotes.
-func readsAs(s string, inFlow bool) bool {
+// readsUnquoted reports whether a text needs no quotes.
+func readsUnquoted(s string, inFlow bool) bool {
 	form := "k: " + s + "\n"
 	if inFlow {
 		form = "k: [" + s + ", x]\n"
@@ -113,11 +113,11 @@ func readsAs(s string, inFlow bool) bool {
 		n = n.Content[0]
 	}
 	return n.Kind == yaml.ScalarNode && n.Style == 0 && n.ShortTag() == "!!str" && n.Value == s && n.Anchor == "" &&
-		n.HeadComment+n.LineComment+n.FootComment+doc.Content[0].Content[0].LineComment == "" && !yes(s)
+		n.HeadComment+n.LineComment+n.FootComment+doc.Content[0].Content[0].LineComment == "" && !isOldBoolean(s)
 }
 
-// yes reports whether older readers of YAML interpret a text as true or false.
-func yes(s string) bool {
+// isOldBoolean reports whether older readers of YAML interpret a text as true or false.
+func isOldBoolean(s string) bool {
 	return slices.Contains([]string{"y", "n", "yes", "no", "on"}, strings.ToLower(s))
 }
 
@@ -130,15 +130,15 @@ type node struct {
 	items []*node
 }
 
-// plain returns the content of a document. An empty document is a mapping without keys.
-func (d *document) plain() *node {
+// content returns the content of a document. An empty document is a mapping without keys.
+func (d *document) content() *node {
 	if d.root == nil {
 		return &node{kind: yaml.MappingNode}
 	}
-	return plain(d.root)
+	return contentOf(d.root)
 }
 
-func plain(n *yaml.Node) *node {
+func contentOf(n *yaml.Node) *node {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
@@ -151,11 +151,11 @@ func plain(n *yaml.Node) *node {
 		}
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			p.keys, p.items = append(p.keys, n.Content[i].Value), append(p.items, plain(n.Content[i+1]))
+			p.keys, p.items = append(p.keys, n.Content[i].Value), append(p.items, contentOf(n.Content[i+1]))
 		}
 	default:
 		for _, e := range n.Content {
-			p.items = append(p.items, plain(e))
+			p.items = append(p.items, contentOf(e))
 		}
 	}
 	return p
@@ -196,12 +196,12 @@ func (n *node) unset(path []string) bool {
 	return true
 }
 
-// pruned returns a node without keys that have empty values, and with sorted keys: their order has no meaning.
-func (n *node) pruned() *node {
+// prune returns a node without keys that have empty values, and with sorted keys: their order has no meaning.
+func (n *node) prune() *node {
 	p := &node{kind: n.kind, tag: n.tag, text: n.text}
 	if n.kind != yaml.MappingNode {
 		for _, e := range n.items {
-			p.items = append(p.items, e.pruned())
+			p.items = append(p.items, e.prune())
 		}
 		return p
 	}
@@ -211,7 +211,7 @@ func (n *node) pruned() *node {
 	}
 	var all []entry
 	for i, k := range n.keys {
-		if e := n.items[i].pruned(); !e.null() && (e.kind != yaml.MappingNode || len(e.keys) > 0) {
+		if e := n.items[i].prune(); !e.null() && (e.kind != yaml.MappingNode || len(e.keys) > 0) {
 			all = append(all, entry{k, e})
 		}
 	}

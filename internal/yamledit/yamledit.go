@@ -23,8 +23,8 @@ func Set(src []byte, path []string, v Value) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	tree := want.plain()
-	if !tree.set(path, v.plain()) {
+	tree := want.content()
+	if !tree.set(path, v.content()) {
 		return nil, ErrLayout // something in the path is not a mapping
 	}
 	for _, beside := range []bool{true, false} { // below a comment that shows the key; at the end of the mapping
@@ -32,9 +32,9 @@ func Set(src []byte, path []string, v Value) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		d.beside = beside
+		d.belowComment = beside
 		now, err := d.set(path, v)
-		if err == nil && says(now, tree) {
+		if err == nil && hasContent(now, tree) {
 			return now, nil
 		}
 	}
@@ -47,38 +47,38 @@ func Unset(src []byte, path []string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	tree := d.plain()
+	tree := d.content()
 	if !tree.unset(path) {
 		return src, nil
 	}
 	now, err := d.unset(path)
-	if err == nil && !says(now, tree) {
+	if err == nil && !hasContent(now, tree) {
 		err = ErrLayout
 	}
 	return now, err
 }
 
-// says reports whether a text is a document with the content of tree. Empty mappings count as missing.
-func says(src []byte, tree *node) bool {
+// hasContent reports whether a text is a document with the content of tree. Empty mappings count as missing.
+func hasContent(src []byte, tree *node) bool {
 	d, err := parse(src)
-	return err == nil && d.plain().pruned().equal(tree.pruned())
+	return err == nil && d.content().prune().equal(tree.prune())
 }
 
 // document is a YAML text with its parsed content.
 type document struct {
-	src    []byte
-	root   *yaml.Node // nil: it is empty
-	lines  []int      // offsets of the beginnings of lines
-	eol    string
-	step   int  // columns by which a mapping is indented relative to the one around it
-	beside bool // new keys go below a comment that shows them
+	src          []byte
+	root         *yaml.Node // nil: it is empty
+	lines        []int      // offsets of the beginnings of lines
+	eol          string
+	step         int  // columns by which a mapping is indented relative to the one around it
+	belowComment bool // new keys go below a comment that shows them
 }
 
 func parse(src []byte) (*document, error) {
 	if !utf8.Valid(src) {
 		return nil, ErrLayout
 	}
-	d := &document{src: src, lines: starts(src), eol: "\n", step: 2}
+	d := &document{src: src, lines: lineStarts(src), eol: "\n", step: 2}
 	if i := bytes.IndexByte(src, '\n'); i > 0 && src[i-1] == '\r' {
 		d.eol = "\r\n"
 	}
@@ -92,10 +92,10 @@ func parse(src []byte) (*document, error) {
 	if !errors.Is(dec.Decode(&more), io.EOF) {
 		return nil, ErrLayout
 	}
-	if len(doc.Content) > 0 && !nothing(doc.Content[0]) {
+	if len(doc.Content) > 0 && !isEmpty(doc.Content[0]) {
 		d.root = doc.Content[0]
 	}
-	if left := mostNodes; !within(d.root, &left) {
+	if left := maxNodes; !withinLimit(d.root, &left) {
 		return nil, ErrLayout
 	}
 	if step := indentation(d.root); step > 0 {
@@ -104,21 +104,21 @@ func parse(src []byte) (*document, error) {
 	return d, nil
 }
 
-// mostNodes is the maximum number of values in a document, counting those that aliases repeat each time.
-const mostNodes = 100_000
+// maxNodes is the maximum number of values in a document, counting those that aliases repeat each time.
+const maxNodes = 100_000
 
-func within(n *yaml.Node, left *int) bool {
+func withinLimit(n *yaml.Node, left *int) bool {
 	if n == nil {
 		return true
 	}
 	*left--
-	return *left >= 0 && within(n.Alias, left) && !slices.ContainsFunc(n.Content, func(e *yaml.Node) bool { return !within(e, left) })
+	return *left >= 0 && withinLimit(n.Alias, left) && !slices.ContainsFunc(n.Content, func(e *yaml.Node) bool { return !withinLimit(e, left) })
 }
 
 var bom = []byte("\ufeff")
 
-// starts returns the offsets at which lines begin, by the rules of YAML.
-func starts(src []byte) []int {
+// lineStarts returns the offsets at which lines begin, by the rules of YAML.
+func lineStarts(src []byte) []int {
 	list := []int{0}
 	if bytes.HasPrefix(src, bom) {
 		list[0] = len(bom)
@@ -141,21 +141,21 @@ func starts(src []byte) []int {
 
 // indentation returns the indentation of the first mapping inside another, 0 if there is none.
 func indentation(n *yaml.Node) int {
-	if n == nil || n.Kind != yaml.MappingNode || flow(n) {
+	if n == nil || n.Kind != yaml.MappingNode || isFlow(n) {
 		return 0
 	}
 	for i := 1; i < len(n.Content); i += 2 {
-		if v := n.Content[i]; v.Kind == yaml.MappingNode && !flow(v) {
+		if v := n.Content[i]; v.Kind == yaml.MappingNode && !isFlow(v) {
 			return v.Column - n.Column
 		}
 	}
 	return 0
 }
 
-func flow(n *yaml.Node) bool { return n.Style&yaml.FlowStyle != 0 }
+func isFlow(n *yaml.Node) bool { return n.Style&yaml.FlowStyle != 0 }
 
-// nothing reports whether a value is empty.
-func nothing(n *yaml.Node) bool {
+// isEmpty reports whether a value is empty.
+func isEmpty(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.Value == "" && n.Tag == "!!null" && n.Anchor == ""
 }
 
@@ -175,8 +175,8 @@ type splice struct {
 	text     string
 }
 
-// with returns the text with non-overlapping splices applied, unless err, from finding their positions, is not nil.
-func (d *document) with(err error, list ...splice) ([]byte, error) {
+// apply returns the text with non-overlapping splices applied, unless err, from finding their positions, is not nil.
+func (d *document) apply(err error, list ...splice) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
