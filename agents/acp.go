@@ -21,24 +21,24 @@ import (
 // and an answer to each of its permission requests (see [acpPermits]). Sessions are not resumed: programs differ in what they
 // keep of them, and some lose them when resuming.
 //
-// It also decodes the output of an earlier run. Then nothing is sent to a program, see [acpLooksOn].
+// It also decodes the output of an earlier run. Then nothing is sent to a program, see [newACPDecoder].
 type acp struct {
 	r      Request
 	env    []string
 	stdin  *stdinQueue
 	hangUp func() // ends a program that was told to stop; set by talk
 
-	onlooker bool // answers no permission request: the recorded output does not say which requests were allowed
+	decodeOnly bool // answers no permission request: the recorded output does not say which requests were allowed
 
-	auth    []acpMethod
-	tried   bool // a sign-in was tried
-	session string
-	open    int64 // number of the request that the program has not answered yet; 0: none
-	asked   bool  // the prompt was sent and is not answered yet
-	stopped bool  // the run was called off
-	text    strings.Builder
-	tools   map[string]*acpTool
-	usage   trellis.Usage
+	auth          []acpMethod
+	triedSignIn   bool // a sign-in was tried
+	session       string
+	openRequest   int64 // number of the request that the program has not answered yet; 0: none
+	promptPending bool  // the prompt was sent and is not answered yet
+	stopped       bool  // the run was called off
+	text          strings.Builder
+	tools         map[string]*acpTool
+	usage         trellis.Usage
 }
 
 // acpTool is a tool call that the program reported.
@@ -62,17 +62,17 @@ const (
 	acpResourceNotFound = -32002
 )
 
-// acpBrief is the largest number of bytes of a permission request that a message quotes.
-const acpBrief = 200
+// maxQuotedRequest is the largest number of bytes of a permission request that a message quotes.
+const maxQuotedRequest = 200
 
 func newACP(r Request, env []string) *acp {
 	return &acp{r: r, env: env, stdin: newStdinQueue(), hangUp: func() {}, tools: map[string]*acpTool{}}
 }
 
-// acpLooksOn returns an acp that decodes the output of an earlier run and sends nothing.
-func acpLooksOn() *acp {
+// newACPDecoder returns an acp that decodes the output of an earlier run and sends nothing.
+func newACPDecoder() *acp {
 	c := newACP(Request{}, nil)
-	c.onlooker = true
+	c.decodeOnly = true
 	c.stdin.end()
 	return c
 }
@@ -91,7 +91,7 @@ func (c *acp) talk(ctx context.Context, mu sync.Locker, patience time.Duration) 
 			c.hangUp()
 		}
 	})
-	c.ask(acpAskInitialize, "initialize", acpInitialize{Version: acpVersion})
+	c.sendRequest(acpAskInitialize, "initialize", acpInitialize{Version: acpVersion})
 	return running, func() {
 		calledOff()
 		end(nil)
@@ -102,18 +102,18 @@ func (c *acp) talk(ctx context.Context, mu sync.Locker, patience time.Duration) 
 // callOff asks the program to stop, and reports whether a prompt is under way whose end is worth waiting for.
 func (c *acp) callOff() bool {
 	c.stopped = true
-	if c.asked {
-		c.tell(&jsonrpc.Request{Method: "session/cancel", Params: acpJSON(acpCancel{c.session})})
+	if c.promptPending {
+		c.send(&jsonrpc.Request{Method: "session/cancel", Params: acpJSON(acpCancel{c.session})})
 	}
-	return c.asked
+	return c.promptPending
 }
 
-func (c *acp) ask(number int, method string, params any) {
-	c.open = int64(number)
-	c.tell(&jsonrpc.Request{ID: acpNumber(number), Method: method, Params: acpJSON(params)})
+func (c *acp) sendRequest(number int, method string, params any) {
+	c.openRequest = int64(number)
+	c.send(&jsonrpc.Request{ID: acpRequestID(number), Method: method, Params: acpJSON(params)})
 }
 
-func (c *acp) tell(m jsonrpc.Message) {
+func (c *acp) send(m jsonrpc.Message) {
 	line, err := jsonrpc.EncodeMessage(m)
 	if err != nil {
 		panic(err) // can't happen: the value is ours
@@ -121,7 +121,7 @@ func (c *acp) tell(m jsonrpc.Message) {
 	c.stdin.add(append(line, '\n'))
 }
 
-func acpNumber(n int) jsonrpc.ID {
+func acpRequestID(n int) jsonrpc.ID {
 	id, err := jsonrpc.MakeID(float64(n))
 	if err != nil {
 		panic(err)
@@ -144,36 +144,36 @@ func (c *acp) line(line string, t *tally) bool {
 	}
 	switch m := m.(type) {
 	case *jsonrpc.Response:
-		c.answered(m, t)
+		c.handleResponse(m, t)
 	case *jsonrpc.Request:
 		switch {
 		case m.Method == "session/update":
-			c.update(m.Params, t)
+			c.handleUpdate(m.Params, t)
 		case m.Method == "session/request_permission" && m.IsCall():
-			c.permission(m, t)
+			c.answerPermission(m, t)
 		case m.IsCall():
-			c.tell(&jsonrpc.Response{ID: m.ID, Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "not offered: " + m.Method}})
+			c.send(&jsonrpc.Response{ID: m.ID, Error: &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: "not offered: " + m.Method}})
 		}
 	}
 	return true
 }
 
-// answered handles a response and sends the next request. It ignores unexpected responses, which could have a prompt sent twice.
-func (c *acp) answered(m *jsonrpc.Response, t *tally) {
+// handleResponse handles a response and sends the next request. It ignores unexpected responses, which could have a prompt sent twice.
+func (c *acp) handleResponse(m *jsonrpc.Response, t *tally) {
 	number, _ := m.ID.Raw().(int64)
-	if number != c.open && !c.onlooker { // a decoder does not know the requests that were made
+	if number != c.openRequest && !c.decodeOnly { // a decoder does not know the requests that were made
 		return
 	}
-	c.open = 0
+	c.openRequest = 0
 	if refusal, ok := errors.AsType[*jsonrpc.Error](m.Error); ok {
-		c.refused(number, refusal, t)
+		c.handleError(number, refusal, t)
 		return
 	}
 	switch number {
 	case acpAskInitialize:
 		var got acpInitialized
 		if decode(string(m.Result), &got); got.Version != acpVersion {
-			c.failed(refusedRequest(fmt.Sprintf("the program speaks version %d of the Agent Client Protocol, not %d", got.Version, acpVersion)), t)
+			c.finishWithFailure(refusedRequest(fmt.Sprintf("the program speaks version %d of the Agent Client Protocol, not %d", got.Version, acpVersion)), t)
 			return
 		}
 		c.auth = got.Auth
@@ -185,12 +185,12 @@ func (c *acp) answered(m *jsonrpc.Response, t *tally) {
 	case acpAskModel:
 		c.prompt()
 	case acpAskPrompt:
-		c.ended(m.Result, t)
+		c.handlePromptAnswer(m.Result, t)
 	}
 }
 
 func (c *acp) newSession() {
-	c.ask(acpAskSession, "session/new", acpNewSession{Dir: c.r.Dir, Servers: []struct{}{}})
+	c.sendRequest(acpAskSession, "session/new", acpNewSession{Dir: c.r.Dir, Servers: []struct{}{}})
 }
 
 // sessionStarted handles the answer to session/new: it stores the session id and sends the prompt, or first sets the model if the
@@ -198,7 +198,7 @@ func (c *acp) newSession() {
 func (c *acp) sessionStarted(result json.RawMessage, t *tally) {
 	var s acpSession
 	if decode(string(result), &s); s.ID == "" {
-		c.failed(fail(trellis.AgentProtocol, "the program began a session without a name"), t)
+		c.finishWithFailure(fail(trellis.AgentProtocol, "the program began a session without a name"), t)
 		return
 	}
 	c.session = s.ID
@@ -212,21 +212,21 @@ func (c *acp) sessionStarted(result json.RawMessage, t *tally) {
 		}
 		c.prompt()
 	case at >= 0:
-		c.ask(acpAskModel, "session/set_config_option", acpSetOption{s.ID, s.Options[at].ID, c.r.Model})
+		c.sendRequest(acpAskModel, "session/set_config_option", acpSetOption{s.ID, s.Options[at].ID, c.r.Model})
 	case s.Models != nil:
-		c.ask(acpAskModel, "session/set_model", acpSetModel{s.ID, c.r.Model})
+		c.sendRequest(acpAskModel, "session/set_model", acpSetModel{s.ID, c.r.Model})
 	default:
-		c.failed(refusedRequest(fmt.Sprintf("the program lets nobody choose its model, and %s is asked for: name the model in its command, and none in agents.roles", c.r.Model)), t)
+		c.finishWithFailure(refusedRequest(fmt.Sprintf("the program lets nobody choose its model, and %s is asked for: name the model in its command, and none in agents.roles", c.r.Model)), t)
 	}
 }
 
 func (c *acp) prompt() {
-	c.asked = true
-	c.ask(acpAskPrompt, "session/prompt", acpPrompt{c.session, []acpText{{"text", acpWords(c.r)}}})
+	c.promptPending = true
+	c.sendRequest(acpAskPrompt, "session/prompt", acpPrompt{c.session, []acpText{{"text", acpPromptText(c.r)}}})
 }
 
-// acpWords returns the prompt, changed so that it does not begin like a command of the program, with a slash or a dollar sign.
-func acpWords(r Request) string {
+// acpPromptText returns the prompt, changed so that it does not begin like a command of the program, with a slash or a dollar sign.
+func acpPromptText(r Request) string {
 	words := r.prompt()
 	if first := strings.TrimSpace(words); strings.HasPrefix(first, "/") || strings.HasPrefix(first, "$") {
 		return "The request:\n\n" + words
@@ -234,22 +234,22 @@ func acpWords(r Request) string {
 	return words
 }
 
-// refused handles an error response. If a sign-in may cure it, refused tries one, once.
-func (c *acp) refused(number int64, e *jsonrpc.Error, t *tally) {
-	if number == acpAskSession && e.Code == acpAuthRequired && !c.tried {
-		c.tried = true
-		if method := c.alone(); method != "" {
+// handleError handles an error response. If a sign-in may cure it, handleError tries one, once.
+func (c *acp) handleError(number int64, e *jsonrpc.Error, t *tally) {
+	if number == acpAskSession && e.Code == acpAuthRequired && !c.triedSignIn {
+		c.triedSignIn = true
+		if method := c.unattendedSignIn(); method != "" {
 			t.notice("signing in by " + method)
-			c.ask(acpAskAuthenticate, "authenticate", acpAuthenticate{method})
+			c.sendRequest(acpAskAuthenticate, "authenticate", acpAuthenticate{method})
 			return
 		}
 	}
-	c.failed(c.failure(number, e), t)
+	c.finishWithFailure(c.failure(number, e), t)
 }
 
-// alone returns the id of a sign-in method that works without a person: one whose variables are set, or one named like a key
+// unattendedSignIn returns the id of a sign-in method that works without a person: one whose variables are set, or one named like a key
 // variable that is set. It returns "" if there is none.
-func (c *acp) alone() string {
+func (c *acp) unattendedSignIn() string {
 	for _, m := range c.auth {
 		named := len(m.Vars) > 0
 		for _, v := range m.Vars {
@@ -279,7 +279,7 @@ func (c *acp) failure(number int64, e *jsonrpc.Error) *flow.Failure {
 	case isContextOverflow(detail):
 		return fail(trellis.ContextOverflow, "%s", detail)
 	case e.Code >= 400 && e.Code < 600: // some programs use the provider's HTTP status as the code
-		if f := byStatus(int(e.Code), time.Time{}, detail); f != nil {
+		if f := statusFailure(int(e.Code), time.Time{}, detail); f != nil {
 			return f
 		}
 	case e.Code == jsonrpc.CodeInvalidParams, e.Code == jsonrpc.CodeMethodNotFound, e.Code == acpResourceNotFound:
@@ -288,34 +288,34 @@ func (c *acp) failure(number int64, e *jsonrpc.Error) *flow.Failure {
 	return fail(trellis.AgentExit, "%s", detail)
 }
 
-// failed ends the conversation with a failure.
-func (c *acp) failed(f *flow.Failure, t *tally) {
+// finishWithFailure ends the conversation with a failure.
+func (c *acp) finishWithFailure(f *flow.Failure, t *tally) {
 	t.failure = f
-	c.over("error", t)
+	c.finish("error", t)
 }
 
-func (c *acp) over(stop string, t *tally) {
-	c.asked = false
+func (c *acp) finish(stop string, t *tally) {
+	c.promptPending = false
 	c.stdin.end()
-	t.parted = true
-	t.finished(stop)
+	t.answeredAll = true
+	t.markFinished(stop)
 	if c.stopped {
 		c.hangUp()
 	}
 }
 
-// ended handles the answer to the prompt.
-func (c *acp) ended(result json.RawMessage, t *tally) {
+// handlePromptAnswer handles the answer to the prompt.
+func (c *acp) handlePromptAnswer(result json.RawMessage, t *tally) {
 	var a acpAnswer
 	decode(string(result), &a)
-	c.said(t)
-	t.failure = acpStop(a.Stop)
-	c.over(a.Stop, t)
-	c.used(a, t)
+	c.flushText(t)
+	t.failure = acpStopFailure(a.Stop)
+	c.finish(a.Stop, t)
+	c.recordUsage(a, t)
 }
 
-// acpStop returns the failure that a stop reason means, or nil for a normal end.
-func acpStop(stop string) *flow.Failure {
+// acpStopFailure returns the failure that a stop reason means, or nil for a normal end.
+func acpStopFailure(stop string) *flow.Failure {
 	switch stop {
 	case "end_turn":
 		return nil
@@ -331,8 +331,8 @@ func acpStop(stop string) *flow.Failure {
 	return fail(trellis.AgentProtocol, "the agent stopped for a reason that is not known (%s)", stop)
 }
 
-// used records the usage from the answer to the prompt. If the answer has none, the usage is unknown.
-func (c *acp) used(a acpAnswer, t *tally) {
+// recordUsage records the usage from the answer to the prompt. If the answer has none, the usage is unknown.
+func (c *acp) recordUsage(a acpAnswer, t *tally) {
 	told := a.Usage
 	u := trellis.Usage{InputTokens: told.Input + told.Written, CachedTokens: told.Read, OutputTokens: told.Output}
 	if all := told.Input + told.Output; told.Read+told.Written > 0 && (told.Total == all || told.Total == all+told.Thought) {
@@ -349,13 +349,13 @@ func (c *acp) used(a acpAnswer, t *tally) {
 		t.result.Model = cmp.Or(quota.Models[0].Model, t.result.Model)
 	}
 	if u.CostUSD = c.usage.CostUSD; u.Tokens() > 0 || u.CostUSD != nil {
-		t.written = told.Written
+		t.cacheWritten = told.Written
 		t.usage(u)
 	}
 }
 
-// update handles a session/update notification.
-func (c *acp) update(params json.RawMessage, t *tally) {
+// handleUpdate handles a session/update notification.
+func (c *acp) handleUpdate(params json.RawMessage, t *tally) {
 	var n acpNotice
 	decode(string(params), &n)
 	u := n.Update
@@ -366,7 +366,7 @@ func (c *acp) update(params json.RawMessage, t *tally) {
 			c.text.WriteString(block.Text)
 		}
 	case "tool_call", "tool_call_update":
-		c.tool(u.acpToolCall, u.Content, t)
+		c.recordTool(u.acpToolCall, u.Content, t)
 	case "plan":
 		var done int
 		for _, e := range u.Entries {
@@ -376,44 +376,44 @@ func (c *acp) update(params json.RawMessage, t *tally) {
 		}
 		t.notice(fmt.Sprintf("plan: %d of %d done", done, len(u.Entries)))
 	case "usage_update":
-		if u.Cost != nil && u.Cost.Currency == "USD" && u.Cost.Amount.told != nil {
-			c.usage.CostUSD = u.Cost.Amount.told
+		if u.Cost != nil && u.Cost.Currency == "USD" && u.Cost.Amount.amount != nil {
+			c.usage.CostUSD = u.Cost.Amount.amount
 			t.usage(c.usage)
 		}
 	}
 }
 
-// said passes on the text collected so far: it arrives in pieces.
-func (c *acp) said(t *tally) {
+// flushText passes on the text collected so far: it arrives in pieces.
+func (c *acp) flushText(t *tally) {
 	t.text(c.text.String())
 	c.text.Reset()
 }
 
-// tool records a tool call, or an update of one.
-func (c *acp) tool(call acpToolCall, content json.RawMessage, t *tally) *acpTool {
+// recordTool records a tool call, or an update of one.
+func (c *acp) recordTool(call acpToolCall, content json.RawMessage, t *tally) *acpTool {
 	known := c.tools[call.ID]
 	if known == nil {
-		c.said(t)
+		c.flushText(t)
 		known = &acpTool{acpToolCall: call}
 		c.tools[call.ID] = known
 		input := call.Input
 		if len(input) == 0 || string(input) == "{}" || string(input) == "null" {
-			input = quoted(call.Title)
+			input = jsonString(call.Title)
 		}
 		t.tool(cmp.Or(call.ToolKind, "other"), input)
 	}
 	known.ToolKind = cmp.Or(call.ToolKind, known.ToolKind)
 	known.Title = cmp.Or(call.Title, known.Title)
-	known.names(call, content)
+	known.addPaths(call, content)
 	if over := call.Status == "completed" || call.Status == "failed"; over && !known.ended {
 		known.ended = true
-		t.toolEnded(call.Status == "completed", acpShown(content))
+		t.toolEnded(call.Status == "completed", acpOutputText(content))
 	}
 	return known
 }
 
-// acpShown returns the text of a tool's output.
-func acpShown(content json.RawMessage) string {
+// acpOutputText returns the text of a tool's output.
+func acpOutputText(content json.RawMessage) string {
 	var pieces []acpContent
 	json.Unmarshal(content, &pieces) //nolint:errcheck // content that is no list says nothing
 	var words []string
@@ -425,7 +425,7 @@ func acpShown(content json.RawMessage) string {
 
 // end returns a failure if the program printed something and exited with 0, but never began a session.
 func (c *acp) end(t *tally, e ending) *flow.Failure {
-	if !t.done && c.session == "" && e.Code == 0 && e.Signal == "" && !e.mute {
+	if !t.done && c.session == "" && e.Code == 0 && e.Signal == "" && !e.printedNothing {
 		return fail(trellis.AgentProtocol, "the program does not speak the Agent Client Protocol; %s", e)
 	}
 	return nil

@@ -35,13 +35,13 @@ func acpPermits(p trellis.Permission, kind string) bool {
 	return false
 }
 
-// permission answers a permission request. It chooses an option by its kind, regardless of names and order. "Always" is chosen
+// answerPermission answers a permission request. It chooses an option by its kind, regardless of names and order. "Always" is chosen
 // only where everything is allowed, because nothing is asked after it.
-func (c *acp) permission(m *jsonrpc.Request, t *tally) {
+func (c *acp) answerPermission(m *jsonrpc.Request, t *tally) {
 	var asked acpPermission
 	decode(string(m.Params), &asked)
-	call := c.tool(asked.Call.acpToolCall, asked.Call.Content, t)
-	if c.onlooker {
+	call := c.recordTool(asked.Call.acpToolCall, asked.Call.Content, t)
+	if c.decodeOnly {
 		return
 	}
 	allowed := acpPermits(c.r.Permission, call.ToolKind) && (c.r.Permission == trellis.PermitFull || c.inside(call))
@@ -53,7 +53,7 @@ func (c *acp) permission(m *jsonrpc.Request, t *tally) {
 		kinds = slices.Insert(kinds, 1, "allow_always")
 	}
 	var answer acpOutcome
-	what := text.Cut(text.OneLine(strings.TrimSpace(call.ToolKind+" "+call.Title)), acpBrief)
+	what := text.Cut(text.OneLine(strings.TrimSpace(call.ToolKind+" "+call.Title)), maxQuotedRequest)
 	option, found := acpChoose(asked.Options, kinds)
 	switch {
 	case c.stopped:
@@ -71,7 +71,7 @@ func (c *acp) permission(m *jsonrpc.Request, t *tally) {
 			t.notice("refused: " + what)
 		}
 	}
-	c.tell(&jsonrpc.Response{ID: m.ID, Result: acpJSON(answer)})
+	c.send(&jsonrpc.Response{ID: m.ID, Result: acpJSON(answer)})
 }
 
 // acpChoose returns the first option of the first kind in kinds that is offered.
@@ -84,9 +84,9 @@ func acpChoose(options []acpOption, kinds []string) (acpOption, bool) {
 	return acpOption{}, false
 }
 
-// names records the paths that a tool call, or an update of one, names: in locations, diffs and input. Paths are never removed,
+// addPaths adds the paths that a tool call, or an update of one, names: in locations, diffs and input. Paths are never removed,
 // so that a later permission request can't hide a path reported before.
-func (k *acpTool) names(call acpToolCall, content json.RawMessage) {
+func (k *acpTool) addPaths(call acpToolCall, content json.RawMessage) {
 	var pieces []acpContent
 	json.Unmarshal(content, &pieces) //nolint:errcheck // content that is no list names no path
 	for _, l := range call.Locations {
@@ -129,14 +129,14 @@ func (c *acp) inside(call *acpTool) bool {
 		return err != nil || !filepath.IsLocal(below)
 	}
 	return !slices.ContainsFunc(call.paths, func(path string) bool {
-		may, known := readings(path)
+		may, known := possiblePaths(path)
 		return !known || slices.ContainsFunc(may, outside)
 	})
 }
 
-// readings returns the paths that a tool may take text for, which may be a file URL. known is false if text leads to a home
+// possiblePaths returns the paths that a tool may take text for, which may be a file URL. known is false if text leads to a home
 // folder or to another machine.
-func readings(text string) (paths []string, known bool) {
+func possiblePaths(text string) (paths []string, known bool) {
 	scheme, rest, isAddress := strings.Cut(text, ":")
 	switch {
 	case text == "":

@@ -58,22 +58,22 @@ func (a API) key(env []string) (string, error) {
 	return "", fail(trellis.AgentAuth, "%s is not set, which holds the key", name)
 }
 
-// direct is an agent that calls a model without a program.
-type direct struct {
+// apiAgent is an agent that calls a model without a program.
+type apiAgent struct {
 	name string
 	api  API
 	o    Options
 }
 
-func newDirect(name string, o Options) (Agent, error) {
+func newAPIAgent(name string, o Options) (Agent, error) {
 	api := o.APIs[name]
 	if api.Kind != Anthropic && api.Kind != OpenAI {
 		return nil, fmt.Errorf("agent %s: there is no api %q", name, api.Kind)
 	}
-	return direct{name, api, o}, nil
+	return apiAgent{name, api, o}, nil
 }
 
-func (d direct) Run(ctx context.Context, r Request, emit func(Event)) (*Result, error) {
+func (d apiAgent) Run(ctx context.Context, r Request, emit func(Event)) (*Result, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
@@ -107,8 +107,8 @@ func (d direct) Run(ctx context.Context, r Request, emit func(Event)) (*Result, 
 }
 
 // converse carries out the conversation that a request asks for.
-func (d direct) converse(ctx context.Context, r Request, key string, t *tally, logs *logs) error {
-	talk, err := openTalk(r)
+func (d apiAgent) converse(ctx context.Context, r Request, key string, t *tally, logs *logs) error {
+	talk, err := openConversation(r)
 	if err != nil {
 		return err
 	}
@@ -119,9 +119,9 @@ func (d direct) converse(ctx context.Context, r Request, key string, t *tally, l
 		}
 		defer files.Close()
 	}
-	server := &server{client: d.o.client(), alive: t.watchdog.alive, log: logs.mask}
+	server := &server{client: d.o.client(), onReceive: t.watchdog.restartIdle, log: logs.mask}
 	defer server.client.CloseIdleConnections()
-	c := &chat{talk: talk, files: files, tally: t, redact: logs.redact.String}
+	c := &chat{conversation: talk, files: files, tally: t, redact: logs.redact.String}
 	switch d.api.Kind {
 	case Anthropic:
 		c.wire = newMessages(d.api, key, server)

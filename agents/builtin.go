@@ -15,24 +15,24 @@ const (
 
 // builtIn is an agent whose program has an adapter here.
 type builtIn struct {
-	name    string
-	account string // command with which a person signs in
+	name          string
+	signInCommand string // command with which a person signs in
 
-	begin   func(Options, Request) (*start, error)
-	reader  func(Request) reader // returns a reader of the program's output
-	signIn  func(o Options, ctx context.Context, path string) SignIn
-	reaches func(Options, Own) Own // adds the hosts that the agent needs
+	invocation func(Options, Request) (*invocation, error)
+	reader     func(Request) reader // returns a reader of the program's output
+	signIn     func(o Options, ctx context.Context, path string) SignIn
+	addHosts   func(Options, Own) Own // adds the hosts that the agent needs
 }
 
 // builtIns returns all built-in agents, in order of preference.
 func builtIns() []builtIn {
 	return []builtIn{
-		{Claude, "claude auth login", func(o Options, r Request) (*start, error) { return claude{o}.begin(r) },
-			func(Request) reader { return &claudeStream{spent: map[string]claudeSpent{}} }, Options.claudeSignIn, Options.claudeReaches},
-		{Codex, "codex login", func(o Options, r Request) (*start, error) { return codex{o}.begin(r) },
-			func(r Request) reader { return newCodexStream("", Request{Schema: r.Schema}) }, Options.codexSignIn, Options.codexReaches},
-		{OpenCode, "opencode auth login", func(o Options, r Request) (*start, error) { return openCode{o}.begin(r) },
-			func(Request) reader { return &openCodeStream{} }, Options.openCodeSignIn, func(o Options, own Own) Own { return openCode{o}.reaches(own, "") }},
+		{Claude, "claude auth login", func(o Options, r Request) (*invocation, error) { return claude{o}.invocation(r) },
+			func(Request) reader { return &claudeStream{messageUsage: map[string]claudeMessageUsage{}} }, Options.claudeSignIn, Options.addClaudeHosts},
+		{Codex, "codex login", func(o Options, r Request) (*invocation, error) { return codex{o}.invocation(r) },
+			func(r Request) reader { return newCodexStream("", Request{Schema: r.Schema}) }, Options.codexSignIn, Options.addCodexHosts},
+		{OpenCode, "opencode auth login", func(o Options, r Request) (*invocation, error) { return openCode{o}.invocation(r) },
+			func(Request) reader { return &openCodeStream{} }, Options.openCodeSignIn, func(o Options, own Own) Own { return openCode{o}.addHosts(own, "") }},
 	}
 }
 
@@ -57,7 +57,7 @@ func Programs() (names []string) {
 // SignInCommand returns the command for signing in to an agent. For a project's own agent it guesses the usual "NAME auth login".
 func SignInCommand(name string) string {
 	if b, ok := builtInNamed(name); ok {
-		return b.account
+		return b.signInCommand
 	}
 	return name + " auth login"
 }

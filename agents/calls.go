@@ -11,9 +11,9 @@ import (
 
 // turnBuilder assembles a turn from the pieces in which it is streamed.
 type turnBuilder struct {
-	text  strings.Builder
-	why   strings.Builder
-	calls []*callPieces
+	text        strings.Builder
+	explanation strings.Builder
+	calls       []*callPieces
 }
 
 type callPieces struct {
@@ -22,20 +22,20 @@ type callPieces struct {
 	input    strings.Builder
 }
 
-func (b *turnBuilder) begin(id, name string) {
+func (b *turnBuilder) beginCall(id, name string) {
 	b.calls = append(b.calls, &callPieces{id: id, name: name})
 }
 
-// input appends to the input of the last call.
-func (b *turnBuilder) input(piece string) {
+// addInput appends to the input of the last call.
+func (b *turnBuilder) addInput(piece string) {
 	if len(b.calls) > 0 {
 		b.calls[len(b.calls)-1].input.WriteString(piece)
 	}
 }
 
-// piece adds to the call with the given index. Some servers give all calls the same index, so a different id starts another
+// addCallPiece adds to the call with the given index. Some servers give all calls the same index, so a different id starts another
 // call.
-func (b *turnBuilder) piece(index int64, id, name, input string) {
+func (b *turnBuilder) addCallPiece(index int64, id, name, input string) {
 	var last *callPieces
 	for _, c := range b.calls {
 		if c.index == index {
@@ -43,7 +43,7 @@ func (b *turnBuilder) piece(index int64, id, name, input string) {
 		}
 	}
 	if last == nil || id != "" && last.id != "" && id != last.id {
-		b.begin(id, name)
+		b.beginCall(id, name)
 		last = b.calls[len(b.calls)-1]
 		last.index = index
 	} else if last.name == "" {
@@ -54,7 +54,7 @@ func (b *turnBuilder) piece(index int64, id, name, input string) {
 
 // answerTooLong returns the failure of an answer of more than maxAnswer bytes, nil for a shorter one.
 func (b *turnBuilder) answerTooLong() error {
-	size := b.text.Len() + b.why.Len()
+	size := b.text.Len() + b.explanation.Len()
 	for _, c := range b.calls {
 		size += len(c.id) + len(c.name) + c.input.Len()
 	}
@@ -67,7 +67,7 @@ func (b *turnBuilder) answerTooLong() error {
 // finish fills t. A call whose input is not a JSON object gets an empty one, since protocols refuse to take it back otherwise.
 // err is how the exchange ended; it is ignored once the model has given a stop reason, because the answer is then complete.
 func (b *turnBuilder) finish(t *turn, err error) error {
-	t.text, t.why = b.text.String(), b.why.String()
+	t.text, t.explanation = b.text.String(), b.explanation.String()
 	for n, c := range b.calls {
 		c.id = cmp.Or(c.id, fmt.Sprintf("call_%d", n+1))
 		input := strings.TrimSpace(c.input.String())

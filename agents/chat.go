@@ -21,51 +21,51 @@ type wire interface {
 
 // question is a conversation in which it is the model's turn.
 type question struct {
-	model, system string
-	messages      []message
-	tools         []tool
-	closed        bool            // the limit of tool calls is used up: the model has to answer
-	schema        json.RawMessage // JSON schema of the answer; nil: free text
+	model, system    string
+	messages         []message
+	tools            []tool
+	toolLimitReached bool            // the limit of tool calls is used up: the model has to answer
+	schema           json.RawMessage // JSON schema of the answer; nil: free text
 }
 
 // turn is the model's reply to a question.
 type turn struct {
-	text  string
-	calls []toolCall
-	stop  string // the provider's stop reason; "" if the answer broke off
-	why   string // the provider's explanation of stop
-	usage trellis.Usage
+	text        string
+	calls       []toolCall
+	stop        string // the provider's stop reason; "" if the answer broke off
+	explanation string // the provider's explanation of stop
+	usage       trellis.Usage
 
-	written int64 // input tokens that were written to the provider's cache
+	cacheWritten int64 // input tokens that were written to the provider's cache
 }
 
 // chat is the conversation of one run.
 type chat struct {
-	wire     wire
-	question question
-	talk     *talk
-	files    *files
-	tally    *tally
-	redact   func(string) string
-	used     trellis.Usage
+	wire         wire
+	question     question
+	conversation *conversation
+	files        *files
+	tally        *tally
+	redact       func(string) string
+	used         trellis.Usage
 }
 
 // run carries out the model's tool calls until the model answers.
 func (c *chat) run(ctx context.Context, prompt string) error {
-	c.question.messages = append(c.talk.Messages, message{Role: byUser, Text: prompt})
+	c.question.messages = append(c.conversation.Messages, message{Role: roleUser, Text: prompt})
 	for {
 		t, err := c.ask(ctx)
 		if err == nil && t.stop == "" {
 			err = fail(trellis.AgentProtocol, "the answer breaks off, or is none")
 		}
 		if err != nil {
-			c.spend(t)
+			c.addUsage(t)
 			return c.failure(err)
 		}
-		if len(t.calls) == 0 || flaw(t) != nil {
-			return c.end(t)
+		if len(t.calls) == 0 || answerFailure(t) != nil {
+			return c.recordAnswer(t)
 		}
-		if err := c.look(ctx, t); err != nil {
+		if err := c.runTools(ctx, t); err != nil {
 			return err
 		}
 	}
@@ -75,7 +75,7 @@ func (c *chat) run(ctx context.Context, prompt string) error {
 func (c *chat) ask(ctx context.Context) (turn, error) {
 	t, err := c.wire.ask(ctx, c.question)
 	var refused *refusal
-	if c.question.schema != nil && errors.As(err, &refused) && refused.ofRequest() {
+	if c.question.schema != nil && errors.As(err, &refused) && refused.isInvalidRequest() {
 		c.question.schema = nil
 		c.tally.notice("the server refuses the request with an answer's schema; it is asked without: " + c.redact(refused.Error()))
 		t, err = c.wire.ask(ctx, c.question)
@@ -91,7 +91,7 @@ func (c *chat) ask(ctx context.Context) (turn, error) {
 func (c *chat) failure(err error) error {
 	var known *flow.Failure
 	var refused *refusal
-	var broken *brokenOff
+	var broken *streamError
 	f := fail(trellis.AgentExit, "asking the model: %s", lastLines(err.Error()))
 	switch {
 	case errors.As(err, &known):
@@ -100,7 +100,7 @@ func (c *chat) failure(err error) error {
 		f = refused.failure()
 	case errors.As(err, &broken):
 		f = broken.failure()
-	case unreachable(err):
+	case isNetworkError(err):
 		f = fail(trellis.ProviderDown, "asking the model: %s", lastLines(err.Error()))
 	case errors.As(err, new(*json.SyntaxError)):
 		f = fail(trellis.AgentProtocol, "the answer is not what the protocol says: %s", err)
@@ -109,8 +109,8 @@ func (c *chat) failure(err error) error {
 	return f
 }
 
-// unreachable reports whether err means that the network failed.
-func unreachable(err error) bool {
+// isNetworkError reports whether err means that the network failed.
+func isNetworkError(err error) bool {
 	switch {
 	case errors.As(err, new(*tls.CertificateVerificationError)):
 		return false
@@ -120,39 +120,39 @@ func unreachable(err error) bool {
 	return false
 }
 
-// flaw returns the failure of a turn that ended but is not a usable answer, and nil if it is one.
-func flaw(t turn) *flow.Failure {
+// answerFailure returns the failure of a turn that ended but is not a usable answer, and nil if it is one.
+func answerFailure(t turn) *flow.Failure {
 	switch t.stop {
 	case "max_tokens", "length":
 		return fail(trellis.AgentProtocol, "the answer is cut off (%s): the model said all it may say at once", t.stop)
 	case "model_context_window_exceeded":
 		return fail(trellis.ContextOverflow, "prompt and answer together are longer than the model takes")
 	case "refusal", "content_filter":
-		return fail(trellis.AgentProtocol, "the model refuses to answer (%s) %s", t.stop, lastLines(t.why+t.text))
+		return fail(trellis.AgentProtocol, "the model refuses to answer (%s) %s", t.stop, lastLines(t.explanation+t.text))
 	}
 	return nil
 }
 
-// spend adds the usage of a turn to that of the run.
-func (c *chat) spend(t turn) {
+// addUsage adds the usage of a turn to that of the run.
+func (c *chat) addUsage(t turn) {
 	if t.usage == (trellis.Usage{}) {
 		return
 	}
-	c.used = c.used.Add(c.tally.priced(c.question.model, t.usage, t.written))
+	c.used = c.used.Add(c.tally.withEstimatedCost(c.question.model, t.usage, t.cacheWritten))
 	c.tally.usage(c.used)
 }
 
-// look carries out the tool calls of a turn.
-func (c *chat) look(ctx context.Context, t turn) error {
+// runTools carries out the tool calls of a turn.
+func (c *chat) runTools(ctx context.Context, t turn) error {
 	c.tally.text(t.text)
-	c.spend(t)
-	if c.question.closed {
-		return c.files.overrun()
+	c.addUsage(t)
+	if c.question.toolLimitReached {
+		return c.files.limitFailure()
 	}
-	answers := message{Role: byTools}
+	answers := message{Role: roleTools}
 	for _, call := range t.calls {
 		c.tally.tool(call.Name, json.RawMessage(c.redact(string(call.Input))))
-		text, err := c.files.use(ctx, call)
+		text, err := c.files.runTool(ctx, call)
 		if errors.Is(err, errRefused) {
 			c.tally.notice(call.Name + " " + err.Error())
 		}
@@ -161,17 +161,17 @@ func (c *chat) look(ctx context.Context, t turn) error {
 		}
 		answers.Results = append(answers.Results, toolResult{ID: call.ID, Text: c.redact(text), Failed: err != nil})
 	}
-	c.question.closed = c.files.spent()
-	c.question.messages = append(c.question.messages, message{Role: byModel, Text: t.text, Calls: t.calls}, answers)
+	c.question.toolLimitReached = c.files.isUsedUp()
+	c.question.messages = append(c.question.messages, message{Role: roleModel, Text: t.text, Calls: t.calls}, answers)
 	return c.save()
 }
 
-// end records the last turn as the answer.
-func (c *chat) end(t turn) error {
-	c.spend(t)
+// recordAnswer records the last turn as the answer.
+func (c *chat) recordAnswer(t turn) error {
+	c.addUsage(t)
 	c.tally.text(t.text)
 	c.tally.result.Text, c.tally.result.Stop = t.text, t.stop
-	wrong := flaw(t)
+	wrong := answerFailure(t)
 	switch {
 	case wrong != nil:
 		wrong.Detail = c.redact(wrong.Detail)
@@ -182,13 +182,13 @@ func (c *chat) end(t turn) error {
 	if c.question.schema != nil && isObject(t.text) {
 		c.tally.result.Answer = json.RawMessage(t.text)
 	}
-	c.question.messages = append(c.question.messages, message{Role: byModel, Text: t.text})
+	c.question.messages = append(c.question.messages, message{Role: roleModel, Text: t.text})
 	return c.save()
 }
 
 func (c *chat) save() error {
-	c.talk.Messages = c.question.messages
-	return c.talk.save(c.redact)
+	c.conversation.Messages = c.question.messages
+	return c.conversation.save(c.redact)
 }
 
 // isObject reports whether text is a JSON object.

@@ -51,8 +51,8 @@ var (
 	claudeFixed = []string{"CLAUDE_CODE_DISABLE_ATTACHMENTS=1"}
 )
 
-// claudeAllow returns the variables for claude. Those of a cloud account are included only if other variables select that cloud.
-func (o Options) claudeAllow() []string {
+// claudeVariables returns the variables for claude. Those of a cloud account are included only if other variables select that cloud.
+func (o Options) claudeVariables() []string {
 	allow := slices.Clone(claudeEnv)
 	if lookup(o.Environ, "CLAUDE_CODE_USE_BEDROCK") != "" {
 		allow = append(allow, "AWS_*")
@@ -63,16 +63,16 @@ func (o Options) claudeAllow() []string {
 	return allow
 }
 
-// claudeSame moves the working directory and other text that differs from call to call behind the system prompt. Without it,
+// claudeStaticPrompt moves the working directory and other text that differs from call to call behind the system prompt. Without it,
 // calls from different worktrees begin differently, and the provider's cache is never hit.
-const claudeSame = "--exclude-dynamic-system-prompt-sections"
+const claudeStaticPrompt = "--exclude-dynamic-system-prompt-sections"
 
-func (c claude) begin(r Request) (*start, error) {
+func (c claude) invocation(r Request) (*invocation, error) {
 	path, err := c.o.find(Claude)
 	if err != nil {
 		return nil, fail(trellis.AgentMissing, "%s", err)
 	}
-	argv := []string{path, "-p", "--output-format", "stream-json", "--verbose", "--strict-mcp-config", "--disable-slash-commands", claudeSame}
+	argv := []string{path, "-p", "--output-format", "stream-json", "--verbose", "--strict-mcp-config", "--disable-slash-commands", claudeStaticPrompt}
 	argv = append(argv, claudePermission(r.Permission)...)
 	if r.Model != "" {
 		argv = append(argv, "--model", r.Model)
@@ -97,9 +97,9 @@ func (c claude) begin(r Request) (*start, error) {
 	if r.Permission == trellis.PermitFull && os.Geteuid() == 0 {
 		fixed = append([]string{"IS_SANDBOX=1"}, fixed...)
 	}
-	return &start{
-		argv: argv, env: c.o.environ(c.o.claudeAllow(), claudeDefaults, fixed, r),
-		stdin: strings.NewReader(claudePrompt(r.Prompt)), reader: &claudeStream{spent: map[string]claudeSpent{}}, own: c.o.claudeOwn(),
+	return &invocation{
+		argv: argv, env: c.o.environ(c.o.claudeVariables(), claudeDefaults, fixed, r),
+		stdin: strings.NewReader(claudePrompt(r.Prompt)), reader: &claudeStream{messageUsage: map[string]claudeMessageUsage{}}, own: c.o.claudeOwn(),
 	}, nil
 }
 
@@ -114,10 +114,10 @@ func claudePrompt(prompt string) string {
 
 // claudeStream reads the output of --output-format stream-json.
 type claudeStream struct {
-	spent  map[string]claudeSpent // by message id: several events of one message repeat its usage
-	kind   string                 // the program's name for the error
-	down   bool                   // the provider failed, and has not answered since
-	closed map[string]time.Time   // rate limit windows that are used up, and when each resets
+	messageUsage  map[string]claudeMessageUsage // by message id: several events of one message repeat its usage
+	errorKind     string                        // the program's name for the error
+	providerDown  bool                          // the provider failed, and has not answered since
+	usedUpWindows map[string]time.Time          // rate limit windows that are used up, and when each resets
 }
 
 type claudeEvent struct {
@@ -157,8 +157,8 @@ type claudeEvent struct {
 	} `json:"permission_denials"`
 }
 
-// claudeSpent is the usage of a message and its model: subagents may use another model.
-type claudeSpent struct {
+// claudeMessageUsage is the usage of a message and its model: subagents may use another model.
+type claudeMessageUsage struct {
 	model string
 	claudeUsage
 }
@@ -178,8 +178,8 @@ type claudeModelUsage struct {
 	Created int64 `json:"cacheCreationInputTokens"`
 }
 
-// used returns the total usage of a run according to its result event.
-func (e claudeEvent) used() (sum trellis.Usage) {
+// totalUsage returns the total usage of a run according to its result event.
+func (e claudeEvent) totalUsage() (sum trellis.Usage) {
 	for _, m := range e.Models {
 		sum = sum.Add(claudeUsage(m).usage())
 	}
@@ -199,39 +199,39 @@ func (c *claudeStream) line(line string, t *tally) bool {
 		return false
 	}
 	if e.Type == "system" && e.Subtype == "api_retry" {
-		c.retry(e, t)
+		c.recordRetry(e, t)
 		return true
 	}
-	t.waiting, t.tells = nil, true
+	t.waitReason, t.reportsCost = nil, true
 	t.session(e.SessionID)
 	switch e.Type {
 	case "system":
 		t.result.Model = cmp.Or(e.Model, t.result.Model)
 	case "assistant":
-		c.said(e, t)
+		c.recordMessage(e, t)
 	case "user":
-		c.tools(e, t)
+		c.recordToolResults(e, t)
 	case "rate_limit_event":
-		c.window(e.Limit.Window, e.Limit.Status == "rejected", e.Limit.ResetsAt)
+		c.recordWindow(e.Limit.Window, e.Limit.Status == "rejected", e.Limit.ResetsAt)
 	case "result":
-		c.result(e, t)
+		c.recordResult(e, t)
 	}
 	return true
 }
 
-// window records whether one of the provider's rate limit windows is used up, and when it resets.
-func (c *claudeStream) window(name string, closed bool, opens int64) {
-	if c.closed == nil {
-		c.closed = map[string]time.Time{}
+// recordWindow records whether one of the provider's rate limit windows is used up, and when it resets.
+func (c *claudeStream) recordWindow(name string, closed bool, opens int64) {
+	if c.usedUpWindows == nil {
+		c.usedUpWindows = map[string]time.Time{}
 	}
-	if delete(c.closed, name); closed && opens > 0 {
-		c.closed[name] = time.Unix(opens, 0)
+	if delete(c.usedUpWindows, name); closed && opens > 0 {
+		c.usedUpWindows[name] = time.Unix(opens, 0)
 	}
 }
 
-// opens returns the time when the last of the windows that are used up resets, or zero if that is not known.
-func (c *claudeStream) opens() (last time.Time) {
-	for _, at := range c.closed {
+// resetTime returns the time when the last of the windows that are used up resets, or zero if that is not known.
+func (c *claudeStream) resetTime() (last time.Time) {
+	for _, at := range c.usedUpWindows {
 		if at.After(last) {
 			last = at
 		}
@@ -239,22 +239,22 @@ func (c *claudeStream) opens() (last time.Time) {
 	return last
 }
 
-func (c *claudeStream) retry(e claudeEvent, t *tally) {
+func (c *claudeStream) recordRetry(e claudeEvent, t *tally) {
 	delay := time.Duration(e.RetryDelay) * time.Millisecond
 	detail := fmt.Sprintf("the provider answered %d (%s), try %d of %d", e.ErrorStatus, e.Error, e.Attempt, e.MaxRetries)
 	t.notice(detail)
-	t.waiting = byStatus(e.ErrorStatus, time.Now().Add(delay), detail)
-	if c.down = e.ErrorStatus == 0 || e.ErrorStatus >= 500; c.down { // status 0 means that the network failed
-		t.waiting = fail(trellis.ProviderDown, "%s", detail)
+	t.waitReason = statusFailure(e.ErrorStatus, time.Now().Add(delay), detail)
+	if c.providerDown = e.ErrorStatus == 0 || e.ErrorStatus >= 500; c.providerDown { // status 0 means that the network failed
+		t.waitReason = fail(trellis.ProviderDown, "%s", detail)
 	}
 }
 
-func (c *claudeStream) said(e claudeEvent, t *tally) {
+func (c *claudeStream) recordMessage(e claudeEvent, t *tally) {
 	if e.Error != "" {
-		c.kind = e.Error
+		c.errorKind = e.Error
 		return
 	}
-	c.down = false
+	c.providerDown = false
 	var blocks []struct {
 		Type, Text, Name string
 		Input            json.RawMessage
@@ -268,34 +268,34 @@ func (c *claudeStream) said(e claudeEvent, t *tally) {
 			t.text(b.Text)
 		}
 	}
-	if s := (claudeSpent{e.Message.Model, e.Message.Usage}); e.Message.ID != "" && s != c.spent[e.Message.ID] {
-		c.spent[e.Message.ID] = s
-		t.usage(c.sum(t))
+	if s := (claudeMessageUsage{e.Message.Model, e.Message.Usage}); e.Message.ID != "" && s != c.messageUsage[e.Message.ID] {
+		c.messageUsage[e.Message.ID] = s
+		t.usage(c.totalUsage(t))
 	}
 }
 
-// account estimates the cost of a run that was cut off before it reported the cost.
-func (c *claudeStream) account(t *tally, _ bool) {
+// correctUsage estimates the cost of a run that was cut off before it reported the cost.
+func (c *claudeStream) correctUsage(t *tally, _ bool) {
 	if u := t.result.Usage; u.CostUSD == nil && u.Tokens() > 0 {
-		t.tells = false
-		sum := c.sum(t)
+		t.reportsCost = false
+		sum := c.totalUsage(t)
 		u.CostUSD, u.CostEstimated, u.CostPartial = sum.CostUSD, sum.CostEstimated, sum.CostPartial
 		t.usage(u)
 	}
 }
 
-// sum returns the usage of all messages so far.
-func (c *claudeStream) sum(t *tally) (sum trellis.Usage) {
-	t.written = 0
-	for _, s := range c.spent {
-		sum = sum.Add(t.priced(s.model, s.usage(), s.Created))
-		t.written += s.Created
+// totalUsage returns the usage of all messages so far.
+func (c *claudeStream) totalUsage(t *tally) (sum trellis.Usage) {
+	t.cacheWritten = 0
+	for _, s := range c.messageUsage {
+		sum = sum.Add(t.withEstimatedCost(s.model, s.usage(), s.Created))
+		t.cacheWritten += s.Created
 	}
 	return sum
 }
 
-// tools records how tool calls ended.
-func (c *claudeStream) tools(e claudeEvent, t *tally) {
+// recordToolResults records how tool calls ended.
+func (c *claudeStream) recordToolResults(e claudeEvent, t *tally) {
 	var blocks []struct {
 		Type    string
 		Failed  bool `json:"is_error"`
@@ -309,7 +309,7 @@ func (c *claudeStream) tools(e claudeEvent, t *tally) {
 	}
 }
 
-func (c *claudeStream) result(e claudeEvent, t *tally) {
+func (c *claudeStream) recordResult(e claudeEvent, t *tally) {
 	for _, d := range e.Denials {
 		t.notice("refused: " + d.Tool + " " + brief(d.Input))
 	}
@@ -317,44 +317,44 @@ func (c *claudeStream) result(e claudeEvent, t *tally) {
 		t.result.Answer = e.Structured
 	}
 	if e.IsError || e.Subtype != "success" {
-		t.failure = c.failed(e)
+		t.failure = c.failure(e)
 	} else {
 		t.result.Text = e.Result
 	}
-	u := e.used()
+	u := e.totalUsage()
 	if told := t.result.Usage; t.failure != nil && u.Tokens() < told.Tokens() {
 		u = told // the result of an interrupted turn leaves out the usage of its messages
 	}
-	u.CostUSD, u.CostEstimated = e.Cost.told, false
-	t.finished(strings.TrimSpace(e.Subtype + " " + e.StopReason))
+	u.CostUSD, u.CostEstimated = e.Cost.amount, false
+	t.markFinished(strings.TrimSpace(e.Subtype + " " + e.StopReason))
 	t.usage(u)
 }
 
-func (c *claudeStream) failed(e claudeEvent) *flow.Failure {
+func (c *claudeStream) failure(e claudeEvent) *flow.Failure {
 	detail := cmp.Or(e.Result, e.Subtype+" "+e.Terminal)
 	switch {
 	case e.Subtype == "error_max_budget_usd":
 		return fail(trellis.BudgetCost, "%s", detail)
 	case e.Terminal == "prompt_too_long":
 		return fail(trellis.ContextOverflow, "%s", detail)
-	case c.kind == "billing_error", exhausted(detail):
+	case c.errorKind == "billing_error", isQuotaExhausted(detail):
 		return fail(trellis.QuotaExhausted, "%s", detail)
-	case c.kind == "rate_limit":
-		return limited(c.opens(), detail)
-	case c.kind == "authentication_failed":
+	case c.errorKind == "rate_limit":
+		return rateLimitFailure(c.resetTime(), detail)
+	case c.errorKind == "authentication_failed":
 		return fail(trellis.AgentAuth, "%s", detail)
 	}
-	if f := byStatus(e.APIStatus, c.opens(), detail); f != nil {
+	if f := statusFailure(e.APIStatus, c.resetTime(), detail); f != nil {
 		return f
 	}
-	if c.down && c.kind != "" || c.kind == "server_error" || c.kind == "overloaded" || strings.Contains(detail, "Unable to connect to API") {
+	if c.providerDown && c.errorKind != "" || c.errorKind == "server_error" || c.errorKind == "overloaded" || strings.Contains(detail, "Unable to connect to API") {
 		return fail(trellis.ProviderDown, "%s", detail)
 	}
 	return fail(trellis.AgentExit, "%s", detail)
 }
 
 func (c *claudeStream) end(t *tally, e ending) *flow.Failure {
-	if strings.Contains(e.stderr, "unknown option '"+claudeSame) {
+	if strings.Contains(e.stderr, "unknown option '"+claudeStaticPrompt) {
 		f := fail(trellis.AgentExit, "this claude is too old, 2.1.197 or newer is needed (claude update): %s", lastLines(e.stderr))
 		f.Retryable = false
 		return f

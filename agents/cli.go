@@ -18,12 +18,12 @@ import (
 
 // cli is an agent that runs a program.
 type cli struct {
-	o     Options
-	begin func(Request) (*start, error)
+	o          Options
+	invocation func(Request) (*invocation, error)
 }
 
-// start says how a program is started for one request, and how its output is read.
-type start struct {
+// invocation says how a program is started for one request, and how its output is read.
+type invocation struct {
 	argv   []string
 	env    []string // the whole environment
 	stdin  io.Reader
@@ -48,21 +48,21 @@ type talker interface {
 	talk(ctx context.Context, mu sync.Locker, patience time.Duration) (context.Context, func())
 }
 
-// accountant is a reader that can correct the usage after the program has exited, above all that of a run that was cut off.
-type accountant interface {
-	account(t *tally, cutOff bool)
+// usageCorrector is a reader that can correct the usage after the program has exited, above all that of a run that was cut off.
+type usageCorrector interface {
+	correctUsage(t *tally, cutOff bool)
 }
 
-// complainer is a reader for a program whose standard error has information that its standard output lacks.
-type complainer interface {
-	complaint(line string, t *tally)
+// stderrReader is a reader for a program whose standard error has information that its standard output lacks.
+type stderrReader interface {
+	stderrLine(line string, t *tally)
 }
 
 func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	s, err := c.begin(r)
+	s, err := c.invocation(r)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, er
 	if err != nil {
 		return nil, err
 	}
-	place, err := c.o.enter(ctx, r, s.argv, s.own)
+	place, err := c.o.sandboxPlace(ctx, r, s.argv, s.own)
 	if err != nil {
 		return nil, errors.Join(err, logs.close())
 	}
@@ -79,24 +79,24 @@ func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, er
 	t := &tally{emit: emit, watchdog: newWatchdog(r, c.o.grace(), end), prices: c.o.Prices}
 	t.result.Sandbox, t.result.Model = place.Name, r.Model
 	var mu sync.Mutex // serializes the readers of stdout and stderr
-	out := &lines{redact: logs.redact, log: logs.stream, take: func(line string) {
+	out := &lineWriter{redact: logs.redact, log: logs.stream, onLine: func(line string) {
 		mu.Lock()
 		defer mu.Unlock()
-		said, stopped := t.said, within.Err() != nil
+		reported, stopped := t.reportedEnd, within.Err() != nil
 		if s.reader.line(line, t) {
-			t.watchdog.alive()
+			t.watchdog.restartIdle()
 		}
 		if stopped {
-			t.said = said // what the program says about its end after we ended it does not count
+			t.reportedEnd = reported // what the program says about its end after we ended it does not count
 		}
 	}}
 	complaints := io.Writer(logs.mask)
-	if r, ok := s.reader.(complainer); ok {
-		complaints = io.MultiWriter(logs.mask, &lines{redact: logs.redact, log: io.Discard, take: func(line string) {
+	if r, ok := s.reader.(stderrReader); ok {
+		complaints = io.MultiWriter(logs.mask, &lineWriter{redact: logs.redact, log: io.Discard, onLine: func(line string) {
 			mu.Lock()
 			defer mu.Unlock()
 			if within.Err() == nil {
-				r.complaint(line, t)
+				r.stderrLine(line, t)
 			}
 		}})
 	}
@@ -106,7 +106,7 @@ func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, er
 		running, leave = talk.talk(within, &mu, c.o.grace()/4)
 		defer leave()
 	}
-	bound := &output{most: c.o.output(), end: end}
+	bound := &outputLimit{limit: c.o.outputLimit(), end: end}
 	exit, err := proc.Run(running, proc.Command{
 		Argv: s.argv, Dir: r.Dir, Env: slices.Concat(s.env, place.Env), Stdin: s.stdin, Stdout: bound.writer(out), Stderr: bound.writer(complaints),
 		Marker: r.Marker, Interrupt: true, Grace: c.o.grace(), Launcher: place.Launcher, Files: place.Files,
@@ -117,15 +117,15 @@ func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, er
 		err = errors.Join(err, out.end())
 	}
 	err = errors.Join(err, logs.close())
-	result, err := c.outcome(r, t, s, ending{Result: exit, stderr: logs.tail.String(), mute: !out.any}, err)
+	result, err := c.outcome(r, t, s, ending{Result: exit, stderr: logs.tail.String(), printedNothing: !out.printed}, err)
 	return result, network.explain(err)
 }
 
 // ending describes how a program ended.
 type ending struct {
 	proc.Result
-	stderr string
-	mute   bool // it printed nothing
+	stderr         string
+	printedNothing bool // it printed nothing
 }
 
 func (e ending) String() string {
@@ -140,46 +140,46 @@ func (e ending) String() string {
 }
 
 // outcome returns the results of Run; err is the error of proc.Run.
-func (c *cli) outcome(r Request, t *tally, s *start, e ending, err error) (*Result, error) {
+func (c *cli) outcome(r Request, t *tally, s *invocation, e ending, err error) (*Result, error) {
 	t.result.Usage.Seconds = e.Seconds
 	t.result.Session = cmp.Or(t.result.Session, r.Session)
 	var stopped *flow.Failure
 	hung := errors.Is(err, errHung)
-	if a, ok := s.reader.(accountant); ok {
-		a.account(t, err != nil && !hung)
+	if a, ok := s.reader.(usageCorrector); ok {
+		a.correctUsage(t, err != nil && !hung)
 	}
 	switch {
 	case err == nil || hung:
-	case errors.As(err, &stopped) && t.done && !overspending(stopped):
+	case errors.As(err, &stopped) && t.done && !isBudgetFailure(stopped):
 		hung = true // a limit was reached only after the program had given its result
 	case stopped != nil:
-		return &t.result, t.stopped(stopped, e)
+		return &t.result, t.stopFailure(stopped, e)
 	case (e.Code == proc.CodeNotFound || e.Code == proc.CodeNoExec) && exists(r.Dir):
 		return nil, fail(trellis.AgentMissing, "%s", err)
 	default:
 		return &t.result, err
 	}
-	if f := t.verdict(r, s.reader.end(t, e), e, hung || t.parted); f != nil {
+	if f := t.verdict(r, s.reader.end(t, e), e, hung || t.answeredAll); f != nil {
 		return &t.result, f
 	}
 	t.event(Event{Kind: EventResult, Text: t.result.Text})
 	return &t.result, nil
 }
 
-func overspending(f *flow.Failure) bool {
+func isBudgetFailure(f *flow.Failure) bool {
 	return f.Code == string(trellis.BudgetTokens) || f.Code == string(trellis.BudgetCost)
 }
 
-// stopped returns the failure of a run that the watchdog ended. An error that the program itself reported is preferred, since
+// stopFailure returns the failure of a run that the watchdog ended. An error that the program itself reported is preferred, since
 // it says more than that the program fell silent.
-func (t *tally) stopped(why *flow.Failure, e ending) error {
+func (t *tally) stopFailure(why *flow.Failure, e ending) error {
 	switch {
-	case overspending(why), why.Code == string(trellis.CalledOff):
+	case isBudgetFailure(why), why.Code == string(trellis.CalledOff):
 		return why
 	case t.failure != nil:
 		return t.failure
-	case t.waiting != nil:
-		return t.waiting
+	case t.waitReason != nil:
+		return t.waitReason
 	}
 	if said := lastLines(e.stderr); said != "" {
 		why.Detail += "; it said last: " + said
@@ -194,13 +194,13 @@ func (t *tally) verdict(r Request, own *flow.Failure, e ending, hung bool) *flow
 		return t.failure
 	case own != nil:
 		return own
-	case t.waiting != nil && !hung && (e.Code != 0 || e.Signal != ""):
-		return t.waiting
+	case t.waitReason != nil && !hung && (e.Code != 0 || e.Signal != ""):
+		return t.waitReason
 	case e.Signal != "" && !hung:
 		return fail(trellis.AgentSignal, "%s", e)
 	case e.Code != 0 && !hung:
 		return fail(trellis.AgentExit, "%s", e)
-	case !t.done && e.mute:
+	case !t.done && e.printedNothing:
 		return fail(trellis.EmptyOutput, "the program ended well but printed nothing; %s", e)
 	case !t.done:
 		return fail(trellis.AgentProtocol, "the program ended without a result; %s", e)

@@ -43,7 +43,7 @@ var (
 	codexNames = trellis.Pattern(`(?m)^\s*env_key\s*=\s*["']([A-Za-z_]\w*)["']`)
 )
 
-func (c codex) begin(r Request) (*start, error) {
+func (c codex) invocation(r Request) (*invocation, error) {
 	path, err := c.o.find(Codex)
 	if err != nil {
 		return nil, fail(trellis.AgentMissing, "%s", err)
@@ -56,7 +56,7 @@ func (c codex) begin(r Request) (*start, error) {
 		r.System = strings.TrimSpace(r.System + "\n\n" + codexSandbox)
 	}
 	if r.System != "" {
-		argv = append(argv, "-c", "developer_instructions="+string(quoted(r.System)))
+		argv = append(argv, "-c", "developer_instructions="+string(jsonString(r.System)))
 	}
 	if r.Model != "" {
 		argv = append(argv, "-m", r.Model)
@@ -72,15 +72,15 @@ func (c codex) begin(r Request) (*start, error) {
 		argv = append(argv, "resume", r.Session)
 	}
 	home := c.o.home("CODEX_HOME", ".codex")
-	allow := c.o.codexAllow(filepath.Join(home, "config.toml"))
-	return &start{
+	allow := c.o.codexVariables(filepath.Join(home, "config.toml"))
+	return &invocation{
 		argv: append(argv, "-"), env: c.o.environ(allow, nil, nil, r),
 		stdin: strings.NewReader(strings.ToValidUTF8(r.Prompt, "\uFFFD")), reader: newCodexStream(home, r), own: c.o.codexOwn(),
 	}, nil
 }
 
-// codexAllow returns the variables for codex: those that its settings name, and those of AWS if the settings mention Bedrock.
-func (o Options) codexAllow(settings string) []string {
+// codexVariables returns the variables for codex: those that its settings name, and those of AWS if the settings mention Bedrock.
+func (o Options) codexVariables(settings string) []string {
 	allow := slices.Concat(codexEnv, namesIn(settings, codexNames()))
 	if mentions("bedrock", settings) {
 		allow = append(allow, "AWS_*")
@@ -147,48 +147,48 @@ func (c *codexStream) line(line string, t *tally) bool {
 		return false
 	}
 	if e.Type != "error" {
-		t.waiting = nil
+		t.waitReason = nil
 	}
 	if e.Type == "turn.completed" {
-		t.finished("completed")
+		t.markFinished("completed")
 	}
-	c.look(t)
+	c.readRecord(t)
 	switch e.Type {
 	case "thread.started":
 		c.thread.id = e.Thread
 		t.session(e.Thread)
 	case "item.started", "item.completed":
-		c.item(e, t)
+		c.recordItem(e, t)
 	case "error":
 		t.notice(e.Message)
-		c.troubled(e.Message, t)
+		c.recordError(e.Message, t)
 	case "turn.failed":
 		c.message = e.Error.Message
-		t.failure = c.failed()
-		t.finished("failed")
+		t.failure = c.failure()
+		t.markFinished("failed")
 	case "turn.completed":
 		if e.Usage != nil {
-			c.used(*e.Usage, t)
+			c.recordUsage(*e.Usage, t)
 		}
 	}
 	return true
 }
 
-// look reads new lines of the session record.
-func (c *codexStream) look(t *tally) {
-	if c.thread.look() {
-		c.used(c.thread.now, t)
+// readRecord reads new lines of the session record.
+func (c *codexStream) readRecord(t *tally) {
+	if c.thread.readRecord() {
+		c.recordUsage(c.thread.usage, t)
 	}
 }
 
-// used records the usage of the thread so far.
-func (c *codexStream) used(now codexUsage, t *tally) {
+// recordUsage records the usage of the thread so far.
+func (c *codexStream) recordUsage(now codexUsage, t *tally) {
 	t.result.Model = cmp.Or(c.thread.model, t.result.Model)
-	t.written = max(now.Write-c.thread.before.Write, 0)
-	t.usage(now.minus(c.thread.before))
+	t.cacheWritten = max(now.Write-c.thread.usageBefore.Write, 0)
+	t.usage(now.minus(c.thread.usageBefore))
 }
 
-func (c *codexStream) item(e codexEvent, t *tally) {
+func (c *codexStream) recordItem(e codexEvent, t *tally) {
 	begins := e.Type == "item.started"
 	switch i := e.Item; i.Type {
 	case "agent_message":
@@ -199,13 +199,13 @@ func (c *codexStream) item(e codexEvent, t *tally) {
 		t.notice(i.Message)
 	case "command_execution":
 		if begins {
-			t.tool("shell", quoted(i.Command))
+			t.tool("shell", jsonString(i.Command))
 		} else if i.Exit != nil {
 			t.toolEnded(*i.Exit == 0, i.Output)
 		}
 	case "collab_tool_call", "mcp_tool_call", "web_search":
 		if begins {
-			t.tool(i.Type, quoted(i.Tool+i.Query))
+			t.tool(i.Type, jsonString(i.Tool+i.Query))
 		}
 	case "file_change", "patch":
 		if !begins {
@@ -214,25 +214,25 @@ func (c *codexStream) item(e codexEvent, t *tally) {
 	}
 }
 
-// failed returns the failure of the turn: as the session record gives it, else as the message suggests, else agent_exit.
-func (c *codexStream) failed() *flow.Failure {
+// failure returns the failure of the turn: as the session record gives it, else as the message suggests, else agent_exit.
+func (c *codexStream) failure() *flow.Failure {
 	if f := c.thread.failure(c.message); f != nil {
 		return f
 	}
-	if f := c.refused(c.message); f != nil {
+	if f := c.knownFailure(c.message); f != nil {
 		return f
 	}
 	if isObject(c.message) { // the provider's JSON: a refusal that has no code here
-		return refusedRequest(messageIn([]byte(c.message)))
+		return refusedRequest(errorMessage([]byte(c.message)))
 	}
 	return fail(trellis.AgentExit, "%s", c.message)
 }
 
 // The messages with which codex reports connection errors and retries.
 var (
-	codexStatus = trellis.Pattern(`^(?:unexpected status|exceeded retry limit, last status:) (\d{3})\b`)
-	codexAgain  = trellis.Pattern(`(?s)^Reconnecting\.\.\. (\d+)/\d+ \((.*)\)$`)
-	codexDown   = []string{"stream disconnected before completion", "Connection failed", "error sending request", "timeout waiting for"}
+	codexStatus       = trellis.Pattern(`^(?:unexpected status|exceeded retry limit, last status:) (\d{3})\b`)
+	codexReconnecting = trellis.Pattern(`(?s)^Reconnecting\.\.\. (\d+)/\d+ \((.*)\)$`)
+	codexDown         = []string{"stream disconnected before completion", "Connection failed", "error sending request", "timeout waiting for"}
 
 	// Follows "stream disconnected" if the answer arrived but was not an event stream: asking again changes nothing.
 	codexNonsense = []string{"UTF8 error", "Parse error"}
@@ -241,29 +241,29 @@ var (
 // maxReconnects is how often in a row codex may reconnect, even if its configuration allows more: the caller does longer waits.
 const maxReconnects = 2
 
-// troubled records a connection error that codex reports, and ends a run that reconnects too often.
-func (c *codexStream) troubled(message string, t *tally) {
-	m := codexAgain().FindStringSubmatch(message)
+// recordError records a connection error that codex reports, and ends a run that reconnects too often.
+func (c *codexStream) recordError(message string, t *tally) {
+	m := codexReconnecting().FindStringSubmatch(message)
 	if m == nil {
-		t.waiting = c.refused(message)
+		t.waitReason = c.knownFailure(message)
 		return
 	}
-	if t.waiting = c.refused(m[2]); t.waiting == nil {
-		t.waiting = fail(trellis.ProviderDown, "%s", m[2])
+	if t.waitReason = c.knownFailure(m[2]); t.waitReason == nil {
+		t.waitReason = fail(trellis.ProviderDown, "%s", m[2])
 	}
 	if n, _ := strconv.Atoi(m[1]); n > maxReconnects {
-		t.watchdog.end(t.waiting)
+		t.watchdog.end(t.waitReason)
 	}
 }
 
-// refused returns the failure that a message means, or nil if the message is not a known one.
-func (c *codexStream) refused(message string) *flow.Failure {
+// knownFailure returns the failure that a message means, or nil if the message is not a known one.
+func (c *codexStream) knownFailure(message string) *flow.Failure {
 	if strings.HasPrefix(message, "Missing environment variable") {
 		return fail(trellis.AgentAuth, "%s", message)
 	}
 	if m := codexStatus().FindStringSubmatch(message); m != nil {
 		status, _ := strconv.Atoi(m[1])
-		return byStatus(status, c.thread.resets(), message)
+		return statusFailure(status, c.thread.resetTime(), message)
 	}
 	if slices.ContainsFunc(codexNonsense, func(part string) bool { return strings.Contains(message, ": "+part+":") }) {
 		return fail(trellis.AgentProtocol, "%s", message)
@@ -274,9 +274,9 @@ func (c *codexStream) refused(message string) *flow.Failure {
 	return nil
 }
 
-// account reads the last answers from the session record: the stream does not report the usage of a turn that was cut off.
-func (c *codexStream) account(t *tally, _ bool) {
-	c.look(t)
+// correctUsage reads the last answers from the session record: the stream does not report the usage of a turn that was cut off.
+func (c *codexStream) correctUsage(t *tally, _ bool) {
+	c.readRecord(t)
 }
 
 func (c *codexStream) end(t *tally, e ending) *flow.Failure {
@@ -289,7 +289,7 @@ func (c *codexStream) end(t *tally, e ending) *flow.Failure {
 		}
 	}
 	if t.failure != nil && c.message != "" {
-		t.failure = c.failed() // the record is complete now
+		t.failure = c.failure() // the record is complete now
 	}
 	if strings.Contains(e.stderr, `"input_error_code":"input_too_large"`) {
 		return fail(trellis.ContextOverflow, "%s", lastLines(e.stderr))

@@ -18,17 +18,17 @@ import (
 // and then for the whole thread; the record reports it after every answer of the model, and includes the usage before this run.
 // If the record can't be read, only the report at the end is used.
 type codexThread struct {
-	home   string
-	id     string
-	path   string // path of the record; "" until it exists
-	offset int64
-	before codexUsage // usage of the thread when this run began
-	now    codexUsage
-	model  string // model that answers
-	limits codexLimits
-	calls  []string // names of the tools that this run called
+	home        string
+	id          string
+	path        string // path of the record; "" until it exists
+	offset      int64
+	usageBefore codexUsage // usage of the thread when this run began
+	usage       codexUsage
+	model       string // model that answers
+	limits      codexLimits
+	calls       []string // names of the tools that this run called
 	// problem is codex's error code for the last failed turn.
-	problem json.RawMessage
+	errorInfo json.RawMessage
 }
 
 type codexLimits struct{ Primary, Secondary codexWindow }
@@ -41,13 +41,13 @@ type codexWindow struct {
 // openCodexThread returns the thread of the session that a run resumes, or of a new session if session is empty.
 func openCodexThread(home, session string) codexThread {
 	t := codexThread{home: home, id: session}
-	t.look()
-	t.before, t.problem, t.calls = t.now, nil, nil
+	t.readRecord()
+	t.usageBefore, t.errorInfo, t.calls = t.usage, nil, nil
 	return t
 }
 
-// found looks for the record, which does not exist before the first turn, and reports whether it was found.
-func (t *codexThread) found() bool {
+// findRecord looks for the record, which does not exist before the first turn, and reports whether it was found.
+func (t *codexThread) findRecord() bool {
 	if t.path == "" && t.id != "" {
 		paths, _ := filepath.Glob(filepath.Join(t.home, "sessions", "*", "*", "*", "rollout-*-"+filepath.Base(t.id)+".jsonl"))
 		if len(paths) == 1 {
@@ -57,9 +57,9 @@ func (t *codexThread) found() bool {
 	return t.path != ""
 }
 
-// look reads new lines of the record and reports whether the usage changed.
-func (t *codexThread) look() bool {
-	if !t.found() {
+// readRecord reads new lines of the record and reports whether the usage changed.
+func (t *codexThread) readRecord() bool {
+	if !t.findRecord() {
 		return false
 	}
 	f, err := durable.OpenBelow(filepath.Dir(t.path), filepath.Base(t.path), durable.AnySize)
@@ -73,15 +73,15 @@ func (t *codexThread) look() bool {
 	}
 	whole := bytes.LastIndexByte(data, '\n') + 1
 	t.offset += int64(whole)
-	old := t.now
+	old := t.usage
 	for line := range bytes.Lines(data[:whole]) {
-		t.take(line)
+		t.parseLine(line)
 	}
-	return t.now != old
+	return t.usage != old
 }
 
-// record is a line of the session record.
-type record struct {
+// codexRecordLine is a line of the session record.
+type codexRecordLine struct {
 	Type    string
 	Payload struct {
 		Type  string
@@ -98,14 +98,14 @@ type record struct {
 	}
 }
 
-// marks are substrings of the lines that are of interest here.
-var marks = []string{`"turn_context"`, `"token_count"`, `"token_usage_record"`, `"codex_error_info"`, `"function_call"`, `"custom_tool_call"`, `"local_shell_call"`}
+// codexRecordMarks are substrings of the lines that are of interest here.
+var codexRecordMarks = []string{`"turn_context"`, `"token_count"`, `"token_usage_record"`, `"codex_error_info"`, `"function_call"`, `"custom_tool_call"`, `"local_shell_call"`}
 
-func (t *codexThread) take(line []byte) {
-	if !slices.ContainsFunc(marks, func(mark string) bool { return bytes.Contains(line, []byte(mark)) }) {
+func (t *codexThread) parseLine(line []byte) {
+	if !slices.ContainsFunc(codexRecordMarks, func(mark string) bool { return bytes.Contains(line, []byte(mark)) }) {
 		return
 	}
-	var r record
+	var r codexRecordLine
 	if !decode(string(line), &r) {
 		return
 	}
@@ -113,10 +113,10 @@ func (t *codexThread) take(line []byte) {
 		t.model = r.Payload.Model
 	}
 	if len(r.Payload.Error.Info) > 0 {
-		t.problem = r.Payload.Error.Info
+		t.errorInfo = r.Payload.Error.Info
 	}
 	if r.Payload.Total != nil {
-		t.now = *r.Payload.Total
+		t.usage = *r.Payload.Total
 	}
 	switch r.Payload.Type {
 	case "function_call", "custom_tool_call", "local_shell_call":
@@ -127,7 +127,7 @@ func (t *codexThread) take(line []byte) {
 		return
 	}
 	if r.Payload.Info != nil {
-		t.now = r.Payload.Info.Total
+		t.usage = r.Payload.Info.Total
 	}
 	if r.Payload.Limits != nil {
 		t.limits = *r.Payload.Limits
@@ -137,19 +137,19 @@ func (t *codexThread) take(line []byte) {
 // failure returns the failure that the record gives, or nil if it gives no known one.
 func (t *codexThread) failure(detail string) *flow.Failure {
 	var kind string
-	if json.Unmarshal(t.problem, &kind) != nil {
+	if json.Unmarshal(t.errorInfo, &kind) != nil {
 		var sent map[string]struct {
 			Status int `json:"http_status_code"`
 		}
-		json.Unmarshal(t.problem, &sent) //nolint:errcheck // another shape says nothing
-		for _, s := range sent {         // all of these are connection errors
+		json.Unmarshal(t.errorInfo, &sent) //nolint:errcheck // another shape says nothing
+		for _, s := range sent {           // all of these are connection errors
 			if s.Status == 0 {
 				return fail(trellis.ProviderDown, "%s", detail)
 			}
-			return byStatus(s.Status, t.resets(), detail)
+			return statusFailure(s.Status, t.resetTime(), detail)
 		}
 	}
-	if exhausted(detail) {
+	if isQuotaExhausted(detail) {
 		return fail(trellis.QuotaExhausted, "%s", detail)
 	}
 	switch kind {
@@ -160,15 +160,15 @@ func (t *codexThread) failure(detail string) *flow.Failure {
 	case "context_window_exceeded":
 		return fail(trellis.ContextOverflow, "%s", detail)
 	case "usage_limit_exceeded":
-		return limited(t.resets(), detail)
+		return rateLimitFailure(t.resetTime(), detail)
 	case "unauthorized":
 		return fail(trellis.AgentAuth, "%s", detail)
 	}
 	return nil
 }
 
-// resets returns the time when the limits that are used up reset, or zero if it is not known.
-func (t *codexThread) resets() time.Time {
+// resetTime returns the time when the limits that are used up reset, or zero if it is not known.
+func (t *codexThread) resetTime() time.Time {
 	var until int64
 	for _, w := range []codexWindow{t.limits.Primary, t.limits.Secondary} {
 		if w.Used >= 100 {

@@ -46,14 +46,14 @@ const ACP = "acp"
 const sessionSlot = "{{session}}"
 
 func newCommand(c Command, o Options) Agent {
-	program := &cli{o: o, begin: func(r Request) (*start, error) { return c.begin(o, r) }}
+	program := &cli{o: o, invocation: func(r Request) (*invocation, error) { return c.invocation(o, r) }}
 	if len(c.Session) == 0 {
 		return sessionless{program}
 	}
 	return program
 }
 
-func (c Command) begin(o Options, r Request) (*start, error) {
+func (c Command) invocation(o Options, r Request) (*invocation, error) {
 	path, err := o.find(c.Argv[0])
 	if err != nil {
 		return nil, fail(trellis.AgentMissing, "%s", err)
@@ -62,7 +62,7 @@ func (c Command) begin(o Options, r Request) (*start, error) {
 	for name, value := range c.Env {
 		own.Env = append(own.Env, name+"="+value)
 	}
-	s := &start{argv: append([]string{path}, c.arguments(r)...), stdin: strings.NewReader(r.prompt()), reader: &commandEvents{}}
+	s := &invocation{argv: append([]string{path}, c.arguments(r)...), stdin: strings.NewReader(r.prompt()), reader: &commandEvents{}}
 	s.env = o.environ(c.EnvPass, nil, nil, own)
 	switch {
 	case c.Type == ACP:
@@ -107,8 +107,8 @@ func (s sessionless) Run(ctx context.Context, r Request, emit func(Event)) (*Res
 
 // commandText reads a program whose whole output is the answer.
 type commandText struct {
-	text strings.Builder
-	cut  bool
+	text      strings.Builder
+	truncated bool
 }
 
 // maxAnswer is the largest size of a text answer, in bytes.
@@ -116,7 +116,7 @@ const maxAnswer = 8 << 20
 
 func (c *commandText) line(line string, t *tally) bool {
 	if c.text.Len()+len(line) > maxAnswer {
-		c.cut = true
+		c.truncated = true
 		return true
 	}
 	c.text.WriteString(line)
@@ -129,7 +129,7 @@ func (c *commandText) end(t *tally, _ ending) *flow.Failure {
 	t.result.Text = strings.TrimRight(c.text.String(), "\n")
 	t.result.ToolCalls = -1
 	t.done = true
-	if c.cut {
+	if c.truncated {
 		return fail(trellis.AgentProtocol, "the answer is longer than %d MiB", maxAnswer>>20)
 	}
 	return nil
@@ -137,37 +137,37 @@ func (c *commandText) end(t *tally, _ ending) *flow.Failure {
 
 // commandEvents reads the output of a program that prints events.
 type commandEvents struct {
-	used bool            // a tool was reported
-	told trellis.Usage   // the running total that the program reported
-	odd  map[string]bool // fields that could not be read and that a notice was sent for
+	toolReported bool            // a tool was reported
+	usage        trellis.Usage   // the running total that the program reported
+	noticed      map[string]bool // fields that could not be read and that a notice was sent for
 }
 
 // field is the value of one field of an event. A value of an unexpected type leaves it empty and does not affect other fields.
 type field[T any] struct {
-	value T
-	odd   string // the raw value, if it could not be read
+	value      T
+	unreadable string // the raw value, if it could not be read
 }
 
 func (f *field[T]) UnmarshalJSON(data []byte) error {
 	var v T
 	if *f = (field[T]{}); json.Unmarshal(data, &v) != nil {
-		f.odd = brief(data)
+		f.unreadable = brief(data)
 		return nil
 	}
 	f.value = v
 	return nil
 }
 
-// in returns the value of the field. If the value could not be read, it is added to the oddities of the event.
-func (f field[T]) in(o *oddities, name string) T {
-	if f.odd != "" {
-		*o = append(*o, name+" "+f.odd)
+// get returns the value of the field. If the value could not be read, it is added to o.
+func (f field[T]) get(o *unreadableFields, name string) T {
+	if f.unreadable != "" {
+		*o = append(*o, name+" "+f.unreadable)
 	}
 	return f.value
 }
 
-// oddities are the fields of an event that could not be read, with their values.
-type oddities []string
+// unreadableFields are the fields of an event that could not be read, with their values.
+type unreadableFields []string
 
 // commandEvent is an event as a program prints it. Each type has its own set of fields.
 type commandEvent struct {
@@ -203,16 +203,16 @@ func (c *count) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// total merges a reported running total, which never decreases: fields that are missing or not numbers keep their value.
-func (c *commandEvents) total(u commandUsage, o *oddities) trellis.Usage {
-	c.told.InputTokens = max(c.told.InputTokens, int64(u.Input.in(o, "usage.input_tokens")))
-	c.told.OutputTokens = max(c.told.OutputTokens, int64(u.Output.in(o, "usage.output_tokens")))
-	c.told.CachedTokens = max(c.told.CachedTokens, int64(u.Cached.in(o, "usage.cached_tokens")))
-	now, estimated := u.Cost.in(o, "usage.cost_usd"), u.Estimated.in(o, "usage.cost_estimated")
-	if before := c.told.CostUSD; now != nil && *now >= 0 && (before == nil || *now > *before) {
-		c.told.CostUSD, c.told.CostEstimated = now, estimated
+// mergeUsage merges a reported running total, which never decreases: fields that are missing or not numbers keep their value.
+func (c *commandEvents) mergeUsage(u commandUsage, o *unreadableFields) trellis.Usage {
+	c.usage.InputTokens = max(c.usage.InputTokens, int64(u.Input.get(o, "usage.input_tokens")))
+	c.usage.OutputTokens = max(c.usage.OutputTokens, int64(u.Output.get(o, "usage.output_tokens")))
+	c.usage.CachedTokens = max(c.usage.CachedTokens, int64(u.Cached.get(o, "usage.cached_tokens")))
+	now, estimated := u.Cost.get(o, "usage.cost_usd"), u.Estimated.get(o, "usage.cost_estimated")
+	if before := c.usage.CostUSD; now != nil && *now >= 0 && (before == nil || *now > *before) {
+		c.usage.CostUSD, c.usage.CostEstimated = now, estimated
 	}
-	return c.told
+	return c.usage
 }
 
 func (c *commandEvents) line(line string, t *tally) bool {
@@ -220,51 +220,51 @@ func (c *commandEvents) line(line string, t *tally) bool {
 	if !decode(line, &e) {
 		return false
 	}
-	var o oddities
+	var o unreadableFields
 	switch e.Kind.value {
 	case EventSession:
-		t.session(e.Session.in(&o, "session"))
+		t.session(e.Session.get(&o, "session"))
 	case EventText:
-		t.text(e.Text.in(&o, "text"))
+		t.text(e.Text.get(&o, "text"))
 	case EventTool:
-		c.used = true
-		t.tool(e.Tool.in(&o, "tool"), e.Input)
+		c.toolReported = true
+		t.tool(e.Tool.get(&o, "tool"), e.Input)
 	case EventUsage:
-		t.result.Model = cmp.Or(e.Model.in(&o, "model"), t.result.Model)
-		if u := e.Usage.in(&o, "usage"); u != nil {
-			t.usage(c.total(*u, &o))
+		t.result.Model = cmp.Or(e.Model.get(&o, "model"), t.result.Model)
+		if u := e.Usage.get(&o, "usage"); u != nil {
+			t.usage(c.mergeUsage(*u, &o))
 		}
 	case EventNotice:
-		t.notice(e.Text.in(&o, "text"))
+		t.notice(e.Text.get(&o, "text"))
 	case EventResult:
-		c.result(e.Text.in(&o, "text"), e.Answer, t)
-		t.session(e.Session.in(&o, "session"))
-		t.finished(e.Stop.in(&o, "stop"))
+		c.recordResult(e.Text.get(&o, "text"), e.Answer, t)
+		t.session(e.Session.get(&o, "session"))
+		t.markFinished(e.Stop.get(&o, "stop"))
 	case "error":
-		t.failure = commandFailure(e.Code.in(&o, "code"), e.Text.in(&o, "text"), e.ResumeAt.in(&o, "resume_at"))
+		t.failure = commandFailure(e.Code.get(&o, "code"), e.Text.get(&o, "text"), e.ResumeAt.get(&o, "resume_at"))
 	default:
 		return false
 	}
-	c.passOver(e.Kind.value, o, t)
+	c.noticeUnreadable(e.Kind.value, o, t)
 	return true
 }
 
-// passOver sends one notice per field for the fields of an event that could not be read.
-func (c *commandEvents) passOver(kind EventKind, o oddities, t *tally) {
+// noticeUnreadable sends one notice per field for the fields of an event that could not be read.
+func (c *commandEvents) noticeUnreadable(kind EventKind, o unreadableFields, t *tally) {
 	for _, said := range o {
 		name, _, _ := strings.Cut(said, " ")
-		if name = string(kind) + " " + name; c.odd[name] {
+		if name = string(kind) + " " + name; c.noticed[name] {
 			continue
 		}
-		if c.odd == nil {
-			c.odd = map[string]bool{}
+		if c.noticed == nil {
+			c.noticed = map[string]bool{}
 		}
-		c.odd[name] = true
+		c.noticed[name] = true
 		t.notice(fmt.Sprintf("its event of type %s: %s can't be read, and is passed over", kind, said))
 	}
 }
 
-func (c *commandEvents) result(text string, answer json.RawMessage, t *tally) {
+func (c *commandEvents) recordResult(text string, answer json.RawMessage, t *tally) {
 	if text != "" {
 		t.result.Text = text
 	}
@@ -275,7 +275,7 @@ func (c *commandEvents) result(text string, answer json.RawMessage, t *tally) {
 
 func (c *commandEvents) end(t *tally, _ ending) *flow.Failure {
 	t.done = true
-	if !c.used {
+	if !c.toolReported {
 		t.result.ToolCalls = -1
 	}
 	return nil
@@ -285,7 +285,7 @@ func (c *commandEvents) end(t *tally, _ ending) *flow.Failure {
 func commandFailure(code trellis.Code, text string, resume time.Time) *flow.Failure {
 	switch code {
 	case trellis.RateLimited:
-		return limited(resume, text)
+		return rateLimitFailure(resume, text)
 	case trellis.ProviderDown:
 		f := fail(code, "%s", text)
 		f.ResumeAt = resume // zero if the program does not say when

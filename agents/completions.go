@@ -19,7 +19,7 @@ func newCompletions(api API, key string, s *server) wire {
 	if key != "" {
 		header.Set("Authorization", "Bearer "+key)
 	}
-	return completions{s.at(cmp.Or(api.BaseURL, "https://api.openai.com/v1"), "chat/completions", header)}
+	return completions{s.withEndpoint(cmp.Or(api.BaseURL, "https://api.openai.com/v1"), "chat/completions", header)}
 }
 
 // chatRequest is the body of POST /chat/completions.
@@ -118,7 +118,7 @@ func (c completions) ask(ctx context.Context, q question) (t turn, err error) {
 			return true, nil
 		}
 		var chunk chatChunk
-		if err := event(data, &chunk); err != nil {
+		if err := decodeEventData(data, &chunk); err != nil {
 			return false, err
 		}
 		c.take(chunk, &t, &b)
@@ -134,15 +134,15 @@ func (completions) take(chunk chatChunk, t *turn, b *turnBuilder) {
 	}
 	for _, choice := range chunk.Choices {
 		b.text.WriteString(choice.Delta.Content)
-		b.why.WriteString(choice.Delta.Refusal)
+		b.explanation.WriteString(choice.Delta.Refusal)
 		for _, call := range choice.Delta.Calls {
-			b.piece(call.Index, call.ID, call.Function.Name, string(call.Function.Arguments))
+			b.addCallPiece(call.Index, call.ID, call.Function.Name, string(call.Function.Arguments))
 		}
 		if choice.Finish != "" {
 			t.stop = choice.Finish
 		}
 	}
-	if t.stop != "" && b.why.Len() > 0 {
+	if t.stop != "" && b.explanation.Len() > 0 {
 		t.stop = "refusal"
 	}
 }
@@ -152,10 +152,10 @@ func (c completions) request(q question) chatRequest {
 	r.Options.Usage = true
 	for _, t := range q.tools {
 		tool := chatTool{Type: "function"}
-		tool.Function.Name, tool.Function.Description, tool.Function.Parameters = t.name, t.about, t.input
+		tool.Function.Name, tool.Function.Description, tool.Function.Parameters = t.name, t.description, t.input
 		r.Tools = append(r.Tools, tool)
 	}
-	if q.closed && q.tools != nil {
+	if q.toolLimitReached && q.tools != nil {
 		r.Choice = "none"
 	}
 	if q.schema != nil {
@@ -173,9 +173,9 @@ func (c completions) request(q question) chatRequest {
 
 func (completions) messages(said message) (list []chatMessage) {
 	switch said.Role {
-	case byUser:
+	case roleUser:
 		return append(list, chatMessage{Role: "user", Content: &said.Text})
-	case byTools:
+	case roleTools:
 		for _, r := range said.Results {
 			list = append(list, chatMessage{Role: "tool", Content: &r.Text, Answers: r.ID})
 		}

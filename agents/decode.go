@@ -11,7 +11,7 @@ import (
 func Decoder(name string) func(line string) []Event {
 	var found []Event
 	t := &tally{emit: func(e Event) { found = append(found, e) }, watchdog: newWatchdog(Request{}, time.Hour, func(error) {})}
-	r, own := reader(acpLooksOn()), true
+	r, own := reader(newACPDecoder()), true
 	if b, ok := builtInNamed(name); ok {
 		r, own = b.reader(Request{}), false
 	}

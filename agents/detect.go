@@ -50,8 +50,8 @@ func Detect(ctx context.Context, o Options) []Found {
 			continue
 		}
 		all.Go(func() {
-			version, shut := o.begin(ctx, path)
-			list[i] = Found{b.name, path, version, b.signIn(o, ctx, path), b.name == Codex && o.unboxed(ctx, path), shut}
+			version, shut := o.probe(ctx, path)
+			list[i] = Found{b.name, path, version, b.signIn(o, ctx, path), b.name == Codex && o.codexSandboxFails(ctx, path), shut}
 		})
 	}
 	all.Wait()
@@ -130,7 +130,7 @@ func Check(ctx context.Context, name string, o Options) error {
 	}
 	path, err := o.find(program)
 	if err == nil && custom {
-		err = o.started(path, own)
+		err = o.checkShebang(path, own)
 	}
 	if err != nil {
 		return fail(trellis.AgentMissing, "%s: %s", name, err)
@@ -148,8 +148,8 @@ func (o Options) version(ctx context.Context, path string) string {
 	return versionRule().FindString(said)
 }
 
-// unboxed reports whether a harmless command fails in codex's sandbox. A version without a command to try it counts as working.
-func (o Options) unboxed(ctx context.Context, path string) bool {
+// codexSandboxFails reports whether a harmless command fails in codex's sandbox. A version without a command to try it counts as working.
+func (o Options) codexSandboxFails(ctx context.Context, path string) bool {
 	if known, _ := o.askProgram(ctx, path, "sandbox", "--help"); !known {
 		return false
 	}
@@ -157,19 +157,19 @@ func (o Options) unboxed(ctx context.Context, path string) bool {
 	return !ok
 }
 
-// answerWithin limits how long a program may take to report its version or sign-in: on a busy machine it takes many seconds.
-const answerWithin = 30 * time.Second
+// probeTimeout limits how long a program may take to report its version or sign-in: on a busy machine it takes many seconds.
+const probeTimeout = 30 * time.Second
 
-// begin asks a program for its version in the sandbox of a role that only reads. shut is the error if the program does not start
+// probe asks a program for its version in the sandbox of a role that only reads. shut is the error if the program does not start
 // there. If it fails there, does not print a version, or if there is no sandbox, it is asked for the version without one.
-func (o Options) begin(ctx context.Context, path string) (version, shut string) {
+func (o Options) probe(ctx context.Context, path string) (version, shut string) {
 	argv := []string{nativeCodex(path), "--version"}
-	place, err := o.enter(ctx, Request{Role: trellis.Research, Dir: o.Root}, argv, Own{})
+	place, err := o.sandboxPlace(ctx, Request{Role: trellis.Research, Dir: o.Root}, argv, Own{})
 	if err != nil || place.Launcher == nil {
 		return o.version(ctx, path), "" // an error of the sandbox itself is reported elsewhere
 	}
 	out, said := proc.NewCapped(64<<10), proc.NewCapped(1<<10)
-	exit, err := proc.Run(ctx, proc.Command{Argv: argv, Launcher: place.Launcher, Files: place.Files, Env: slices.Concat(o.asking(), place.Env), Dir: o.Root, Stdout: out, Stderr: said, Wall: answerWithin, Grace: time.Second})
+	exit, err := proc.Run(ctx, proc.Command{Argv: argv, Launcher: place.Launcher, Files: place.Files, Env: slices.Concat(o.probeEnviron(), place.Env), Dir: o.Root, Stdout: out, Stderr: said, Wall: probeTimeout, Grace: time.Second})
 	network := place.leave(path, func(string) {})
 	why, _, _ := strings.Cut(strings.TrimSpace(said.String()), "\n")
 	switch {
@@ -180,7 +180,7 @@ func (o Options) begin(ctx context.Context, path string) (version, shut string) 
 	case err != nil:
 		shut = err.Error()
 	case exit.TimedOut:
-		shut = cmp.Or(why, fmt.Sprintf("it did not end within %s", answerWithin))
+		shut = cmp.Or(why, fmt.Sprintf("it did not end within %s", probeTimeout))
 	default:
 		first, _, _ := strings.Cut(strings.TrimSpace(out.String()), "\n")
 		shut = cmp.Or(why, first, fmt.Sprintf("it exited with %d", exit.Code))
@@ -191,8 +191,8 @@ func (o Options) begin(ctx context.Context, path string) (version, shut string) 
 	return version, shut
 }
 
-// asking returns the environment for asking a program about itself.
-func (o Options) asking() []string {
+// probeEnviron returns the environment for asking a program about itself.
+func (o Options) probeEnviron() []string {
 	return o.environ(slices.Concat(claudeEnv, openCodeEnv, codexEnv), slices.Concat(claudeDefaults, openCodeDefaults), nil, Request{})
 }
 
@@ -201,8 +201,8 @@ func (o Options) askProgram(ctx context.Context, path string, args ...string) (o
 	kept := proc.NewCapped(64 << 10)
 	exit, err := proc.Run(ctx, proc.Command{
 		Argv: append([]string{nativeCodex(path)}, args...),
-		Env:  o.asking(),
-		Dir:  o.Root, Stdout: kept, Stderr: io.Discard, Wall: answerWithin, Grace: time.Second,
+		Env:  o.probeEnviron(),
+		Dir:  o.Root, Stdout: kept, Stderr: io.Discard, Wall: probeTimeout, Grace: time.Second,
 	})
 	return err == nil && exit.Code == 0, kept.String()
 }
@@ -221,7 +221,7 @@ func (o Options) claudeSignIn(ctx context.Context, path string) SignIn {
 	if json.Unmarshal([]byte(out), &status) != nil || status.LoggedIn == nil {
 		return SignUnknown
 	}
-	return signIn(*status.LoggedIn)
+	return signInState(*status.LoggedIn)
 }
 
 var codexProvider = trellis.Pattern(`(?m)^\s*model_provider\s*=\s*["'](.+)["']`)
@@ -236,7 +236,7 @@ func (o Options) codexSignIn(ctx context.Context, path string) SignIn {
 		return SignedIn
 	}
 	ok, _ := o.askProgram(ctx, path, "login", "status")
-	return signIn(ok)
+	return signInState(ok)
 }
 
 var providerKey = trellis.Pattern(`"provider"\s*(:)`)
@@ -260,7 +260,7 @@ func (o Options) openCodeSignIn(context.Context, string) SignIn {
 	return SignUnknown
 }
 
-func signIn(ok bool) SignIn {
+func signInState(ok bool) SignIn {
 	if ok {
 		return SignedIn
 	}

@@ -28,8 +28,8 @@ var ownEnv = []string{
 	"SSH_AUTH_SOCK", "SSH_AGENT_", "GPG_", "DBUS_", "DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY",
 }
 
-// shared returns the environment of the project's own commands, without ownEnv. Every agent gets it, to be able to run them.
-func (o Options) shared() (env []string) {
+// sharedEnviron returns the environment of the project's own commands, without ownEnv. Every agent gets it, to be able to run them.
+func (o Options) sharedEnviron() (env []string) {
 	for _, e := range o.Shared {
 		if !slices.ContainsFunc(ownEnv, func(begins string) bool { return strings.HasPrefix(e, begins) }) {
 			env = append(env, e)
@@ -41,7 +41,7 @@ func (o Options) shared() (env []string) {
 // environ returns the environment of an agent. Later entries win: the shared variables, the variables of o.Environ that are
 // allowed, defaults for variables that are not set by then, the variables fixed by the adapter, and those of the request.
 func (o Options) environ(allow, defaults, fixed []string, r Request) []string {
-	env := append(o.shared(), proc.Environ(o.Environ, slices.Concat(commonEnv, allow))...)
+	env := append(o.sharedEnviron(), proc.Environ(o.Environ, slices.Concat(commonEnv, allow))...)
 	extra := slices.Clone(fixed)
 	for _, d := range defaults {
 		if name, _, _ := strings.Cut(d, "="); lookup(env, name) == "" {
@@ -66,12 +66,12 @@ func (o Options) find(program string) (string, error) {
 		if !filepath.IsAbs(program) {
 			program = filepath.Join(o.Root, program)
 		}
-		return program, runnable(program)
+		return program, checkRunnable(program)
 	}
 	return proc.LookPath(program, o.Environ)
 }
 
-func runnable(path string) error {
+func checkRunnable(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
@@ -82,9 +82,9 @@ func runnable(path string) error {
 	return nil
 }
 
-// started returns an error if the system could not start the script at path because of its first line, which names the
+// checkShebang returns an error if the system could not start the script at path because of its first line, which names the
 // interpreter. A sandbox runs a script without such a line with the shell.
-func (o Options) started(path string, own Command) error {
+func (o Options) checkShebang(path string, own Command) error {
 	at, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return nil // the program may still be runnable

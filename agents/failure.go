@@ -21,8 +21,8 @@ func fail(code trellis.Code, format string, args ...any) *flow.Failure {
 	return &flow.Failure{Code: string(code), Detail: fmt.Sprintf(format, args...), Retryable: info.Retried}
 }
 
-// limited returns a rate_limited failure. Its ResumeAt is always set: until, or unknownLimit from now if until is zero.
-func limited(until time.Time, detail string) *flow.Failure {
+// rateLimitFailure returns a rate_limited failure. Its ResumeAt is always set: until, or unknownLimit from now if until is zero.
+func rateLimitFailure(until time.Time, detail string) *flow.Failure {
 	f := fail(trellis.RateLimited, "%s", detail)
 	f.ResumeAt = until
 	if until.IsZero() {
@@ -32,15 +32,15 @@ func limited(until time.Time, detail string) *flow.Failure {
 	return f
 }
 
-// byStatus returns the failure that an HTTP status of the provider means, or nil if it means none. 0 stands for no response.
-func byStatus(status int, until time.Time, detail string) *flow.Failure {
+// statusFailure returns the failure that an HTTP status of the provider means, or nil if it means none. 0 stands for no response.
+func statusFailure(status int, until time.Time, detail string) *flow.Failure {
 	switch {
-	case status == http.StatusPaymentRequired, status < 500 && exhausted(detail):
+	case status == http.StatusPaymentRequired, status < 500 && isQuotaExhausted(detail):
 		return fail(trellis.QuotaExhausted, "%s", detail)
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return fail(trellis.AgentAuth, "%s", detail)
 	case status == http.StatusTooManyRequests:
-		return limited(until, detail)
+		return rateLimitFailure(until, detail)
 	case status == http.StatusRequestEntityTooLarge:
 		return fail(trellis.ContextOverflow, "%s", detail)
 	case status >= 500:
@@ -69,8 +69,8 @@ func isContextOverflow(words string) bool {
 		func(said string) bool { return strings.Contains(words, said) })
 }
 
-// exhausted reports whether a provider's message says that the account has nothing left, which waiting does not change.
-func exhausted(words string) bool {
+// isQuotaExhausted reports whether a provider's message says that the account has nothing left, which waiting does not change.
+func isQuotaExhausted(words string) bool {
 	words = strings.ToLower(words)
 	return slices.ContainsFunc([]string{"insufficient_quota", "quota exceeded", "exceeded your current quota", "credit balance is too low",
 		"insufficient credits", "insufficient balance", "billing_error", "billing_hard_limit"},

@@ -23,20 +23,20 @@ import (
 type files struct {
 	dir    string
 	root   *os.Root
-	listed func(ctx context.Context, dir string) ([]string, error) // lists the files; nil: the folder is walked
+	lister func(ctx context.Context, dir string) ([]string, error) // lists the files; nil: the folder is walked
 	names  []string                                                // sorted, set by the first call of all
 
-	uses  int // calls so far
-	shown int // bytes returned to the model so far
+	calls      int // calls so far
+	bytesShown int // bytes returned to the model so far
 }
 
 const (
-	maxUses    = 100       // calls in one run
-	maxRefused = 5         // calls in a run without tools
-	maxShown   = 768 << 10 // bytes shown in one run
-	maxFile    = 8 << 20   // size of the largest file that is read
-	maxResult  = 48 << 10  // bytes of one result, roughly
-	maxWide    = 500       // bytes of a line in search results
+	maxCalls     = 100       // calls in one run
+	maxRefused   = 5         // calls in a run without tools
+	maxShown     = 768 << 10 // bytes shown in one run
+	maxFile      = 8 << 20   // size of the largest file that is read
+	maxResult    = 48 << 10  // bytes of one result, roughly
+	maxLineShown = 500       // bytes of a line in search results
 )
 
 func openFiles(dir string, listed func(context.Context, string) ([]string, error)) (*files, error) {
@@ -44,15 +44,15 @@ func openFiles(dir string, listed func(context.Context, string) ([]string, error
 	if err != nil {
 		return nil, fmt.Errorf("opening the folder to read in: %w", err)
 	}
-	return &files{dir: dir, root: root, listed: listed}, nil
+	return &files{dir: dir, root: root, lister: listed}, nil
 }
 
 func (f *files) Close() error { return f.root.Close() }
 
 // tool is the description of a tool that is sent to the model.
 type tool struct {
-	name, about string
-	input       json.RawMessage // JSON schema of the input
+	name, description string
+	input             json.RawMessage // JSON schema of the input
 }
 
 func (f *files) tools() []tool {
@@ -77,26 +77,26 @@ func (f *files) tools() []tool {
 	}
 }
 
-// spent reports whether the model may read nothing more.
-func (f *files) spent() bool { return f.overrun() != nil }
+// isUsedUp reports whether the model may read nothing more.
+func (f *files) isUsedUp() bool { return f.limitFailure() != nil }
 
-// overrun returns the failure of a model that keeps calling tools after its limit is used up, and nil within the limit.
-func (f *files) overrun() *flow.Failure {
+// limitFailure returns the failure of a model that keeps calling tools after its limit is used up, and nil within the limit.
+func (f *files) limitFailure() *flow.Failure {
 	switch {
-	case f.root == nil && f.uses >= maxRefused || f.uses >= maxUses:
-		return fail(trellis.AgentProtocol, "the model calls tools without end: %d calls, and no answer", f.uses)
-	case f.shown >= maxShown:
+	case f.root == nil && f.calls >= maxRefused || f.calls >= maxCalls:
+		return fail(trellis.AgentProtocol, "the model calls tools without end: %d calls, and no answer", f.calls)
+	case f.bytesShown >= maxShown:
 		return fail(trellis.ContextOverflow, "the model wants to read more than %d KiB and does not answer", maxShown>>10)
 	}
 	return nil
 }
 
-// use carries out a tool call. The text of an error is the answer to the model.
-func (f *files) use(ctx context.Context, c toolCall) (string, error) {
-	if f.spent() {
+// runTool carries out a tool call. The text of an error is the answer to the model.
+func (f *files) runTool(ctx context.Context, c toolCall) (string, error) {
+	if f.isUsedUp() {
 		return "", errors.New("no more calls: answer now, with what you have seen")
 	}
-	f.uses++
+	f.calls++
 	var text string
 	err := fmt.Errorf("%w: there are no tools", errRefused)
 	if f.root != nil {
@@ -112,7 +112,7 @@ func (f *files) use(ctx context.Context, c toolCall) (string, error) {
 		}
 	}
 	text = strings.ToValidUTF8(text, "\uFFFD")
-	f.shown += len(text)
+	f.bytesShown += len(text)
 	return text, err
 }
 
@@ -125,11 +125,11 @@ func (f *files) read(input json.RawMessage) (string, error) {
 	if err := json.Unmarshal(input, &in); err != nil {
 		return "", fmt.Errorf("the input is wrong: %w", err)
 	}
-	path, err := f.inside(in.Path)
+	path, err := f.resolve(in.Path)
 	if err != nil {
 		return "", err
 	}
-	data, err := f.content(path)
+	data, err := f.readText(path)
 	if err != nil {
 		return "", err
 	}
@@ -151,26 +151,26 @@ func (f *files) read(input json.RawMessage) (string, error) {
 			fmt.Fprintf(&b, "(%d more lines: go on with offset %d)\n", until-n+1, n)
 			break
 		}
-		fmt.Fprintf(&b, "%d\t%s\n", n, narrow(strings.TrimRight(lines[n-1], "\r\n")))
+		fmt.Fprintf(&b, "%d\t%s\n", n, shortenLine(strings.TrimRight(lines[n-1], "\r\n")))
 	}
 	return b.String(), nil
 }
 
-// narrow cuts lines that are longer than any that people write.
-func narrow(line string) string {
-	const most = 4 * maxWide
+// shortenLine cuts a line that is longer than any that people write.
+func shortenLine(line string) string {
+	const most = 4 * maxLineShown
 	if len(line) <= most {
 		return line
 	}
 	return fmt.Sprintf("%s… (%d bytes more)", strings.ToValidUTF8(line[:most], ""), len(line)-most)
 }
 
-// content returns the content of a text file of at most maxFile bytes. path has to be a result of inside.
-func (f *files) content(path string) ([]byte, error) {
+// readText returns the content of a text file of at most maxFile bytes. path has to be a result of resolve.
+func (f *files) readText(path string) ([]byte, error) {
 	info, err := f.root.Lstat(path)
 	switch {
 	case err != nil:
-		return nil, f.missing(path, err)
+		return nil, f.readError(path, err)
 	case info.IsDir():
 		return nil, fmt.Errorf("%s is a folder: list_files says what is in it", filepath.ToSlash(path))
 	case !info.Mode().IsRegular():
@@ -180,12 +180,12 @@ func (f *files) content(path string) ([]byte, error) {
 	}
 	file, err := durable.OpenBelow(f.dir, path, maxFile)
 	if err != nil {
-		return nil, f.missing(path, err)
+		return nil, f.readError(path, err)
 	}
 	defer file.Close()
 	data, err := io.ReadAll(io.LimitReader(file, maxFile))
 	if err != nil {
-		return nil, f.missing(path, err)
+		return nil, f.readError(path, err)
 	}
 	if bytes.IndexByte(data[:min(len(data), 8000)], 0) >= 0 {
 		return nil, fmt.Errorf("%s is not text", filepath.ToSlash(path))
@@ -193,8 +193,8 @@ func (f *files) content(path string) ([]byte, error) {
 	return data, nil
 }
 
-// missing returns the error for a file that can't be read, without the path of the folder.
-func (f *files) missing(path string, err error) error {
+// readError returns the error for a file that can't be read, without the path of the folder.
+func (f *files) readError(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("there is no %s", filepath.ToSlash(path))
 	}
@@ -212,14 +212,14 @@ func (f *files) missing(path string, err error) error {
 var (
 	errRefused = errors.New("refused")
 	errOutside = fmt.Errorf("%w: that is outside of the project", errRefused)
-	errKept    = fmt.Errorf("%w: .git is not to be read", errRefused)
+	errGitPath = fmt.Errorf("%w: .git is not to be read", errRefused)
 )
 
 // maxLinks is the largest number of symbolic links that a path may lead through.
 const maxLinks = 40
 
-// inside resolves a path given by the model to a path relative to the folder, without symbolic links.
-func (f *files) inside(path string) (string, error) {
+// resolve returns a path given by the model as a path relative to the folder, without symbolic links.
+func (f *files) resolve(path string) (string, error) {
 	path = filepath.FromSlash(strings.TrimSpace(path))
 	if filepath.IsAbs(path) {
 		rel, err := filepath.Rel(f.dir, path)
@@ -233,10 +233,10 @@ func (f *files) inside(path string) (string, error) {
 		if !filepath.IsLocal(path) {
 			return "", errOutside
 		}
-		if kept(path) {
-			return "", errKept
+		if isGitPath(path) {
+			return "", errGitPath
 		}
-		next, err := f.follow(path)
+		next, err := f.followLink(path)
 		if err != nil || next == path {
 			return path, err
 		}
@@ -245,26 +245,26 @@ func (f *files) inside(path string) (string, error) {
 	return "", fmt.Errorf("%s leads nowhere: too many links", filepath.ToSlash(path))
 }
 
-// kept reports whether a path has a component .git.
-func kept(path string) bool {
+// isGitPath reports whether a path has a component .git.
+func isGitPath(path string) bool {
 	return slices.ContainsFunc(strings.Split(filepath.ToSlash(path), "/"), func(part string) bool { return strings.EqualFold(part, ".git") })
 }
 
-// follow replaces the first symbolic link in path by its target. Without a link it returns path.
-func (f *files) follow(path string) (string, error) {
+// followLink replaces the first symbolic link in path by its target. Without a link it returns path.
+func (f *files) followLink(path string) (string, error) {
 	parts := strings.Split(path, string(filepath.Separator))
 	for i := range parts {
 		at := filepath.Join(parts[:i+1]...)
 		info, err := f.root.Lstat(at)
 		if err != nil {
-			return "", f.missing(path, err)
+			return "", f.readError(path, err)
 		}
 		if info.Mode()&fs.ModeSymlink == 0 {
 			continue
 		}
 		target, err := f.root.Readlink(at)
 		if err != nil {
-			return "", f.missing(path, err)
+			return "", f.readError(path, err)
 		}
 		if filepath.IsAbs(target) {
 			return "", errOutside

@@ -21,7 +21,7 @@ func newMessages(api API, key string, s *server) wire {
 	if key != "" {
 		header.Set("X-Api-Key", key)
 	}
-	return messages{s.at(cmp.Or(api.BaseURL, "https://api.anthropic.com"), "v1/messages", header)}
+	return messages{s.withEndpoint(cmp.Or(api.BaseURL, "https://api.anthropic.com"), "v1/messages", header)}
 }
 
 // messagesRequest is the body of POST /v1/messages.
@@ -93,7 +93,7 @@ func (m messages) ask(ctx context.Context, q question) (t turn, err error) {
 	var b turnBuilder
 	err = m.server.ask(ctx, m.request(q), func(data []byte) (done bool, err error) {
 		var e messagesEvent
-		if err := event(data, &e); err != nil {
+		if err := decodeEventData(data, &e); err != nil {
 			return false, err
 		}
 		m.take(e, &t, &b)
@@ -106,24 +106,24 @@ func (m messages) ask(ctx context.Context, q question) (t turn, err error) {
 func (messages) take(e messagesEvent, t *turn, b *turnBuilder) {
 	switch e.Type {
 	case "message_start":
-		t.usage, t.written = e.Message.Usage.usage(), e.Message.Usage.Created
+		t.usage, t.cacheWritten = e.Message.Usage.usage(), e.Message.Usage.Created
 	case "content_block_start":
 		b.text.WriteString(e.Block.Text)
 		if e.Block.Type == "tool_use" {
-			b.begin(e.Block.ID, e.Block.Name)
+			b.beginCall(e.Block.ID, e.Block.Name)
 		}
 	case "content_block_delta":
 		b.text.WriteString(e.Delta.Text)
-		b.input(e.Delta.Input)
+		b.addInput(e.Delta.Input)
 	case "message_delta":
 		t.stop = e.Delta.Stop
-		b.why.WriteString(e.Delta.Details.Explanation)
-		t.usage = updated(t.usage, e.Usage.usage())
+		b.explanation.WriteString(e.Delta.Details.Explanation)
+		t.usage = finalUsage(t.usage, e.Usage.usage())
 	}
 }
 
-// updated returns the usage at the end of an answer. The last event reports it in whole or in part.
-func updated(before, after trellis.Usage) trellis.Usage {
+// finalUsage returns the usage at the end of an answer. The last event reports it in whole or in part.
+func finalUsage(before, after trellis.Usage) trellis.Usage {
 	if after.InputTokens+after.CachedTokens == 0 {
 		after.InputTokens, after.CachedTokens = before.InputTokens, before.CachedTokens
 	}
@@ -136,9 +136,9 @@ func (m messages) request(q question) messagesRequest {
 		r.System = []contentBlock{textBlock(q.system)}
 	}
 	for _, t := range q.tools {
-		r.Tools = append(r.Tools, messagesTool{t.name, t.about, t.input})
+		r.Tools = append(r.Tools, messagesTool{t.name, t.description, t.input})
 	}
-	if q.closed && q.tools != nil {
+	if q.toolLimitReached && q.tools != nil {
 		r.Choice = &typed{"none"}
 	}
 	if q.schema != nil {
@@ -156,7 +156,7 @@ func (m messages) request(q question) messagesRequest {
 
 func (messages) message(said message) contentMessage {
 	m := contentMessage{Role: "user"}
-	if said.Role == byModel {
+	if said.Role == roleModel {
 		m.Role = "assistant"
 	}
 	if said.Text != "" {

@@ -45,10 +45,10 @@ func New(name string, o Options) (Agent, error) {
 		return newCommand(c, o), nil
 	}
 	if _, ok := o.APIs[name]; ok {
-		return newDirect(name, o)
+		return newAPIAgent(name, o)
 	}
 	if b, ok := builtInNamed(name); ok {
-		return &cli{o, func(r Request) (*start, error) { return b.begin(o, r) }}, nil
+		return &cli{o, func(r Request) (*invocation, error) { return b.invocation(o, r) }}, nil
 	}
 	if name == Rehearsal {
 		return rehearsal{o}, nil
@@ -74,7 +74,7 @@ func (o Options) grace() time.Duration {
 	return 10 * time.Second
 }
 
-func (o Options) output() int64 {
+func (o Options) outputLimit() int64 {
 	if o.Output > 0 {
 		return o.Output
 	}

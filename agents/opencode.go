@@ -54,7 +54,7 @@ var (
 // openCodeAgent is the name of the agent definition.
 const openCodeAgent = "trellis"
 
-func (c openCode) begin(r Request) (*start, error) {
+func (c openCode) invocation(r Request) (*invocation, error) {
 	path, err := c.o.find(OpenCode)
 	if err != nil {
 		return nil, fail(trellis.AgentMissing, "%s", err)
@@ -71,15 +71,15 @@ func (c openCode) begin(r Request) (*start, error) {
 	if r.Session != "" {
 		argv = append(argv, "--session", r.Session)
 	}
-	return &start{
-		argv: argv, env: c.o.environ(c.allow(r.Model), openCodeDefaults, []string{"OPENCODE_CONFIG_DIR=" + config}, r),
-		stdin: strings.NewReader(strings.ToValidUTF8(r.Prompt, "\uFFFD")), reader: &openCodeStream{last: int64(len(r.Prompt)+len(r.System)) / 4}, own: c.o.openCodeOwn(config, r.Model),
+	return &invocation{
+		argv: argv, env: c.o.environ(c.variables(r.Model), openCodeDefaults, []string{"OPENCODE_CONFIG_DIR=" + config}, r),
+		stdin: strings.NewReader(strings.ToValidUTF8(r.Prompt, "\uFFFD")), reader: &openCodeStream{lastStepTokens: int64(len(r.Prompt)+len(r.System)) / 4}, own: c.o.openCodeOwn(config, r.Model),
 	}, nil
 }
 
-// allow returns the variables for a call: those that the settings name, and those of a cloud account if the model or a setting
+// variables returns the variables for a call: those that the settings name, and those of a cloud account if the model or a setting
 // names that cloud.
-func (c openCode) allow(model string) []string {
+func (c openCode) variables(model string) []string {
 	allow := slices.Clone(openCodeEnv)
 	for _, file := range c.configs() {
 		allow = append(allow, namesIn(file, openCodeNames())...)
@@ -114,12 +114,12 @@ func writeOpenCodeAgent(dir string, r Request) error {
 
 // openCodeStream reads the output of --format json.
 type openCodeStream struct {
-	usage  trellis.Usage
-	cost   float64
-	reason string // finish reason of the last step
-	idle   int    // consecutive steps with an unknown finish reason and no text or tool call
-	begun  bool   // a step has started; its usage is not reported before its end
-	last   int64  // tokens of the last step; before the first one, an estimate for the prompt
+	usage          trellis.Usage
+	cost           float64
+	reason         string // finish reason of the last step
+	idleSteps      int    // consecutive steps with an unknown finish reason and no text or tool call
+	stepOpen       bool   // a step has started; its usage is not reported before its end
+	lastStepTokens int64  // tokens of the last step; before the first one, an estimate for the prompt
 }
 
 // maxIdleSteps is how many answers in a row may have an unknown form before the run is ended; opencode itself has no limit.
@@ -163,23 +163,23 @@ func (c *openCodeStream) line(line string, t *tally) bool {
 		return false
 	}
 	t.session(e.Session)
-	t.waiting = nil
+	t.waitReason = nil
 	switch e.Type {
 	case "step_start":
-		c.begun = true
-		t.goesOn()
+		c.stepOpen = true
+		t.markUnfinished()
 	case "text":
-		c.idle = 0
+		c.idleSteps = 0
 		t.text(e.Part.Text)
 	case "tool_use":
-		c.idle = 0
+		c.idleSteps = 0
 		t.tool(e.Part.Tool, e.Part.State.Input)
 		t.toolEnded(e.Part.State.Status != "error" && e.Part.State.Metadata.Exit == 0, e.Part.State.Error+e.Part.State.Output)
 		if e.Part.State.Status == "error" {
 			t.notice(e.Part.Tool + ": " + e.Part.State.Error)
 		}
 	case "step_finish":
-		c.step(e, t)
+		c.recordStep(e, t)
 	case "error":
 		if t.failure == nil {
 			t.failure = openCodeFailure(e)
@@ -188,35 +188,35 @@ func (c *openCodeStream) line(line string, t *tally) bool {
 	return true
 }
 
-func (c *openCodeStream) step(e openCodeEvent, t *tally) {
+func (c *openCodeStream) recordStep(e openCodeEvent, t *tally) {
 	tokens := e.Part.Tokens
-	c.begun, c.last = false, tokens.Input+tokens.Cache.Write+tokens.Cache.Read+tokens.Output+tokens.Reasoning
+	c.stepOpen, c.lastStepTokens = false, tokens.Input+tokens.Cache.Write+tokens.Cache.Read+tokens.Output+tokens.Reasoning
 	c.usage.InputTokens += tokens.Input + tokens.Cache.Write
 	c.usage.CachedTokens += tokens.Cache.Read
 	c.usage.OutputTokens += tokens.Output + tokens.Reasoning
-	t.written += tokens.Cache.Write
+	t.cacheWritten += tokens.Cache.Write
 	if c.cost += e.Part.Cost; c.cost > 0 { // 0 means that opencode knows no price
 		cost := c.cost
 		c.usage.CostUSD = &cost
 	}
 	if c.reason = e.Part.Reason; c.reason == "stop" {
-		t.finished(c.reason)
+		t.markFinished(c.reason)
 	}
 	t.usage(c.usage)
 	switch c.reason {
 	case "stop", "tool-calls":
 	default:
-		if c.idle++; c.idle >= maxIdleSteps {
+		if c.idleSteps++; c.idleSteps >= maxIdleSteps {
 			t.watchdog.end(fail(trellis.AgentProtocol, "the model's answers are in no known form (%s)", c.reason))
 		}
 	}
 }
 
-// account estimates the usage of a step that was cut off and that opencode itself does not report: its input was at least the
+// correctUsage estimates the usage of a step that was cut off and that opencode itself does not report: its input was at least the
 // whole input and output of the step before.
-func (c *openCodeStream) account(t *tally, cutOff bool) {
-	if cutOff && c.begun {
-		c.usage.InputTokens += c.last
+func (c *openCodeStream) correctUsage(t *tally, cutOff bool) {
+	if cutOff && c.stepOpen {
+		c.usage.InputTokens += c.lastStepTokens
 		t.usage(c.usage)
 	}
 }
@@ -234,7 +234,7 @@ func openCodeFailure(e openCodeEvent) *flow.Failure {
 	for name, value := range data.Headers {
 		header.Set(name, value)
 	}
-	if f := byStatus(data.StatusCode, resumeAt(header, time.Now()), detail); f != nil {
+	if f := statusFailure(data.StatusCode, resumeAt(header, time.Now()), detail); f != nil {
 		return f
 	}
 	if e.Error.Name == "APIError" && data.StatusCode == 0 && data.Retryable { // there was no answer, or half of one
@@ -264,8 +264,8 @@ func openCodeError(line string) (words string, provider bool) {
 // limitWords are substrings of providers' messages that mean too many requests.
 var limitWords = []string{"rate limit", "rate_limit", "ratelimit", "too many requests", "usage limit", "slow down"}
 
-// complaint records why opencode is about to fall silent. The log has the provider's message but not the status.
-func (c *openCodeStream) complaint(line string, t *tally) {
+// stderrLine records why opencode is about to fall silent. The log has the provider's message but not the status.
+func (c *openCodeStream) stderrLine(line string, t *tally) {
 	words, provider := openCodeError(line)
 	if !provider {
 		return
@@ -273,13 +273,13 @@ func (c *openCodeStream) complaint(line string, t *tally) {
 	t.notice("the provider refuses: " + words)
 	low := strings.ToLower(words)
 	switch {
-	case exhausted(words):
-		t.waiting = fail(trellis.QuotaExhausted, "%s", words)
-		t.watchdog.end(t.waiting) // opencode would retry six times
+	case isQuotaExhausted(words):
+		t.waitReason = fail(trellis.QuotaExhausted, "%s", words)
+		t.watchdog.end(t.waitReason) // opencode would retry six times
 	case slices.ContainsFunc(limitWords, func(w string) bool { return strings.Contains(low, w) }):
-		t.waiting = limited(time.Time{}, words)
+		t.waitReason = rateLimitFailure(time.Time{}, words)
 	default:
-		t.waiting = fail(trellis.ProviderDown, "%s", words)
+		t.waitReason = fail(trellis.ProviderDown, "%s", words)
 	}
 }
 

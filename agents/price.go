@@ -2,10 +2,10 @@ package agents
 
 import "github.com/trellis-tasks/trellis/internal/trellis"
 
-// priced returns u with its cost by list prices, if the prices of the model are known and the program did not report the cost.
+// withEstimatedCost returns u with its cost by list prices, if the prices of the model are known and the program did not report the cost.
 // written is the number of input tokens that were written to the provider's cache.
-func (t *tally) priced(model string, u trellis.Usage, written int64) trellis.Usage {
-	if u.CostUSD != nil || u.Tokens() == 0 || t.tells {
+func (t *tally) withEstimatedCost(model string, u trellis.Usage, written int64) trellis.Usage {
+	if u.CostUSD != nil || u.Tokens() == 0 || t.reportsCost {
 		return u
 	}
 	if p, known := t.prices.Of(model); known {

@@ -41,7 +41,7 @@ func (o Options) Reaches(name string) []string {
 	own := Own{}
 	if _, custom := o.Commands[name]; !custom {
 		if b, ok := builtInNamed(name); ok {
-			own = b.reaches(o, own)
+			own = b.addHosts(o, own)
 		}
 	}
 	return slices.Concat(own.Servers, own.Hosts)
@@ -49,18 +49,18 @@ func (o Options) Reaches(name string) []string {
 
 var claudeServers = trellis.Pattern(`"ANTHROPIC_\w*BASE_URL"\s*:\s*"([^"]+)"`)
 
-// claudeReaches returns own with the servers of claude's models: those of a cloud if the variables select one.
-func (o Options) claudeReaches(own Own) Own {
+// addClaudeHosts returns own with the servers of claude's models: those of a cloud if the variables select one.
+func (o Options) addClaudeHosts(own Own) Own {
 	own.Hosts = claudeHosts
-	own = own.instead(serversIn(filepath.Join(o.home("CLAUDE_CONFIG_DIR", ".claude"), "settings.json"), claudeServers())...)
+	own = own.withServers(serversIn(filepath.Join(o.home("CLAUDE_CONFIG_DIR", ".claude"), "settings.json"), claudeServers())...)
 	for _, name := range []string{"ANTHROPIC_BASE_URL", "ANTHROPIC_BEDROCK_BASE_URL", "ANTHROPIC_VERTEX_BASE_URL", "ANTHROPIC_FOUNDRY_BASE_URL"} {
-		own = own.instead(lookup(o.Environ, name))
+		own = own.withServers(lookup(o.Environ, name))
 	}
 	var clouds []string // all clouds that are selected; claude itself decides which one it uses
 	for _, c := range []struct {
 		asked string
 		hosts func() []string
-	}{{"CLAUDE_CODE_USE_BEDROCK", o.bedrock}, {"CLAUDE_CODE_USE_VERTEX", o.vertex}, {"CLAUDE_CODE_USE_FOUNDRY", o.foundry}} {
+	}{{"CLAUDE_CODE_USE_BEDROCK", o.bedrockHosts}, {"CLAUDE_CODE_USE_VERTEX", o.vertexHosts}, {"CLAUDE_CODE_USE_FOUNDRY", o.foundryHosts}} {
 		if lookup(o.Environ, c.asked) != "" {
 			clouds = append(clouds, c.hosts()...)
 		}
@@ -71,8 +71,8 @@ func (o Options) claudeReaches(own Own) Own {
 	return own
 }
 
-// instead returns own with servers that a person configured, which replace the program's default hosts.
-func (own Own) instead(addresses ...string) Own {
+// withServers returns own with servers that a person configured, which replace the program's default hosts.
+func (own Own) withServers(addresses ...string) Own {
 	for _, address := range addresses {
 		if server := gateway.Server(address); server != "" {
 			own.Servers = append(own.Servers, server)
@@ -93,8 +93,8 @@ func serversIn(file string, rule *regexp.Regexp) []string {
 	return namesIn(file, rule)
 }
 
-// either returns the value of the first of the named variables that is set, or value.
-func (o Options) either(value string, names ...string) string {
+// firstSetOr returns the value of the first of the named variables that is set, or value.
+func (o Options) firstSetOr(value string, names ...string) string {
 	for _, name := range names {
 		if v := lookup(o.Environ, name); v != "" {
 			return v
@@ -103,8 +103,8 @@ func (o Options) either(value string, names ...string) string {
 	return value
 }
 
-func (o Options) bedrock() (hosts []string) {
-	regions := []string{o.either("us-east-1", "AWS_REGION", "AWS_DEFAULT_REGION"), lookup(o.Environ, "ANTHROPIC_SMALL_FAST_MODEL_AWS_REGION")}
+func (o Options) bedrockHosts() (hosts []string) {
+	regions := []string{o.firstSetOr("us-east-1", "AWS_REGION", "AWS_DEFAULT_REGION"), lookup(o.Environ, "ANTHROPIC_SMALL_FAST_MODEL_AWS_REGION")}
 	for _, region := range slices.DeleteFunc(regions, func(r string) bool { return r == "" }) {
 		for _, service := range []string{"bedrock-runtime", "bedrock", "sts", "oidc", "portal.sso"} {
 			hosts = append(hosts, service+"."+region+".amazonaws.com")
@@ -113,7 +113,7 @@ func (o Options) bedrock() (hosts []string) {
 	return append(hosts, "sts.amazonaws.com")
 }
 
-func (o Options) vertex() []string {
+func (o Options) vertexHosts() []string {
 	hosts := []string{"aiplatform.googleapis.com", "oauth2.googleapis.com", "sts.googleapis.com", "iamcredentials.googleapis.com"}
 	for _, e := range o.Environ {
 		name, region, _ := strings.Cut(e, "=")
@@ -124,7 +124,7 @@ func (o Options) vertex() []string {
 	return hosts
 }
 
-func (o Options) foundry() []string {
+func (o Options) foundryHosts() []string {
 	hosts := []string{"login.microsoftonline.com"}
 	if resource := lookup(o.Environ, "ANTHROPIC_FOUNDRY_RESOURCE"); resource != "" {
 		hosts = append(hosts, resource+".services.ai.azure.com")
@@ -134,16 +134,16 @@ func (o Options) foundry() []string {
 
 var codexServers = trellis.Pattern(`(?m)^[^#\n]*base_url"?\s*=\s*["']([^"']+)["']`)
 
-// codexReaches returns own with the servers of codex's models: those in its settings if it names any.
-func (o Options) codexReaches(own Own) Own {
+// addCodexHosts returns own with the servers of codex's models: those in its settings if it names any.
+func (o Options) addCodexHosts(own Own) Own {
 	settings := filepath.Join(o.home("CODEX_HOME", ".codex"), "config.toml")
 	own.Hosts = codexHosts
 	if mentions("bedrock", settings) {
-		own.Hosts = slices.Concat(codexHosts, o.bedrock())
+		own.Hosts = slices.Concat(codexHosts, o.bedrockHosts())
 	}
 	chosen := lookup(o.Environ, "OPENAI_BASE_URL")
 	hosts := own.Hosts
-	own = own.instead(append(serversIn(settings, codexServers()), chosen)...)
+	own = own.withServers(append(serversIn(settings, codexServers()), chosen)...)
 	if chosen == "" && len(serversIn(settings, codexProvider())) == 0 {
 		own.Hosts = hosts // the settings define servers, but none is chosen
 	}
@@ -154,26 +154,26 @@ var openCodeServers = trellis.Pattern(`"baseURL"\s*:\s*"([^"]+)"`)
 
 var openCodeModels = trellis.Pattern(`"(?:small_)?model"\s*:\s*"([^"/]+)/`)
 
-// reaches returns own with the servers of opencode's models: those that its settings name, and those of known providers for which
-// a key is set or which the model or the settings name. If that yields none, reaches adds the host of the free models. opencode's
+// addHosts returns own with the servers of opencode's models: those that its settings name, and those of known providers for which
+// a key is set or which the model or the settings name. If that yields none, addHosts adds the host of the free models. opencode's
 // account file is not read: opencode writes it itself.
-func (c openCode) reaches(own Own, model string) Own {
+func (c openCode) addHosts(own Own, model string) Own {
 	models := []string{model}
 	for _, file := range c.configs() {
-		own = own.instead(c.filled(serversIn(file, openCodeServers()))...)
+		own = own.withServers(c.expandVariables(serversIn(file, openCodeServers()))...)
 		for _, provider := range serversIn(file, openCodeModels()) {
 			models = append(models, provider+"/")
 		}
 	}
 	for _, m := range openCodeServers().FindAllStringSubmatch(lookup(c.o.Environ, "OPENCODE_CONFIG_CONTENT"), -1) {
-		own = own.instead(c.filled(m[1:])...)
+		own = own.withServers(c.expandVariables(m[1:])...)
 	}
 	for name, p := range openCodeHosts {
 		if lookup(c.o.Environ, p.key) != "" || slices.ContainsFunc(models, func(m string) bool { return strings.HasPrefix(m, name+"/") }) {
 			own.Hosts = append(own.Hosts, p.hosts...)
 		}
 	}
-	for provider, cloud := range map[string]func() []string{"amazon-bedrock": c.o.bedrock, "google-vertex": c.o.vertex} {
+	for provider, cloud := range map[string]func() []string{"amazon-bedrock": c.o.bedrockHosts, "google-vertex": c.o.vertexHosts} {
 		if strings.HasPrefix(model, provider) || mentions(provider, c.configs()...) {
 			own.Hosts = append(own.Hosts, cloud()...)
 		}
@@ -186,8 +186,8 @@ func (c openCode) reaches(own Own, model string) Own {
 	return own
 }
 
-// filled returns the addresses with their {env:NAME} placeholders replaced by the values of the variables.
-func (c openCode) filled(addresses []string) (list []string) {
+// expandVariables returns the addresses with their {env:NAME} placeholders replaced by the values of the variables.
+func (c openCode) expandVariables(addresses []string) (list []string) {
 	for _, address := range addresses {
 		list = append(list, openCodeNames().ReplaceAllStringFunc(address, func(slot string) string {
 			return lookup(c.o.Environ, openCodeNames().FindStringSubmatch(slot)[1])

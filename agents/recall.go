@@ -23,7 +23,7 @@ func Recall(name string, r Request, dir string) *Result {
 	}
 	defer f.Close()
 	t := &tally{watchdog: newWatchdog(Request{}, Options{}.grace(), func(error) {})}
-	in := &lines{redact: &proc.Redactor{}, log: io.Discard, take: func(line string) { read.line(line, t) }}
+	in := &lineWriter{redact: &proc.Redactor{}, log: io.Discard, onLine: func(line string) { read.line(line, t) }}
 	_, err = f.WriteTo(in)
 	t.watchdog.stop()
 	if err != nil || !t.done || t.verdict(r, read.end(t, ending{}), ending{}, true) != nil {

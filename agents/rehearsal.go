@@ -62,19 +62,19 @@ func (p rehearsal) play(ctx context.Context, r Request, c *scriptCall, env []str
 			return err
 		}
 	}
-	if c.works() && r.Permission != trellis.PermitEdit && r.Permission != trellis.PermitFull {
+	if c.hasActions() && r.Permission != trellis.PermitEdit && r.Permission != trellis.PermitFull {
 		return fmt.Errorf("%s: a call of role %s writes files or runs commands, which its permission %q does not allow", p.o.script(), r.Role, r.Permission)
 	}
 	for _, path := range slices.Sorted(maps.Keys(c.Files)) {
-		t.tool("write", json.RawMessage(quoted(path)))
+		t.tool("write", json.RawMessage(jsonString(path)))
 		if err := durable.WriteBelow(r.Dir, path, []byte(c.Files[path]), 0o644); err != nil {
 			return fmt.Errorf("writing %s: %w", path, err)
 		}
 	}
 	for _, script := range c.Run {
-		t.tool("run", json.RawMessage(quoted(script)))
+		t.tool("run", json.RawMessage(jsonString(script)))
 		argv := proc.Shell(script)
-		place, err := p.o.enter(ctx, r, argv, Own{})
+		place, err := p.o.sandboxPlace(ctx, r, argv, Own{})
 		if err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func (p rehearsal) play(ctx context.Context, r Request, c *scriptCall, env []str
 }
 
 func (p rehearsal) answer(r Request, c *scriptCall, t *tally) error {
-	text, answer, err := c.said()
+	text, answer, err := c.answer()
 	if err != nil {
 		return fmt.Errorf("%s: %w", p.o.script(), err)
 	}
@@ -113,7 +113,7 @@ func (p rehearsal) call(r Request) (*scriptCall, error) {
 	if err != nil {
 		return nil, err
 	}
-	calls := s.fitting(r.Role, r.Prompt)
+	calls := s.matching(r.Role, r.Prompt)
 	if len(calls) == 0 {
 		return nil, &flow.Failure{Code: string(trellis.AgentExit), // the code of a program that fails, but not retried
 			Detail: fmt.Sprintf("%s: no call of role %s fits the prompt: add one below roles", p.o.script(), r.Role)}

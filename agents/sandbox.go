@@ -37,15 +37,15 @@ type Place struct {
 	Leave func() (refused []string, err error)
 }
 
-// left is what Place.Leave returned for a program.
-type left struct {
+// leaveResult is what Place.Leave returned for a program.
+type leaveResult struct {
 	program string
 	refused []string
 	err     error
 }
 
 // leave calls p.Leave and sends a notice for each host that the program was denied.
-func (p Place) leave(program string, notice func(string)) (l left) {
+func (p Place) leave(program string, notice func(string)) (l leaveResult) {
 	l.program = filepath.Base(program)
 	if p.Leave != nil {
 		l.refused, l.err = p.Leave()
@@ -57,7 +57,7 @@ func (p Place) leave(program string, notice func(string)) (l left) {
 }
 
 // explain returns the error of a call, extended by what the sandbox may have contributed to it.
-func (l left) explain(err error) error {
+func (l leaveResult) explain(err error) error {
 	var f *flow.Failure
 	switch {
 	case !errors.As(err, &f):
@@ -72,8 +72,8 @@ func (l left) explain(err error) error {
 	return &told
 }
 
-// enter returns the Place for a program that works on a request.
-func (o Options) enter(ctx context.Context, r Request, argv []string, own Own) (Place, error) {
+// sandboxPlace returns the Place for a program that works on a request.
+func (o Options) sandboxPlace(ctx context.Context, r Request, argv []string, own Own) (Place, error) {
 	if o.Sandbox == nil {
 		return Place{}, nil
 	}
@@ -84,9 +84,9 @@ func (o Options) enter(ctx context.Context, r Request, argv []string, own Own) (
 	return o.Sandbox(ctx, r, own)
 }
 
-// settle creates missing paths of own.Fixed and own.Private, empty: otherwise the program could create them. It skips a path
+// createMissing creates missing paths of own.Fixed and own.Private, empty: otherwise the program could create them. It skips a path
 // whose settings folder does not exist: the program is not set up, and can't create the folder either.
-func (o Options) settle(own Own) Own {
+func (o Options) createMissing(own Own) Own {
 	if o.Sandbox == nil {
 		return own
 	}
@@ -122,8 +122,8 @@ func scriptsIn(dir string) (paths []string) {
 	return paths
 }
 
-// in returns the paths of the given names in a folder.
-func in(dir string, names ...string) (paths []string) {
+// pathsIn returns the paths of the given names in a folder.
+func pathsIn(dir string, names ...string) (paths []string) {
 	for _, name := range names {
 		paths = append(paths, filepath.Join(dir, name))
 	}
@@ -140,8 +140,8 @@ func (r Request) Writes() bool {
 // session-env and take orders from daemon, jobs and teams; ide holds the keys of editors.
 func (o Options) claudeOwn() Own {
 	dir := o.home("CLAUDE_CONFIG_DIR", ".claude")
-	own := o.claudeReaches(Own{Write: []string{dir, o.home("", ".claude.json")}, Fixed: scriptsIn(dir), Private: in(dir, "shell-snapshots", "session-env", "ide", "daemon", "jobs", "teams")})
-	own.Fixed = append(own.Fixed, in(dir, "settings.json", "settings.local.json", "CLAUDE.md", "commands", "agents", "skills", "plugins", "hooks",
+	own := o.addClaudeHosts(Own{Write: []string{dir, o.home("", ".claude.json")}, Fixed: scriptsIn(dir), Private: pathsIn(dir, "shell-snapshots", "session-env", "ide", "daemon", "jobs", "teams")})
+	own.Fixed = append(own.Fixed, pathsIn(dir, "settings.json", "settings.local.json", "CLAUDE.md", "commands", "agents", "skills", "plugins", "hooks",
 		"local", "rules", "output-styles", "workflows")...)
 	if lookup(o.Environ, "CLAUDE_CODE_USE_BEDROCK") != "" {
 		own.Read = append(own.Read, o.home("", ".aws"), lookup(o.Environ, "AWS_SHARED_CREDENTIALS_FILE"), lookup(o.Environ, "AWS_CONFIG_FILE"), lookup(o.Environ, "AWS_WEB_IDENTITY_TOKEN_FILE"))
@@ -149,23 +149,23 @@ func (o Options) claudeOwn() Own {
 	if lookup(o.Environ, "CLAUDE_CODE_USE_VERTEX") != "" {
 		own.Read = append(own.Read, o.home("CLOUDSDK_CONFIG", ".config", "gcloud"), lookup(o.Environ, "GOOGLE_APPLICATION_CREDENTIALS"))
 	}
-	return o.settle(own)
+	return o.createMissing(own)
 }
 
 // codexOwn returns the paths of Codex. It may be installed in packages. Other sessions have folders of tmp in their PATH and run
 // the scripts in shell_snapshots.
 func (o Options) codexOwn() Own {
 	dir := o.home("CODEX_HOME", ".codex")
-	own := o.codexReaches(Own{Write: []string{dir}, Fixed: scriptsIn(dir), Private: in(dir, "tmp", "shell_snapshots")})
-	own.Fixed = append(own.Fixed, in(dir, "config.toml", "hooks.json", "AGENTS.md", "AGENTS.override.md", "prompts", "rules", "skills", "plugins", "packages")...)
-	return o.settle(own)
+	own := o.addCodexHosts(Own{Write: []string{dir}, Fixed: scriptsIn(dir), Private: pathsIn(dir, "tmp", "shell_snapshots")})
+	own.Fixed = append(own.Fixed, pathsIn(dir, "config.toml", "hooks.json", "AGENTS.md", "AGENTS.override.md", "prompts", "rules", "skills", "plugins", "packages")...)
+	return o.createMissing(own)
 }
 
 // openCodeOwn returns the paths of opencode and creates its folders, which it can't create inside a sandbox. It downloads the
 // first version of its programs, and can't change them later.
 func (o Options) openCodeOwn(config, model string) Own {
-	own := openCode{o}.reaches(Own{Write: []string{config}}, model)
-	own.Fixed = in(filepath.Join(o.home("XDG_CONFIG_HOME", ".config"), "opencode"),
+	own := openCode{o}.addHosts(Own{Write: []string{config}}, model)
+	own.Fixed = pathsIn(filepath.Join(o.home("XDG_CONFIG_HOME", ".config"), "opencode"),
 		"opencode.json", "opencode.jsonc", "AGENTS.md", "agent", "agents", "command", "commands", "plugin", "plugins", "tool", "tools", "skills")
 	if file := lookup(o.Environ, "OPENCODE_CONFIG"); filepath.IsAbs(file) { // this file says which servers are reached
 		own.Fixed = append(own.Fixed, file)
@@ -179,5 +179,5 @@ func (o Options) openCodeOwn(config, model string) Own {
 			_ = os.MkdirAll(dir, 0o700) // if this fails, opencode itself reports what it can't write
 		}
 	}
-	return o.settle(own)
+	return o.createMissing(own)
 }

@@ -58,9 +58,9 @@ func readScript(path string) (*script, error) {
 	return &s, nil
 }
 
-// fitting returns the calls of a role that apply to a prompt: those whose `when` the prompt contains, or if there are none, those
+// matching returns the calls of a role that apply to a prompt: those whose `when` the prompt contains, or if there are none, those
 // without `when`.
-func (s *script) fitting(role trellis.Role, prompt string) []scriptCall {
+func (s *script) matching(role trellis.Role, prompt string) []scriptCall {
 	var named, plain []scriptCall
 	for _, c := range s.Roles[role] {
 		switch {
@@ -76,10 +76,10 @@ func (s *script) fitting(role trellis.Role, prompt string) []scriptCall {
 	return plain
 }
 
-func (c *scriptCall) works() bool { return len(c.Files) > 0 || len(c.Run) > 0 }
+func (c *scriptCall) hasActions() bool { return len(c.Files) > 0 || len(c.Run) > 0 }
 
-// said returns the answer as text, and as JSON too unless the script has a string.
-func (c *scriptCall) said() (string, json.RawMessage, error) {
+// answer returns the answer as text, and as JSON too unless the script has a string.
+func (c *scriptCall) answer() (string, json.RawMessage, error) {
 	if c.Answer == nil {
 		return "", nil, nil
 	}
@@ -93,7 +93,7 @@ func (c *scriptCall) said() (string, json.RawMessage, error) {
 	return string(answer), answer, nil
 }
 
-func quoted(s string) []byte {
+func jsonString(s string) []byte {
 	b, _ := json.Marshal(s) // a string always has a JSON form
 	return b
 }

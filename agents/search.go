@@ -28,7 +28,7 @@ func (f *files) list(ctx context.Context, input json.RawMessage) (string, error)
 	if err := json.Unmarshal(input, &in); err != nil {
 		return "", fmt.Errorf("the input is wrong: %w", err)
 	}
-	names, err := f.fitting(ctx, in.Glob)
+	names, err := f.matching(ctx, in.Glob)
 	if err != nil {
 		return "", err
 	}
@@ -70,25 +70,25 @@ func (f *files) search(ctx context.Context, input json.RawMessage) (string, erro
 	if err != nil {
 		return "", fmt.Errorf("text is not a regular expression: %w", err)
 	}
-	names, err := f.fitting(ctx, in.Glob)
+	names, err := f.matching(ctx, in.Glob)
 	if err != nil {
 		return "", err
 	}
-	return f.hits(ctx, names, looked)
+	return f.matchingLines(ctx, names, looked)
 }
 
-func (f *files) hits(ctx context.Context, names []string, rule *regexp.Regexp) (string, error) {
+func (f *files) matchingLines(ctx context.Context, names []string, rule *regexp.Regexp) (string, error) {
 	var b strings.Builder
 	hits, left := 0, maxSearched
 	for _, name := range names {
 		if err := context.Cause(ctx); err != nil {
 			return "", err
 		}
-		at, err := f.inside(name)
+		at, err := f.resolve(name)
 		if err != nil || at != filepath.FromSlash(name) { // a symbolic link, or removed since
 			continue
 		}
-		data, err := f.content(at)
+		data, err := f.readText(at)
 		if err != nil { // not a text file
 			continue
 		}
@@ -106,7 +106,7 @@ func (f *files) hits(ctx context.Context, names []string, rule *regexp.Regexp) (
 				b.WriteString("(there is more: ask for something rarer, or with a glob)\n")
 				return b.String(), nil
 			}
-			fmt.Fprintf(&b, "%s:%d: %s\n", name, n, around(bytes.TrimSpace(line), rule))
+			fmt.Fprintf(&b, "%s:%d: %s\n", name, n, matchExcerpt(bytes.TrimSpace(line), rule))
 		}
 	}
 	if b.Len() == 0 {
@@ -115,21 +115,21 @@ func (f *files) hits(ctx context.Context, names []string, rule *regexp.Regexp) (
 	return b.String(), nil
 }
 
-// around returns a line, or the part of a long line around the first match.
-func around(line []byte, rule *regexp.Regexp) string {
-	if len(line) <= maxWide {
+// matchExcerpt returns a line, or the part of a long line around the first match.
+func matchExcerpt(line []byte, rule *regexp.Regexp) string {
+	if len(line) <= maxLineShown {
 		return string(line)
 	}
 	from := 0
 	if at := rule.FindIndex(line); at != nil {
-		from = max(0, min(at[0]-maxWide/4, len(line)-maxWide))
+		from = max(0, min(at[0]-maxLineShown/4, len(line)-maxLineShown))
 	}
-	return "…" + strings.ToValidUTF8(string(line[from:from+maxWide]), "") + "…"
+	return "…" + strings.ToValidUTF8(string(line[from:from+maxLineShown]), "") + "…"
 }
 
-// fitting returns the files that match a glob. A glob without a slash matches base names in every folder, a folder matches all
+// matching returns the files that match a glob. A glob without a slash matches base names in every folder, a folder matches all
 // files in it, and an empty glob matches everything.
-func (f *files) fitting(ctx context.Context, glob string) ([]string, error) {
+func (f *files) matching(ctx context.Context, glob string) ([]string, error) {
 	all, err := f.all(ctx)
 	if err != nil {
 		return nil, err
@@ -154,16 +154,16 @@ func (f *files) all(ctx context.Context) ([]string, error) {
 	}
 	var names []string
 	var err error
-	if f.listed != nil {
-		names, err = f.listed(ctx, f.dir)
+	if f.lister != nil {
+		names, err = f.lister(ctx, f.dir)
 	}
-	if f.listed == nil || err != nil { // not a git worktree
+	if f.lister == nil || err != nil { // not a git worktree
 		names, err = f.walk(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
-	names = slices.DeleteFunc(names, kept)
+	names = slices.DeleteFunc(names, isGitPath)
 	slices.Sort(names)
 	f.names = names[:min(len(names), maxNames)]
 	return f.names, nil
@@ -180,7 +180,7 @@ func (f *files) walk(ctx context.Context) (names []string, err error) {
 			return fs.SkipDir // an unreadable folder counts as missing
 		case err != nil:
 			return err
-		case d.IsDir() && (kept(name) || d.Name() == "node_modules"):
+		case d.IsDir() && (isGitPath(name) || d.Name() == "node_modules"):
 			return fs.SkipDir
 		case d.Type().IsRegular():
 			names = append(names, name)

@@ -35,20 +35,20 @@ func (o Options) client() *http.Client {
 
 // server is a model's server, which answers with server-sent events.
 type server struct {
-	client *http.Client
-	alive  func()    // called for everything that is received
-	log    io.Writer // receives the server's answer if it refuses a request
+	client    *http.Client
+	onReceive func()    // called for everything that is received
+	log       io.Writer // receives the server's answer if it refuses a request
 
 	url    string
 	header http.Header
 }
 
-// at returns a server whose requests go to path below base, with the given header.
-func (s *server) at(base, path string, header http.Header) *server {
+// withEndpoint returns a server whose requests go to path below base, with the given header.
+func (s *server) withEndpoint(base, path string, header http.Header) *server {
 	header.Set("Content-Type", "application/json")
 	header.Set("Accept", "application/json, text/event-stream") // errors are JSON
 	header.Set("User-Agent", "trellis")
-	return &server{s.client, s.alive, s.log, strings.TrimRight(base, "/") + "/" + path, header}
+	return &server{s.client, s.onReceive, s.log, strings.TrimRight(base, "/") + "/" + path, header}
 }
 
 const (
@@ -74,13 +74,13 @@ func (s *server) ask(ctx context.Context, question any, take func(data []byte) (
 		return err
 	}
 	defer res.Body.Close()
-	s.alive()
+	s.onReceive()
 	if res.StatusCode/100 != 2 {
-		return s.refused(res, res.Body)
+		return s.readRefusal(res, res.Body)
 	}
-	in := bufio.NewReader(&pulse{res.Body, s.alive})
+	in := bufio.NewReader(&activityReader{res.Body, s.onReceive})
 	if first, err := in.Peek(1); err == nil && (first[0] == '{' || first[0] == '<') { // JSON or HTML: no event begins like this
-		return s.refused(res, in)
+		return s.readRefusal(res, in)
 	}
 	for e, err := range sse.Read(in, &sse.ReadConfig{MaxEventSize: maxEvent}) {
 		switch {
@@ -89,7 +89,7 @@ func (s *server) ask(ctx context.Context, question any, take func(data []byte) (
 		case err != nil: // any such error means that the connection was lost
 			return fmt.Errorf("%w: %w", io.ErrUnexpectedEOF, err)
 		case e.Type == "error":
-			return &brokenOff{e.Data}
+			return &streamError{e.Data}
 		case e.Data == "" || e.Type == "ping":
 			continue
 		}
@@ -100,15 +100,15 @@ func (s *server) ask(ctx context.Context, question any, take func(data []byte) (
 	return nil
 }
 
-func (s *server) refused(res *http.Response, in io.Reader) error {
+func (s *server) readRefusal(res *http.Response, in io.Reader) error {
 	body, _ := io.ReadAll(io.LimitReader(in, maxRefusal)) // as much as can be read
 	fmt.Fprintf(s.log, "%s %s: %s\n%s\n", res.Request.Method, res.Request.URL, res.Status, body)
 	return &refusal{status: res.StatusCode, header: res.Header, body: body}
 }
 
-// event decodes the data of an event into e. Fields of an unexpected type are skipped: not every server follows the protocol, and
-// proxies may send messages of their own to keep the connection open. If the event is an error, event returns a *brokenOff.
-func event(data []byte, e any) error {
+// decodeEventData decodes the data of an event into e. Fields of an unexpected type are skipped: not every server follows the protocol, and
+// proxies may send messages of their own to keep the connection open. If the event is an error, decodeEventData returns a *streamError.
+func decodeEventData(data []byte, e any) error {
 	if !bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
 		return nil
 	}
@@ -119,29 +119,29 @@ func event(data []byte, e any) error {
 		}
 	}
 	if failed.Error != nil && string(failed.Error) != "null" {
-		return &brokenOff{string(data)}
+		return &streamError{string(data)}
 	}
 	return nil
 }
 
-// brokenOff is an error that the server sent instead of the rest of its answer.
-type brokenOff struct{ said string }
+// streamError is an error that the server sent instead of the rest of its answer.
+type streamError struct{ message string }
 
-func (b *brokenOff) Error() string {
-	return "the server broke off its answer: " + messageIn([]byte(b.said))
+func (b *streamError) Error() string {
+	return "the server broke off its answer: " + errorMessage([]byte(b.message))
 }
 
-func (b *brokenOff) failure() *flow.Failure {
+func (b *streamError) failure() *flow.Failure {
 	says := func(words ...string) bool {
-		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(b.said, w) })
+		return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(b.message, w) })
 	}
 	switch detail := lastLines(b.Error()); {
-	case isContextOverflow(b.said):
+	case isContextOverflow(b.message):
 		return fail(trellis.ContextOverflow, "%s", detail)
-	case exhausted(b.said):
+	case isQuotaExhausted(b.message):
 		return fail(trellis.QuotaExhausted, "%s", detail)
 	case says(`"rate_limit_error"`, `"rate_limit_exceeded"`):
-		return limited(time.Time{}, detail)
+		return rateLimitFailure(time.Time{}, detail)
 	case says(`"overloaded_error"`, `"api_error"`):
 		return fail(trellis.ProviderDown, "%s", detail)
 	default:
@@ -149,16 +149,16 @@ func (b *brokenOff) failure() *flow.Failure {
 	}
 }
 
-// pulse calls alive for every piece that is read.
-type pulse struct {
+// activityReader calls onRead for every piece that is read.
+type activityReader struct {
 	io.Reader
-	alive func()
+	onRead func()
 }
 
-func (p *pulse) Read(data []byte) (int, error) {
+func (p *activityReader) Read(data []byte) (int, error) {
 	n, err := p.Reader.Read(data)
 	if n > 0 {
-		p.alive()
+		p.onRead()
 	}
 	return n, err
 }
@@ -172,15 +172,15 @@ type refusal struct {
 
 // Error returns the status and the server's message.
 func (f *refusal) Error() string {
-	words := messageIn(f.body)
+	words := errorMessage(f.body)
 	if f.status/100 == 3 {
 		words = "it sends elsewhere, to " + f.header.Get("Location")
 	}
 	return strings.TrimSpace(fmt.Sprintf("the server answered %d %s: %s", f.status, http.StatusText(f.status), words))
 }
 
-// messageIn returns the message in the body of an error response, or the end of the body if there is none.
-func messageIn(body []byte) (words string) {
+// errorMessage returns the message in the body of an error response, or the end of the body if there is none.
+func errorMessage(body []byte) (words string) {
 	var in struct {
 		Error   json.RawMessage
 		Message string
@@ -199,8 +199,8 @@ func messageIn(body []byte) (words string) {
 	return words
 }
 
-// ofRequest reports whether the server did not accept the form of the request, other than because of its length.
-func (f *refusal) ofRequest() bool {
+// isInvalidRequest reports whether the server did not accept the form of the request, other than because of its length.
+func (f *refusal) isInvalidRequest() bool {
 	return (f.status == http.StatusBadRequest || f.status == http.StatusUnprocessableEntity) && !f.isContextOverflow()
 }
 
@@ -216,7 +216,7 @@ func (f *refusal) failure() *flow.Failure {
 	if f.isContextOverflow() {
 		return fail(trellis.ContextOverflow, "%s", f.Error())
 	}
-	if known := byStatus(f.status, resumeAt(f.header, time.Now()), f.Error()); known != nil {
+	if known := statusFailure(f.status, resumeAt(f.header, time.Now()), f.Error()); known != nil {
 		return known
 	}
 	other := fail(trellis.AgentExit, "%s", f.Error())
@@ -227,7 +227,7 @@ func (f *refusal) failure() *flow.Failure {
 // resumeAt returns the time from which a server can be asked again: its Retry-After, or else the latest reset of the rate limits
 // that are used up. It returns zero if the server gives no time.
 func resumeAt(h http.Header, now time.Time) (at time.Time) {
-	if at = moment(h.Get("Retry-After"), now); !at.IsZero() {
+	if at = parseTime(h.Get("Retry-After"), now); !at.IsZero() {
 		return at
 	}
 	for name := range h {
@@ -236,16 +236,16 @@ func resumeAt(h http.Header, now time.Time) (at time.Time) {
 			continue
 		}
 		reset := strings.NewReplacer("remaining", "reset", "status", "reset").Replace(name)
-		if end := moment(h.Get(reset), now); end.After(at) {
+		if end := parseTime(h.Get(reset), now); end.After(at) {
 			at = end
 		}
 	}
 	return at
 }
 
-// moment parses a time as servers give it: seconds or a duration from now, a Unix time or a date. The result is at least one
+// parseTime parses a time as servers give it: seconds or a duration from now, a Unix time or a date. The result is at least one
 // second after now, or zero if s can't be parsed.
-func moment(s string, now time.Time) (at time.Time) {
+func parseTime(s string, now time.Time) (at time.Time) {
 	s = strings.TrimSpace(s)
 	if n, err := strconv.ParseFloat(s, 64); err == nil && n >= 0 && n < 1e14 {
 		switch {

@@ -22,11 +22,11 @@ func TestCutAnswer(t *testing.T) {
 	s.StartTLS()
 	defer s.Close()
 	events := 0
-	err := (&server{client: s.Client(), alive: func() {}, log: io.Discard}).at(s.URL, "x", http.Header{}).ask(t.Context(), nil, func([]byte) (bool, error) {
+	err := (&server{client: s.Client(), onReceive: func() {}, log: io.Discard}).withEndpoint(s.URL, "x", http.Header{}).ask(t.Context(), nil, func([]byte) (bool, error) {
 		events++
 		return false, nil
 	})
-	if !errors.Is(err, io.ErrUnexpectedEOF) || !unreachable(err) || events != 1 {
+	if !errors.Is(err, io.ErrUnexpectedEOF) || !isNetworkError(err) || events != 1 {
 		t.Errorf("got %v after %d events", err, events)
 	}
 }

@@ -8,15 +8,15 @@ import (
 // stdinQueue is the standard input of a program that is sent lines while it runs. Lines are queued until the program reads
 // them, which may be late or never.
 type stdinQueue struct {
-	mu     sync.Mutex
-	news   sync.Cond
-	unread []byte
-	ended  bool
+	mu      sync.Mutex
+	changed sync.Cond
+	unread  []byte
+	ended   bool
 }
 
 func newStdinQueue() *stdinQueue {
 	l := &stdinQueue{}
-	l.news.L = &l.mu
+	l.changed.L = &l.mu
 	return l
 }
 
@@ -26,7 +26,7 @@ func (l *stdinQueue) add(line []byte) {
 	defer l.mu.Unlock()
 	if !l.ended {
 		l.unread = append(l.unread, line...)
-		l.news.Signal()
+		l.changed.Signal()
 	}
 }
 
@@ -35,7 +35,7 @@ func (l *stdinQueue) end() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ended = true
-	l.news.Broadcast()
+	l.changed.Broadcast()
 }
 
 // Read blocks until there is a line, and returns io.EOF after the last one once the input is closed.
@@ -46,7 +46,7 @@ func (l *stdinQueue) Read(into []byte) (int, error) {
 		if l.ended {
 			return 0, io.EOF
 		}
-		l.news.Wait()
+		l.changed.Wait()
 	}
 	n := copy(into, l.unread)
 	if l.unread = l.unread[n:]; len(l.unread) == 0 {

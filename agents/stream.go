@@ -97,48 +97,48 @@ func (f *logFile) Close() error {
 	return errors.Join(err, f.file.Close())
 }
 
-// output limits the size of a program's output, both streams together.
-type output struct {
-	most int64
-	sum  atomic.Int64
-	end  func(error)
+// outputLimit limits the size of a program's output, both streams together.
+type outputLimit struct {
+	limit int64
+	sum   atomic.Int64
+	end   func(error)
 }
 
 // writer returns a writer that passes on to w what is within the limit, and ends the run when the limit is exceeded.
-func (o *output) writer(w io.Writer) io.Writer { return &bounded{o, w} }
+func (o *outputLimit) writer(w io.Writer) io.Writer { return &limitedWriter{o, w} }
 
-type bounded struct {
-	*output
+type limitedWriter struct {
+	*outputLimit
 	w io.Writer
 }
 
-func (b *bounded) Write(data []byte) (int, error) {
-	if b.sum.Add(int64(len(data))) > b.most {
-		b.end(fail(trellis.AgentProtocol, "the program printed more than %d MiB", b.most>>20))
+func (b *limitedWriter) Write(data []byte) (int, error) {
+	if b.sum.Add(int64(len(data))) > b.limit {
+		b.end(fail(trellis.AgentProtocol, "the program printed more than %d MiB", b.limit>>20))
 		return len(data), nil
 	}
 	return b.w.Write(data)
 }
 
-// lines splits a program's output into lines, masks secrets, logs each line and passes it on.
-type lines struct {
-	redact *proc.Redactor
-	log    io.Writer
-	take   func(line string) // receives a line without its line ending, in valid UTF-8
-	rest   []byte
-	any    bool // something was printed
+// lineWriter splits a program's output into lines, masks secrets, logs each line and passes it on.
+type lineWriter struct {
+	redact  *proc.Redactor
+	log     io.Writer
+	onLine  func(line string) // receives a line without its line ending, in valid UTF-8
+	rest    []byte
+	printed bool // something was printed
 }
 
-func (l *lines) Write(data []byte) (int, error) {
+func (l *lineWriter) Write(data []byte) (int, error) {
 	n := len(data)
-	l.any = l.any || n > 0
+	l.printed = l.printed || n > 0
 	for {
 		end := bytes.IndexByte(data, '\n')
 		if end < 0 {
-			l.keep(data)
+			l.bufferLine(data)
 			return n, nil
 		}
-		l.keep(data[:end])
+		l.bufferLine(data[:end])
 		if err := l.flush(); err != nil {
 			return 0, err
 		}
@@ -146,12 +146,12 @@ func (l *lines) Write(data []byte) (int, error) {
 	}
 }
 
-func (l *lines) keep(data []byte) {
+func (l *lineWriter) bufferLine(data []byte) {
 	l.rest = append(l.rest, data[:min(len(data), maxLine-len(l.rest))]...)
 }
 
 // flush passes on the line that has been read so far.
-func (l *lines) flush() error {
+func (l *lineWriter) flush() error {
 	line := l.redact.String(strings.ToValidUTF8(string(append(l.rest, '\n')), "\uFFFD"))
 	if l.rest = l.rest[:0]; cap(l.rest) > maxKept {
 		l.rest = nil
@@ -159,12 +159,12 @@ func (l *lines) flush() error {
 	if _, err := io.WriteString(l.log, line); err != nil {
 		return err
 	}
-	l.take(strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"))
+	l.onLine(strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r"))
 	return nil
 }
 
 // end passes on the last line if it has no newline.
-func (l *lines) end() error {
+func (l *lineWriter) end() error {
 	if len(l.rest) == 0 {
 		return nil
 	}

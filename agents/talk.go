@@ -11,9 +11,9 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// talk is a conversation with a model, stored in a file so that a later call can resume it. It holds only complete rounds: each
+// conversation is the exchange with a model, stored in a file so that a later call can resume it. It holds only complete rounds: each
 // question with its answer.
-type talk struct {
+type conversation struct {
 	Version  int       `json:"version"`
 	Messages []message `json:"messages"`
 
@@ -31,9 +31,9 @@ type message struct {
 
 // Roles of messages.
 const (
-	byUser  = "user"
-	byModel = "assistant"
-	byTools = "tools"
+	roleUser  = "user"
+	roleModel = "assistant"
+	roleTools = "tools"
 )
 
 type toolCall struct {
@@ -49,13 +49,13 @@ type toolResult struct {
 }
 
 const (
-	talkVersion      = 1
-	conversationFile = "conversation.json"
+	conversationVersion = 1
+	conversationFile    = "conversation.json"
 )
 
-// openTalk returns the conversation that a request resumes, or a new one.
-func openTalk(r Request) (*talk, error) {
-	t := &talk{Version: talkVersion, id: r.Session}
+// openConversation returns the conversation that a request resumes, or a new one.
+func openConversation(r Request) (*conversation, error) {
+	t := &conversation{Version: conversationVersion, id: r.Session}
 	runs := filepath.Join(lookup(r.Env, "TRELLIS_TASK_DIR"), "run")
 	if r.Session != "" {
 		dir := filepath.FromSlash(r.Session)
@@ -72,7 +72,7 @@ func openTalk(r Request) (*talk, error) {
 	return t, t.save(func(s string) string { return s })
 }
 
-func (t *talk) load() error {
+func (t *conversation) load() error {
 	data, err := durable.Read(t.path, durable.MaxJournal)
 	if errors.Is(err, fs.ErrNotExist) || !filepath.IsAbs(t.path) {
 		return fail(trellis.AgentProtocol, "there is no conversation %s to go on with", t.id)
@@ -80,7 +80,7 @@ func (t *talk) load() error {
 	if err == nil {
 		err = json.Unmarshal(data, t)
 	}
-	if err == nil && t.Version > talkVersion {
+	if err == nil && t.Version > conversationVersion {
 		err = errors.New("it was written by a newer trellis")
 	}
 	if err != nil {
@@ -89,7 +89,7 @@ func (t *talk) load() error {
 	return nil
 }
 
-func (t *talk) save(redact func(string) string) error {
+func (t *conversation) save(redact func(string) string) error {
 	data, err := json.Marshal(t)
 	if err != nil {
 		return fmt.Errorf("keeping the conversation: %w", err)

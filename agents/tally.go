@@ -17,21 +17,21 @@ type tally struct {
 	emit     func(Event)
 	watchdog *watchdog
 	prices   prices.Table
-	said
+	reportedEnd
 
-	written int64 // input tokens that were written to the provider's cache
-	tells   bool  // the program reports its cost at the end: nothing is estimated before
+	cacheWritten int64 // input tokens that were written to the provider's cache
+	reportsCost  bool  // the program reports its cost at the end: nothing is estimated before
 
-	failing int  // number of tool calls that ended
-	worked  bool // at least one tool call succeeded
+	toolCallsEnded int  // number of tool calls that ended
+	worked         bool // at least one tool call succeeded
 }
 
-// said is what a program reported about its own end.
-type said struct {
-	done    bool          // the program reported its result
-	parted  bool          // the program has answered every request, so the way in which it exits means nothing
-	failure *flow.Failure // what went wrong
-	waiting *flow.Failure // why the program may fall silent, as it reported beforehand
+// reportedEnd is what a program reported about its own end.
+type reportedEnd struct {
+	done        bool          // the program reported its result
+	answeredAll bool          // the program has answered every request, so the way in which it exits means nothing
+	failure     *flow.Failure // what went wrong
+	waitReason  *flow.Failure // why the program may fall silent, as it reported beforehand
 }
 
 func (t *tally) event(e Event) {
@@ -70,7 +70,7 @@ func (t *tally) toolEnded(well bool, said string) {
 	if well {
 		t.worked = true
 	}
-	if t.failing++; t.failing == maxFailing && !t.worked {
+	if t.toolCallsEnded++; t.toolCallsEnded == maxFailing && !t.worked {
 		f := fail(trellis.AgentExit, "all of its %d tool calls failed, the last one so: %s", maxFailing, lastLines(said))
 		f.Retryable = false
 		t.watchdog.end(f)
@@ -80,10 +80,10 @@ func (t *tally) toolEnded(well bool, said string) {
 // usage records the running total of the run. A run that exceeded its limits is ended, unless it has given its result: it has
 // nothing more to spend.
 func (t *tally) usage(u trellis.Usage) {
-	u = t.priced(t.result.Model, believed(u), t.written)
+	u = t.withEstimatedCost(t.result.Model, plausibleUsage(u), t.cacheWritten)
 	t.result.Usage = u
 	t.event(Event{Kind: EventUsage, Usage: &u})
-	if f := t.watchdog.spent(u); f != nil && !t.done {
+	if f := t.watchdog.budgetFailure(u); f != nil && !t.done {
 		t.watchdog.end(f)
 	}
 }
@@ -94,8 +94,8 @@ const (
 	mostUSD    = 1e9
 )
 
-// believed limits u to plausible values: what exceeds a bound becomes the bound, and a negative cost counts as not reported.
-func believed(u trellis.Usage) trellis.Usage {
+// plausibleUsage returns u limited to plausible values: what exceeds a bound becomes the bound, and a negative cost counts as not reported.
+func plausibleUsage(u trellis.Usage) trellis.Usage {
 	for _, n := range []*int64{&u.InputTokens, &u.OutputTokens, &u.CachedTokens} {
 		*n = min(max(*n, 0), mostTokens)
 	}
@@ -109,31 +109,31 @@ func believed(u trellis.Usage) trellis.Usage {
 }
 
 // dollars is a reported cost in USD. A value that is not a number counts as not reported.
-type dollars struct{ told *float64 }
+type dollars struct{ amount *float64 }
 
 func (d *dollars) UnmarshalJSON(data []byte) error {
-	if json.Unmarshal(data, &d.told) != nil {
-		d.told = nil
+	if json.Unmarshal(data, &d.amount) != nil {
+		d.amount = nil
 	}
 	return nil
 }
 
 func (t *tally) notice(s string) { t.event(Event{Kind: EventNotice, Text: s}) }
 
-// finished records that nothing more is expected of the program except its exit.
-func (t *tally) finished(stop string) {
+// markFinished records that nothing more is expected of the program except its exit.
+func (t *tally) markFinished(stop string) {
 	t.result.Stop = stop
 	if !t.done {
 		t.done = true
-		t.watchdog.result()
+		t.watchdog.expectExit()
 	}
 }
 
-// goesOn revokes finished: the program works on.
-func (t *tally) goesOn() {
+// markUnfinished revokes markFinished: the program works on.
+func (t *tally) markUnfinished() {
 	if t.done {
 		t.done = false
-		t.watchdog.resumed()
+		t.watchdog.cancelExit()
 	}
 }
 

@@ -102,7 +102,7 @@ var openers = map[string]string{
 	"internal/cli.readInput":                namedOpened,
 	"internal/runner.LoadFile":              namedOpened,
 	"agents.Options.openCodeSignIn":         homeOpened,
-	"agents.Options.settle":                 homeOpened,
+	"agents.Options.createMissing":          homeOpened,
 	"agents.namesIn":                        homeOpened,
 	"agents.mentions":                       homeOpened,
 	"internal/cli/setup.setups.scaffolding": freshOpened,
