@@ -76,8 +76,8 @@ func (l Limits) Left(used trellis.Usage) (Limits, error) {
 	return rest, nil
 }
 
-// ofAgent returns the limits that the agent itself enforces.
-func (l Limits) ofAgent() agents.Limits {
+// agentLimits returns the limits that the agent itself enforces.
+func (l Limits) agentLimits() agents.Limits {
 	return agents.Limits{Wall: l.Longest(), Idle: l.Idle, Tokens: l.Tokens, CostUSD: l.CostUSD}
 }
 
@@ -193,15 +193,15 @@ const (
 func (a Policy) Call(f flow.Flow, r Request) (Reply, error) {
 	wait := backoff
 	var out outage
-	var met limit
+	var rateLimits rateLimitBackoff
 	for repairs := 0; ; {
 		reply, err := a.next(f, r)
 		if err != nil {
 			return reply, err
 		}
 		fail := reply.Failure
-		if fail == nil || !limited(fail) {
-			met = limit{}
+		if fail == nil || !isRateLimited(fail) {
+			rateLimits = rateLimitBackoff{}
 		}
 		switch {
 		case fail == nil && len(reply.Problems) == 0:
@@ -211,15 +211,15 @@ func (a Policy) Call(f flow.Flow, r Request) (Reply, error) {
 			r.Repair = &Repair{reply.Problems, reply.Text}
 		case fail == nil:
 			return reply, invalidAnswer(r, reply)
-		case limited(fail) && !a.Eager:
-			if err := a.pause(f, met.retryAt(fail)); err != nil {
+		case isRateLimited(fail) && !a.Eager:
+			if err := a.pause(f, rateLimits.retryAt(fail)); err != nil {
 				return reply, err
 			}
-		case limited(fail) || !down(fail) && !fail.ResumeAt.IsZero():
+		case isRateLimited(fail) || !isProviderDown(fail) && !fail.ResumeAt.IsZero():
 			if err := a.pause(f, fail); err != nil {
 				return reply, err
 			}
-		case down(fail) && out.worthWaiting(reply):
+		case isProviderDown(fail) && out.worthWaiting(reply):
 			if err := a.pause(f, out.retryAt(fail)); err != nil {
 				return reply, err
 			}
@@ -272,7 +272,7 @@ func (a Policy) pause(f flow.Flow, fail *flow.Failure) error {
 		}
 	}
 	var err error
-	if limited(fail) || down(fail) {
+	if isRateLimited(fail) || isProviderDown(fail) {
 		err = f.Sleep(pauseOf(fail))
 	} else {
 		_, err = f.Await(BudgetRaised, pauseOf(fail), nil)
@@ -294,16 +294,16 @@ func pauseOf(fail *flow.Failure) time.Duration {
 	return time.Minute
 }
 
-func limited(fail *flow.Failure) bool { return fail.Code == string(trellis.RateLimited) }
+func isRateLimited(fail *flow.Failure) bool { return fail.Code == string(trellis.RateLimited) }
 
-func down(fail *flow.Failure) bool { return fail.Code == string(trellis.ProviderDown) }
+func isProviderDown(fail *flow.Failure) bool { return fail.Code == string(trellis.ProviderDown) }
 
-// limit tracks consecutive rate limits of a call. They use up no attempt.
-type limit struct{ wait time.Duration }
+// rateLimitBackoff tracks consecutive rate limits of a call. They use up no attempt.
+type rateLimitBackoff struct{ wait time.Duration }
 
 // retryAt returns the failure with the time of the next try: first the time that the provider gives, then, if that was too early,
 // after increasing delays, since each try costs the run and the provider something.
-func (l *limit) retryAt(fail *flow.Failure) *flow.Failure {
+func (l *rateLimitBackoff) retryAt(fail *flow.Failure) *flow.Failure {
 	pause := *fail
 	if l.wait > pauseOf(fail) {
 		pause.ResumeAt = fail.At.Add(l.wait)

@@ -97,30 +97,30 @@ type meter struct {
 	total trellis.Usage // of the entry so far
 }
 
-// noted is the interval at which working time is recorded while an agent reports nothing else.
-const noted = 10 * time.Second
+// saveInterval is the interval at which working time is recorded while an agent reports nothing else.
+const saveInterval = 10 * time.Second
 
-// tick records the working time of the agent at intervals, until done is called.
-func (m *meter) tick() (done func()) {
+// saveAtIntervals records the working time of the agent at intervals, until done is called.
+func (m *meter) saveAtIntervals() (done func()) {
 	end := make(chan struct{})
 	var wait sync.WaitGroup
 	wait.Go(func() {
-		each := time.NewTicker(noted)
+		each := time.NewTicker(saveInterval)
 		defer each.Stop()
 		for {
 			select {
 			case <-end:
 				return
 			case <-each.C:
-				m.note(nil)
+				m.saveUsage(nil)
 			}
 		}
 	})
 	return func() { close(end); wait.Wait() }
 }
 
-// note records what the entry has used so far, for the next entry if this one is cut off; now is the new total, nil if unchanged.
-func (m *meter) note(now *trellis.Usage) {
+// saveUsage records what the entry has used so far, for the next entry if this one is cut off; now is the new total, nil if unchanged.
+func (m *meter) saveUsage(now *trellis.Usage) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if now != nil {
@@ -138,7 +138,7 @@ func (m *meter) seconds() float64 { return max(0, m.caller.now().Sub(m.began).Se
 
 // report records the running total of an entry, and returns a failure if it may use no more. It is not called concurrently.
 func (m *meter) report(u trellis.Usage) *flow.Failure {
-	more := since(u, m.total)
+	more := usageSince(u, m.total)
 	if more == (trellis.Usage{}) {
 		return nil
 	}
@@ -146,7 +146,7 @@ func (m *meter) report(u trellis.Usage) *flow.Failure {
 	if m.caller.Spend != nil {
 		rest, _ = m.caller.Spend(m.call, more) // errors don't affect a call that has begun
 	}
-	m.note(&u)
+	m.saveUsage(&u)
 	if fail := m.share.add(more); fail != nil {
 		fail.At = m.caller.now().UTC()
 		return fail
@@ -154,8 +154,8 @@ func (m *meter) report(u trellis.Usage) *flow.Failure {
 	return rest.Exhausted
 }
 
-// since returns the usage in u beyond that in before, without the time.
-func since(u, before trellis.Usage) trellis.Usage {
+// usageSince returns the usage in u beyond that in before, without the time.
+func usageSince(u, before trellis.Usage) trellis.Usage {
 	d := trellis.Usage{InputTokens: u.InputTokens - before.InputTokens, OutputTokens: u.OutputTokens - before.OutputTokens, CachedTokens: u.CachedTokens - before.CachedTokens}
 	cost := 0.0
 	if u.CostUSD != nil {

@@ -18,35 +18,35 @@ type Made struct {
 // Model returns the model that answered, or else the requested one; "" if neither is known.
 func (m Made) Model() string { return cmp.Or(m.Reply.Model, m.Request.Model) }
 
-// A provider caches input of at least leastCached tokens, for at least keptFor.
+// A provider caches input of at least minCached tokens, for at least cacheLifetime.
 const (
-	leastCached = 4096
-	keptFor     = 5 * time.Minute
+	minCached     = 4096
+	cacheLifetime = 5 * time.Minute
 )
 
 // Uncached reports for each of a run's calls, given in order, whether none of its input came from the provider's cache although
 // some of it could: an earlier call ended shortly before, to the same model with the same tools. Agents that never report cached
 // tokens are left out.
 func Uncached(calls []Made) []bool {
-	tell := map[string]bool{}
+	reportsCached := map[string]bool{}
 	for _, name := range agents.Programs() {
-		tell[name] = true
+		reportsCached[name] = true
 	}
 	for _, c := range calls {
-		tell[c.Request.Agent] = tell[c.Request.Agent] || c.Reply.Usage.CachedTokens > 0
+		reportsCached[c.Request.Agent] = reportsCached[c.Request.Agent] || c.Reply.Usage.CachedTokens > 0
 	}
 	missed := make([]bool, len(calls))
 	for i, c := range calls {
 		u := c.Reply.Usage
-		missed[i] = tell[c.Request.Agent] && u.InputTokens >= leastCached && u.CachedTokens == 0 &&
-			slices.ContainsFunc(calls[:i], func(before Made) bool { return before.warms(c) })
+		missed[i] = reportsCached[c.Request.Agent] && u.InputTokens >= minCached && u.CachedTokens == 0 &&
+			slices.ContainsFunc(calls[:i], func(before Made) bool { return before.warmsCacheFor(c) })
 	}
 	return missed
 }
 
-// warms reports whether m left the beginning of a later call in the cache.
-func (m Made) warms(later Made) bool {
+// warmsCacheFor reports whether m left the beginning of a later call in the cache.
+func (m Made) warmsCacheFor(later Made) bool {
 	between := later.Began.Sub(m.Ended)
 	return m.Request.Agent == later.Request.Agent && m.Model() == later.Model() && m.Request.Permission == later.Request.Permission &&
-		m.Reply.Usage.InputTokens+m.Reply.Usage.CachedTokens >= leastCached && between >= 0 && between <= keptFor
+		m.Reply.Usage.InputTokens+m.Reply.Usage.CachedTokens >= minCached && between >= 0 && between <= cacheLifetime
 }

@@ -70,8 +70,8 @@ type Caller struct {
 	Event func(flow.Call, Request, agents.Event)
 	Now   func() time.Time
 
-	shared sharedBudget // usage of calls that run at the same time
-	off    calledOff
+	shared    sharedBudget // usage of calls that run at the same time
+	calledOff calledOffCalls
 }
 
 // Activities returns the activities for calls of the given roles.
@@ -94,11 +94,11 @@ func (a *Caller) perform(ctx context.Context, c flow.Call, r Request) (Reply, er
 		return *earlier, nil
 	}
 	lost := usageOfEarlier(base, c.Attempt)
-	dir, off, err := a.begin(base, c)
+	dir, off, err := a.beginEntry(base, c)
 	if off != nil || err != nil {
 		return Reply{Failure: off, Usage: lost, Session: session, ToolCalls: -1}, err
 	}
-	if known, ok, err := a.known(ctx, c, r, dir); ok || err != nil {
+	if known, ok, err := a.knownReply(ctx, c, r, dir); ok || err != nil {
 		known.Usage = lost
 		return known, err
 	}
@@ -107,7 +107,7 @@ func (a *Caller) perform(ctx context.Context, c flow.Call, r Request) (Reply, er
 		r.explain(fail)
 		return Reply{Failure: fail, Usage: lost, Session: cmp.Or(session, r.Session), ToolCalls: -1}, err
 	}
-	before := interrupted{dir: lastFolder(base, c.Attempt), agent: r.Agent, mayRestart: (session != "" && session != r.Session || r.RestartSession) && r.Repair == nil}
+	before := interruptedEntry{dir: lastFolder(base, c.Attempt), agent: r.Agent, mayRestart: (session != "" && session != r.Session || r.RestartSession) && r.Repair == nil}
 	if session != "" {
 		r.Session = session
 	}
@@ -120,7 +120,7 @@ func (a *Caller) perform(ctx context.Context, c flow.Call, r Request) (Reply, er
 		err = a.keepUnsynced(dir, PromptFile, []byte(a.mask(prompt.Text)))
 	}
 	if err != nil {
-		return Reply{}, drop(ctx, recheck, err)
+		return Reply{}, endWatch(ctx, recheck, err)
 	}
 	reply, err := a.run(ctx, c, r, prompt, dir, before, recheck)
 	reply.Usage = lost.Add(reply.Usage)
@@ -134,8 +134,8 @@ func (a *Caller) perform(ctx context.Context, c flow.Call, r Request) (Reply, er
 	return reply, a.keepReply(dir, c, reply)
 }
 
-// known returns the reply that an earlier run got to the same request. That reply costs nothing, so no budget is checked.
-func (a *Caller) known(ctx context.Context, c flow.Call, r Request, dir string) (reply Reply, ok bool, err error) {
+// knownReply returns the reply that an earlier run got to the same request. That reply costs nothing, so no budget is checked.
+func (a *Caller) knownReply(ctx context.Context, c flow.Call, r Request, dir string) (reply Reply, ok bool, err error) {
 	if a.Known == nil {
 		return reply, false, nil
 	}
@@ -282,7 +282,7 @@ func (a *Caller) repair(r Request) (p templates.Prompt, err error) {
 
 // run runs the agent and reads its answer. Failures of the agent are part of the reply; an error means that the call could not be
 // made or its result not be kept.
-func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Prompt, dir string, before interrupted, recheck Watcher) (reply Reply, err error) {
+func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Prompt, dir string, before interruptedEntry, recheck Watcher) (reply Reply, err error) {
 	reply.Prompt = sizeOf(p)
 	reply.ToolCalls = -1
 	agent, err := a.Agents.Open(r.Agent)
@@ -291,35 +291,35 @@ func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Pr
 		req.Schema, err = templates.Native(r.Schema)
 	}
 	if err != nil {
-		return reply, drop(ctx, recheck, err)
+		return reply, endWatch(ctx, recheck, err)
 	}
 	began := a.now()
 	shared, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	defer a.off.during(c, end)()
+	defer a.calledOff.register(c, end)()
 	share, fail := a.shared.begin(r.Limits, end)
 	if fail != nil {
 		fail.At = began.UTC()
 		reply.Failure = fail
-		return reply, drop(ctx, recheck, nil)
+		return reply, endWatch(ctx, recheck, nil)
 	}
 	defer share.done()
 	m := &meter{caller: a, call: c, dir: dir, began: began, share: share}
-	defer m.tick()()
+	defer m.saveAtIntervals()()
 	req.Spent = m.report
 	res, err := before.run(shared, agent, req, func() func(agents.Event) { return a.events(c, r, dir) })
 	switch off := errors.Is(context.Cause(ctx), flow.ErrCancelled); {
 	case ctx.Err() == nil || err == nil:
 	case off:
-		return cancelled(reply, res, m), drop(ctx, recheck, nil)
+		return cancelledReply(reply, res, m), endWatch(ctx, recheck, nil)
 	default:
-		m.note(nil)
-		return reply, drop(ctx, recheck, err)
+		m.saveUsage(nil)
+		return reply, endWatch(ctx, recheck, err)
 	}
 	if err != nil && shared.Err() != nil {
 		err = context.Cause(shared) // other calls used up the rest of the budget, or this call was called off
 	}
-	reply = reply.with(res, m)
+	reply = reply.withResult(res, m)
 	notes, undue, werr := recheck(ctx)
 	reply.Notes = append(reply.Notes, notes...)
 	if werr != nil {
@@ -347,8 +347,8 @@ func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Pr
 	return a.keepAndParse(r, res, dir, reply, undue != nil)
 }
 
-// with returns the reply extended by the result of an agent, which may be nil.
-func (r Reply) with(res *agents.Result, m *meter) Reply {
+// withResult returns the reply extended by the result of an agent, which may be nil.
+func (r Reply) withResult(res *agents.Result, m *meter) Reply {
 	if res != nil {
 		r.Session, r.Usage, r.ToolCalls, r.Stop = res.Session, res.Usage, res.ToolCalls, res.Stop
 		r.Sandbox, r.Model = res.Sandbox, res.Model
@@ -358,9 +358,9 @@ func (r Reply) with(res *agents.Result, m *meter) Reply {
 	return r
 }
 
-// cancelled returns the reply of a call that was under way when its run was cancelled. It includes the usage.
-func cancelled(r Reply, res *agents.Result, m *meter) Reply {
-	r = r.with(res, m)
+// cancelledReply returns the reply of a call that was under way when its run was cancelled. It includes the usage.
+func cancelledReply(r Reply, res *agents.Result, m *meter) Reply {
+	r = r.withResult(res, m)
 	r.Failure = &flow.Failure{Code: Cancelled, At: m.caller.now().UTC()}
 	return r
 }
@@ -368,8 +368,8 @@ func cancelled(r Reply, res *agents.Result, m *meter) Reply {
 // Watcher checks, after a call, for forbidden changes and undoes what it can. A change is noted, or fails the call.
 type Watcher = func(context.Context) (notes []string, undue *flow.Failure, err error)
 
-// drop runs the watcher of a call that err ended, even if ctx has ended, and joins the errors.
-func drop(ctx context.Context, w Watcher, err error) error {
+// endWatch runs the watcher of a call that err ended, even if ctx has ended, and joins the errors.
+func endWatch(ctx context.Context, w Watcher, err error) error {
 	_, _, werr := w(context.WithoutCancel(ctx))
 	return errors.Join(err, werr)
 }
@@ -385,7 +385,7 @@ func (a *Caller) request(c flow.Call, r Request, p templates.Prompt, dir string)
 	req := agents.Request{
 		Role: r.Role, Prompt: p.Text, System: p.System, Dir: r.Dir, Permission: r.Permission, Model: r.Model, Session: r.Session,
 		RunDir: dir, Marker: a.Marker,
-		Limits: r.Limits.ofAgent(),
+		Limits: r.Limits.agentLimits(),
 	}
 	if a.Env != nil {
 		req.Env = a.Env(c, r)
@@ -394,10 +394,10 @@ func (a *Caller) request(c flow.Call, r Request, p templates.Prompt, dir string)
 }
 
 func (a *Caller) events(c flow.Call, r Request, dir string) func(agents.Event) {
-	known := false
+	stored := false
 	return func(e agents.Event) {
-		if e.Kind == agents.EventSession && e.Session != "" && !known {
-			known = a.Disk.WriteFile(filepath.Join(dir, sessionFile), []byte(e.Session), 0o600) == nil // if it is lost, a new session is used
+		if e.Kind == agents.EventSession && e.Session != "" && !stored {
+			stored = a.Disk.WriteFile(filepath.Join(dir, sessionFile), []byte(e.Session), 0o600) == nil // if it is lost, a new session is used
 		}
 		if a.Event != nil {
 			a.Event(c, r, e)

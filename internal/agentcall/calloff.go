@@ -28,11 +28,11 @@ type Needless struct {
 // calledOffFile, in the folder of a call, holds the reason why it was called off.
 const calledOffFile = "called-off.json"
 
-// calledOff holds the calls of this process that were called off, and those under way that can be.
-type calledOff struct {
-	mu   sync.Mutex
-	why  map[string]string // reason, by key of the call
-	open map[string]context.CancelCauseFunc
+// calledOffCalls holds the calls of this process that were called off, and those under way that can be.
+type calledOffCalls struct {
+	mu      sync.Mutex
+	reasons map[string]string // reason, by key of the call
+	running map[string]context.CancelCauseFunc
 }
 
 // CallingOff returns the activity that implements CallOff. Its result is the number of calls that it ended.
@@ -43,8 +43,8 @@ func (a *Caller) callOff(_ context.Context, c flow.Call, in Needless) (ended int
 	if err != nil {
 		return 0, fmt.Errorf("encoding why calls are called off: %w", err)
 	}
-	a.off.mu.Lock()
-	defer a.off.mu.Unlock()
+	a.calledOff.mu.Lock()
+	defer a.calledOff.mu.Unlock()
 	for _, id := range in.Calls {
 		call := flow.Call{Run: c.Run, ID: id}
 		dir := filepath.Join(a.RunDir, Folder(call))
@@ -54,7 +54,7 @@ func (a *Caller) callOff(_ context.Context, c flow.Call, in Needless) (ended int
 		if err := a.Disk.WriteFile(filepath.Join(dir, calledOffFile), raw, 0o600); err != nil {
 			return ended, err
 		}
-		if a.off.end(call.Key(), in.Why) {
+		if a.calledOff.end(call.Key(), in.Why) {
 			ended++
 		}
 	}
@@ -62,29 +62,29 @@ func (a *Caller) callOff(_ context.Context, c flow.Call, in Needless) (ended int
 }
 
 // end ends the call if it is under way, and prevents it from being made later. It reports whether the call was under way.
-func (o *calledOff) end(key, why string) bool {
-	if o.why == nil {
-		o.why = map[string]string{}
+func (o *calledOffCalls) end(key, why string) bool {
+	if o.reasons == nil {
+		o.reasons = map[string]string{}
 	}
-	o.why[key] = why
-	end, open := o.open[key]
+	o.reasons[key] = why
+	end, open := o.running[key]
 	if open {
-		end(needless(why))
+		end(callOffFailure(why))
 	}
 	return open
 }
 
-func needless(why string) *flow.Failure { return flow.Fail(string(trellis.CalledOff), "%s", why) }
+func callOffFailure(why string) *flow.Failure { return flow.Fail(string(trellis.CalledOff), "%s", why) }
 
-// begin creates the folder of an entry, or returns a failure if its call was called off, by this process or by an earlier one.
-func (a *Caller) begin(base string, c flow.Call) (dir string, off *flow.Failure, err error) {
-	a.off.mu.Lock()
-	defer a.off.mu.Unlock()
-	if why, off := a.off.why[c.Key()]; off {
-		return "", needless(why), nil
+// beginEntry creates the folder of an entry, or returns a failure if its call was called off, by this process or by an earlier one.
+func (a *Caller) beginEntry(base string, c flow.Call) (dir string, off *flow.Failure, err error) {
+	a.calledOff.mu.Lock()
+	defer a.calledOff.mu.Unlock()
+	if why, off := a.calledOff.reasons[c.Key()]; off {
+		return "", callOffFailure(why), nil
 	}
 	if c.Attempt > 1 {
-		if off, err = offBefore(base); off != nil || err != nil {
+		if off, err = calledOffEarlier(base); off != nil || err != nil {
 			return "", off, err
 		}
 	}
@@ -92,8 +92,8 @@ func (a *Caller) begin(base string, c flow.Call) (dir string, off *flow.Failure,
 	return dir, nil, err
 }
 
-// offBefore returns the failure of a call that an earlier process called off, or nil.
-func offBefore(base string) (*flow.Failure, error) {
+// calledOffEarlier returns the failure of a call that an earlier process called off, or nil.
+func calledOffEarlier(base string) (*flow.Failure, error) {
 	raw, err := durable.ReadBelow(base, calledOffFile, durable.MaxDocument)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -105,23 +105,23 @@ func offBefore(base string) (*flow.Failure, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking whether the call was called off: %w", err)
 	}
-	return needless(why), nil
+	return callOffFailure(why), nil
 }
 
-// during registers end to be called if the call is called off before done is called.
-func (o *calledOff) during(c flow.Call, end context.CancelCauseFunc) (done func()) {
+// register has end called if the call is called off before done is called.
+func (o *calledOffCalls) register(c flow.Call, end context.CancelCauseFunc) (done func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if why, off := o.why[c.Key()]; off {
-		end(needless(why))
+	if why, off := o.reasons[c.Key()]; off {
+		end(callOffFailure(why))
 	}
-	if o.open == nil {
-		o.open = map[string]context.CancelCauseFunc{}
+	if o.running == nil {
+		o.running = map[string]context.CancelCauseFunc{}
 	}
-	o.open[c.Key()] = end
+	o.running[c.Key()] = end
 	return func() {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		delete(o.open, c.Key())
+		delete(o.running, c.Key())
 	}
 }

@@ -60,8 +60,8 @@ func TestCallOff(t *testing.T) {
 	reply, err := a.call(t.Context(), 1, Limits{})
 	<-agent.begun
 	wantOff(t, "under way", reply, err, 400)
-	if ended != 1 || len(a.off.open) != 0 {
-		t.Errorf("%d calls were ended, %d are open", ended, len(a.off.open))
+	if ended != 1 || len(a.calledOff.running) != 0 {
+		t.Errorf("%d calls were ended, %d are open", ended, len(a.calledOff.running))
 	}
 	b := spending(t.TempDir(), agent)
 	if n := b.off1(t); n != 0 {

@@ -18,20 +18,20 @@ import (
 )
 
 const (
-	resumed = "You were interrupted while you worked on this. Go on where you stopped; what you already did stands.\n\n"
+	resumeNotice = "You were interrupted while you worked on this. Go on where you stopped; what you already did stands.\n\n"
 	// The steps are inserted here: programs write their sessions a little later than they act, and steps that a kill removed from
 	// the session would otherwise be repeated.
-	onRecord = "You may not remember all of it. The record of your work ends with these steps:\n\n%s\n" +
+	lastStepsNotice = "You may not remember all of it. The record of your work ends with these steps:\n\n%s\n" +
 		"Look whether a step had its effect before you do it again.\n\n"
-	lastSteps = 12
-	lastWords = 256 << 10 // bytes at the end of stream.jsonl in which the last steps are searched
+	maxLastSteps = 12
+	maxTail      = 256 << 10 // bytes at the end of stream.jsonl in which the last steps are searched
 )
 
 // streamFile holds the output of an agent's program.
 const streamFile = "stream.jsonl"
 
-// interrupted describes what an entry that was cut off left.
-type interrupted struct {
+// interruptedEntry describes what an entry that was cut off left.
+type interruptedEntry struct {
 	dir        string // folder of the last entry in which the agent ran; "" if there is none
 	mayRestart bool   // the program may not know the session, and the prompt is complete without it
 	agent      string
@@ -39,18 +39,18 @@ type interrupted struct {
 
 // run runs the agent, unless the previous entry was cut off after the agent had given its result: then it returns that result. A
 // session may have been announced before the program stored it, so if the program does not know it, run starts a new one.
-func (o interrupted) run(ctx context.Context, agent agents.Agent, req agents.Request, listen func() func(agents.Event)) (*agents.Result, error) {
+func (o interruptedEntry) run(ctx context.Context, agent agents.Agent, req agents.Request, newListener func() func(agents.Event)) (*agents.Result, error) {
 	if o.dir != "" {
 		if res := agents.Recall(o.agent, req, o.dir); res != nil {
 			return res, nil
 		}
 	}
-	res, err := agent.Run(ctx, req, listen())
+	res, err := agent.Run(ctx, req, newListener())
 	if !o.mayRestart || ctx.Err() != nil || !noModelCall(res, err) {
 		return res, err
 	}
 	req.Session = ""
-	return agent.Run(ctx, req, listen())
+	return agent.Run(ctx, req, newListener())
 }
 
 // lastFolder returns the folder of the last earlier entry in which the agent ran, or "".
@@ -74,9 +74,9 @@ func resumption(base string, attempt int, r Request, session string) string {
 	steps := stepsBefore(base, attempt, r.Agent)
 	switch {
 	case len(steps) > 0:
-		return resumed + fmt.Sprintf(onRecord, strings.Join(steps, ""))
+		return resumeNotice + fmt.Sprintf(lastStepsNotice, strings.Join(steps, ""))
 	case session != "":
-		return resumed
+		return resumeNotice
 	}
 	return ""
 }
@@ -84,16 +84,16 @@ func resumption(base string, attempt int, r Request, session string) string {
 // stepsBefore returns the last tool calls of earlier entries, each as a line of a list.
 func stepsBefore(base string, attempt int, agent string) (steps []string) {
 	for n := 1; n < attempt; n++ {
-		tell := agents.Decoder(agent)
-		for line := range bytes.Lines(tail(filepath.Join(base, strconv.Itoa(n), streamFile), lastWords)) {
-			for _, e := range tell(strings.TrimSuffix(string(line), "\n")) {
+		decode := agents.Decoder(agent)
+		for line := range bytes.Lines(tail(filepath.Join(base, strconv.Itoa(n), streamFile), maxTail)) {
+			for _, e := range decode(strings.TrimSuffix(string(line), "\n")) {
 				if e.Kind == agents.EventTool {
 					steps = append(steps, fmt.Sprintf("- %s `%s`\n", e.Tool, strings.ReplaceAll(e.Input, "`", "'")))
 				}
 			}
 		}
 	}
-	return steps[max(0, len(steps)-lastSteps):]
+	return steps[max(0, len(steps)-maxLastSteps):]
 }
 
 // tail returns the end of a file, from the beginning of a line on, or nil if the file can't be read.

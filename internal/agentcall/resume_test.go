@@ -42,7 +42,7 @@ func TestSessionThatIsNotThere(t *testing.T) {
 	} {
 		listened := 0
 		listen := func() func(agents.Event) { listened++; return func(agents.Event) {} }
-		res, err := interrupted{mayRestart: c.anew}.run(t.Context(), &c.agent, agents.Request{Session: "old"}, listen)
+		res, err := interruptedEntry{mayRestart: c.anew}.run(t.Context(), &c.agent, agents.Request{Session: "old"}, listen)
 		if got := strings.Join(c.agent.asked, ","); got != c.want || listened != len(c.agent.asked) || (err == nil) != (res.Session == "new") {
 			t.Errorf("%s: asked %q, listened %d, got %+v, %v", name, got, listened, res, err)
 		}
@@ -55,7 +55,7 @@ func TestResumption(t *testing.T) {
 	if got := resumption(base, 1, Request{Agent: agents.Claude}, ""); got != "" {
 		t.Errorf("the first entry: got %q", got)
 	}
-	if got := resumption(base, 2, Request{Agent: agents.Claude}, "s-1"); got != resumed {
+	if got := resumption(base, 2, Request{Agent: agents.Claude}, "s-1"); got != resumeNotice {
 		t.Errorf("no record: got %q", got)
 	}
 	stream := `{"type":"assistant","message":{"content":[{"type":"tool_use","name":"Bash","input":{"command":"make one"}}]}}` + "\n"
@@ -67,7 +67,7 @@ func TestResumption(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := resumption(base, 2, Request{Agent: agents.Claude}, "")
-	if !strings.HasPrefix(got, resumed) || strings.Count(got, "- Bash `make one`\n") != lastSteps-1 || !strings.Contains(got, "- Bash `make 'two'`\n") {
+	if !strings.HasPrefix(got, resumeNotice) || strings.Count(got, "- Bash `make one`\n") != maxLastSteps-1 || !strings.Contains(got, "- Bash `make 'two'`\n") {
 		t.Errorf("got %q", got)
 	}
 }

@@ -74,8 +74,8 @@ func TestCallsAtOnceShareABudget(t *testing.T) {
 		if used := agent.used.Load(); used < left || used > left+calls*aTurn {
 			t.Errorf("they used %d of %d", used, left)
 		}
-		if len(a.shared.open) > 0 {
-			t.Errorf("%d calls are counted as under way", len(a.shared.open))
+		if len(a.shared.running) > 0 {
+			t.Errorf("%d calls are counted as under way", len(a.shared.running))
 		}
 		// One that comes after has limits that were reckoned with all of that.
 		agent.ready.Add(1)
