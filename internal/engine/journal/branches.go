@@ -27,7 +27,7 @@ func (h *handle) All(n int, branches ...flow.Branch) error {
 		return err
 	}
 	if err := checkBranches(branches); err != nil {
-		return h.diverged("All: %v", err)
+		return h.haltDiverged("All: %v", err)
 	}
 	g := &group{handle: h, limit: n, branches: branches, ended: map[string]bool{},
 		errs: make([]error, len(branches)), started: make([]bool, len(branches))}
@@ -38,7 +38,7 @@ func (h *handle) All(n int, branches ...flow.Branch) error {
 func checkBranches(branches []flow.Branch) error {
 	ended := map[string]bool{}
 	for _, b := range branches {
-		if _, double := ended[b.Name]; double || !legal(b.Name) {
+		if _, double := ended[b.Name]; double || !isLegalName(b.Name) {
 			return fmt.Errorf("%q is not a name for a branch, or two have it", b.Name)
 		}
 		ended[b.Name] = false
@@ -46,7 +46,7 @@ func checkBranches(branches []flow.Branch) error {
 	for left := len(branches); left > 0; {
 		before := left
 		for _, b := range branches {
-			if !ended[b.Name] && all(ended, b.After) {
+			if !ended[b.Name] && containsAll(ended, b.After) {
 				ended[b.Name] = true
 				left--
 			}
@@ -58,7 +58,7 @@ func checkBranches(branches []flow.Branch) error {
 	return nil
 }
 
-func all(set map[string]bool, names []string) bool {
+func containsAll(set map[string]bool, names []string) bool {
 	return !slices.ContainsFunc(names, func(n string) bool { return !set[n] })
 }
 
@@ -68,7 +68,7 @@ func (g *group) run() error {
 	e := g.engine
 	for {
 		for i, b := range g.branches {
-			if !g.started[i] && all(g.ended, b.After) && (g.limit <= 0 || g.running < g.limit) {
+			if !g.started[i] && containsAll(g.ended, b.After) && (g.limit <= 0 || g.running < g.limit) {
 				g.start(i)
 			}
 		}
@@ -84,26 +84,26 @@ func (g *group) start(i int) {
 	g.started[i] = true
 	g.running++
 	g.engine.running++
-	g.engine.branches.Go(func() { g.branch(i) })
+	g.engine.branches.Go(func() { g.runBranch(i) })
 }
 
-// branch runs one branch in its goroutine, with a separate flow.
-func (g *group) branch(i int) {
+// runBranch runs one branch in its goroutine, with a separate flow.
+func (g *group) runBranch(i int) {
 	e, b := g.engine, g.branches[i]
 	path := g.scope.path + b.Name + "/"
 	e.mu.Lock()
-	own := &handle{e, e.scope(path), &thread{path: path}, g.shield}
+	own := &handle{e, e.scope(path), &thread{path: path}, g.shielded}
 	e.mu.Unlock()
 	err := error(flow.ErrSuspended) // stays if the goroutine ends without a return
 	defer func() {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		own.thread.over = true
+		own.thread.returned = true
 		g.errs[i] = err
 		g.ended[b.Name], g.changed = true, true
 		g.running--
-		e.settle()
-		e.rest()
+		e.wakeWaiters()
+		e.markIdle()
 	}()
 	_, err = safely(func() (struct{}, error) { return struct{}{}, b.Run(own) })
 }

@@ -25,12 +25,12 @@ const (
 // engine is the state of one Execute. It uses the mutex of its Run.
 type engine struct {
 	*Run
-	book   *ledger
-	strict bool                    // the same build began the run
-	soft   context.Context         // context of shielded activities, ends when the engine stops
-	hard   context.Context         // context of other activities, ends on cancel too
-	halted context.CancelCauseFunc // cancels soft
-	killed context.CancelCauseFunc // cancels hard
+	ledger           *ledger
+	strict           bool                    // the same build began the run
+	shieldedContext  context.Context         // context of shielded activities, ends when the engine stops
+	activityContext  context.Context         // context of other activities, ends on cancel too
+	cancelShielded   context.CancelCauseFunc // cancels shieldedContext
+	cancelActivities context.CancelCauseFunc // cancels activityContext
 
 	scopes   map[string]*scope
 	unasked  int   // number of calls in the journal that the flow has not asked for yet
@@ -38,12 +38,12 @@ type engine struct {
 	branches sync.WaitGroup
 
 	// See wait.go and keeper.go.
-	running int // number of goroutines of the flow that are not waiting
-	waiters []*waiter
-	claimed map[*signal]bool // taken by an Await that has not recorded it yet
-	begun   int              // number of mailbox checks that have begun
-	looked  int              // number of the last mailbox check that has ended
-	still   int              // value of begun when the last goroutine began to wait
+	running        int // number of goroutines of the flow that are not waiting
+	waiters        []*waiter
+	claimed        map[*signal]bool // taken by an Await that has not recorded it yet
+	checksBegun    int              // number of mailbox checks that have begun
+	lastCheckDone  int              // number of the last mailbox check that has ended
+	idleSinceCheck int              // value of checksBegun when the last goroutine began to wait
 }
 
 // scope counts the calls below one path. The flows of that path share it; they belong to one goroutine at a time.
@@ -55,16 +55,16 @@ type scope struct {
 }
 
 func newEngine(ctx context.Context, r *Run) *engine {
-	e := &engine{Run: r, book: r.file.book, scopes: map[string]*scope{}, claimed: map[*signal]bool{}, running: 1}
-	e.strict = e.book.spec.Build == r.o.Build
-	e.soft, e.halted = context.WithCancelCause(context.WithoutCancel(ctx))
-	e.hard, e.killed = context.WithCancelCause(e.soft)
-	for _, c := range e.book.calls {
+	e := &engine{Run: r, ledger: r.file.ledger, scopes: map[string]*scope{}, claimed: map[*signal]bool{}, running: 1}
+	e.strict = e.ledger.spec.Build == r.o.Build
+	e.shieldedContext, e.cancelShielded = context.WithCancelCause(context.WithoutCancel(ctx))
+	e.activityContext, e.cancelActivities = context.WithCancelCause(e.shieldedContext)
+	for _, c := range e.ledger.calls {
 		c.entered, c.asked = false, false
 		s := e.scope(c.scope)
 		s.order = append(s.order, c)
 	}
-	e.unasked = len(e.book.calls)
+	e.unasked = len(e.ledger.calls)
 	return e
 }
 
@@ -99,38 +99,38 @@ func (e *engine) halt(err error) {
 		return
 	}
 	e.stop = err
-	e.halted(suspended(err))
-	e.settle()
+	e.cancelShielded(asSuspended(err))
+	e.wakeWaiters()
 }
 
-// ask returns the next call of name in h's scope. If the journal does not have the call, ask records its start. In both cases the
+// nextCall returns the next call of name in h's scope. If the journal does not have the call, nextCall records its start. In both cases the
 // flow code has to do what it did before. ErrCancelled means that the call must not start any more.
-func (h *handle) ask(name string, in json.RawMessage) (*call, error) {
+func (h *handle) nextCall(name string, in json.RawMessage) (*call, error) {
 	e, s := h.engine, h.scope
 	s.asked[name]++
 	id := fmt.Sprintf("%s%s#%d", s.path, name, s.asked[name])
-	c, err := h.again(id, in)
+	c, err := h.replayCall(id, in)
 	if c == nil && err == nil {
-		c, err = h.first(id, name, in)
+		c, err = h.beginCall(id, name, in)
 	}
 	if err == nil && c.done == nil && c.index == maxCalls {
-		err = e.finish(c, &record{Fail: tooMany(id)})
+		err = e.finish(c, &record{Fail: tooManyCalls(id)})
 	}
 	return c, err
 }
 
-// again is ask for a call that is in the journal; it returns nil for one that is not.
-func (h *handle) again(id string, in json.RawMessage) (*call, error) {
+// replayCall is nextCall for a call that is in the journal; it returns nil for one that is not.
+func (h *handle) replayCall(id string, in json.RawMessage) (*call, error) {
 	e, s := h.engine, h.scope
-	c := e.book.byID[id]
+	c := e.ledger.byID[id]
 	if c == nil {
 		return nil, nil
 	}
-	if due := s.due(); due != c {
-		return nil, h.diverged("asked for %s, the journal has %s", id, due)
+	if due := s.nextRecorded(); due != c {
+		return nil, h.haltDiverged("asked for %s, the journal has %s", id, due)
 	}
 	if e.strict && !bytes.Equal(c.in, in) {
-		return nil, h.diverged("%s: input is %s, was %s", id, excerpt(in, 500), excerpt(c.in, 500))
+		return nil, h.haltDiverged("%s: input is %s, was %s", id, excerpt(in, 500), excerpt(c.in, 500))
 	}
 	s.next++
 	c.asked = true
@@ -138,35 +138,35 @@ func (h *handle) again(id string, in json.RawMessage) (*call, error) {
 	return c, nil
 }
 
-// first is ask for a call that is not in the journal.
-func (h *handle) first(id, name string, in json.RawMessage) (*call, error) {
+// beginCall is nextCall for a call that is not in the journal.
+func (h *handle) beginCall(id, name string, in json.RawMessage) (*call, error) {
 	e, s := h.engine, h.scope
-	if e.book.cancelled && !h.shield {
+	if e.ledger.cancelled && !h.shielded {
 		return nil, flow.ErrCancelled
 	}
-	if due := cmp.Or(s.due(), e.unaskedIn(h.thread.path)); due != nil {
-		return nil, h.diverged("asked for %s, the journal has %s", id, due)
+	if due := cmp.Or(s.nextRecorded(), e.unaskedIn(h.thread.path)); due != nil {
+		return nil, h.haltDiverged("asked for %s, the journal has %s", id, due)
 	}
-	if len(e.book.calls) > maxCalls+endCalls {
-		return nil, tooMany(id)
+	if len(e.ledger.calls) > maxCalls+endCalls {
+		return nil, tooManyCalls(id)
 	}
 	c := &call{id: id, name: name, in: in}
 	if err := e.start(c); err != nil {
 		return nil, flow.ErrSuspended
 	}
-	c = e.book.byID[id]
+	c = e.ledger.byID[id]
 	c.entered, c.asked = true, true
 	s.order = append(s.order, c)
 	s.next++
 	return c, nil
 }
 
-func tooMany(id string) *flow.Failure {
-	return internal("%s: the run has used up its %d activities", id, maxCalls)
+func tooManyCalls(id string) *flow.Failure {
+	return internalFailure("%s: the run has used up its %d activities", id, maxCalls)
 }
 
-// due returns the next call in the scope according to the journal, or nil.
-func (s *scope) due() *call {
+// nextRecorded returns the next call in the scope according to the journal, or nil.
+func (s *scope) nextRecorded() *call {
 	if s.next == len(s.order) {
 		return nil
 	}
@@ -179,7 +179,7 @@ func (e *engine) unaskedIn(path string) *call {
 	if e.unasked == 0 {
 		return nil
 	}
-	for _, c := range e.book.calls {
+	for _, c := range e.ledger.calls {
 		if !c.asked && strings.HasPrefix(c.scope, path) {
 			return c
 		}
@@ -205,7 +205,7 @@ func (e *engine) finish(c *call, r *record) error {
 // elapsed returns the time since c was first started. The wall clock includes time without a process and time in which the
 // computer slept; the monotonic clock is used where the wall clock was set back.
 func (e *engine) elapsed(c *call) time.Duration {
-	return max(e.now().Sub(c.started), time.Since(c.since))
+	return max(e.now().Sub(c.started), time.Since(c.monotonicStart))
 }
 
 // now returns the time for records: wall clock only, as it is after a record has been read back.
@@ -218,23 +218,23 @@ func cancelledRecord() *record { return &record{Fail: &flow.Failure{Code: cancel
 func (h *handle) perform(a flow.Activity, c *call) error {
 	e := h.engine
 	switch {
-	case e.book.cancelled && !h.shield: // the call was cut off by a crash, and the run has been cancelled since
+	case e.ledger.cancelled && !h.shielded: // the call was cut off by a crash, and the run has been cancelled since
 		return e.finish(c, cancelledRecord())
 	case !c.entered:
 		if err := e.start(c); err != nil {
 			return flow.ErrSuspended
 		}
 	}
-	ctx := e.hard
-	if h.shield {
-		ctx = e.soft
+	ctx := e.activityContext
+	if h.shielded {
+		ctx = e.shieldedContext
 	}
-	call := flow.Call{Run: e.book.spec.Run, ID: c.id, Attempt: c.tries}
+	call := flow.Call{Run: e.ledger.spec.Run, ID: c.id, Attempt: c.tries}
 	var out json.RawMessage
 	var fail error
 	e.unlocked(func() {
 		if out, fail = run(ctx, a, call, c.in); fail != nil {
-			fail = e.blame(fail)
+			fail = e.classifyError(fail)
 		}
 	})
 	return h.conclude(c, out, fail)
@@ -252,21 +252,21 @@ func (h *handle) conclude(c *call, out json.RawMessage, err error) error {
 	case errors.Is(err, flow.ErrSuspended):
 		e.halt(err)
 		return flow.ErrSuspended
-	case e.book.cancelled && !h.shield:
+	case e.ledger.cancelled && !h.shielded:
 		return e.finish(c, cancelledRecord())
 	}
 	return e.finish(c, &record{Fail: toFailure(err)})
 }
 
-// blame returns the error of a failed activity in the form to be recorded. If the disk is at fault, or a lock or file that the
+// classifyError returns the error of a failed activity in the form to be recorded. If the disk is at fault, or a lock or file that the
 // activity needs is held, it returns an error that suspends the run instead; the activity is entered again later. If the disk is
 // full, the activity's own error is included as text only, so that it is not taken for a failure of the run.
-func (e *engine) blame(err error) error {
+func (e *engine) classifyError(err error) error {
 	if durable.Unfit(err) || errors.Is(err, durable.ErrHeld) {
-		return suspended(err)
+		return asSuspended(err)
 	}
 	if full := e.o.Disk.Room(e.o.Dir); durable.Unfit(full) {
-		return suspended(fmt.Errorf("%v (writing to %s: %w)", err, e.o.Dir, full))
+		return asSuspended(fmt.Errorf("%v (writing to %s: %w)", err, e.o.Dir, full))
 	}
 	return err
 }

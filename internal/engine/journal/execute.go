@@ -57,7 +57,7 @@ func (r *Run) input() (json.RawMessage, error) {
 	if r.file == nil {
 		return nil, fmt.Errorf("%s: %w", r.o.Dir, ErrNone)
 	}
-	if in := r.file.book.spec.In; len(in) > 0 {
+	if in := r.file.ledger.spec.In; len(in) > 0 {
 		return in, nil
 	}
 	return json.RawMessage("null"), nil
@@ -69,22 +69,22 @@ func (r *Run) execute(ctx context.Context, fn func(flow.Flow) (any, error)) (*re
 	if err != nil || end != nil {
 		return end, err
 	}
-	defer r.idle()
-	stop := e.keep(ctx)
+	defer r.endExecution()
+	stop := e.startKeeper(ctx)
 	defer stop()
 	out, err := safely(func() (any, error) { return fn(e.root()) })
 	e.branches.Wait()
 	stop()
-	end, err = e.end(out, err)
-	return end, r.removed(err)
+	end, err = e.recordEnd(out, err)
+	return end, r.asGoneError(err)
 }
 
-// removed replaces ErrFenced by a GoneError if the run's folder was removed, rather than taken over by another process.
-func (r *Run) removed(err error) error {
+// asGoneError replaces ErrFenced by a GoneError if the run's folder was removed, rather than taken over by another process.
+func (r *Run) asGoneError(err error) error {
 	if !errors.Is(err, ErrFenced) || durable.Exists(filepath.Join(r.o.Dir, lockName)) && durable.Exists(filepath.Join(r.o.Dir, journalName)) || !durable.Goes(r.o.Dir) {
 		return err
 	}
-	return suspended(&GoneError{r.o.Dir})
+	return asSuspended(&GoneError{r.o.Dir})
 }
 
 // engine creates the engine of one Execute. For a run that has ended, it returns the last record instead.
@@ -96,31 +96,31 @@ func (r *Run) engine(ctx context.Context) (*engine, *record, error) {
 		return nil, nil, fmt.Errorf("executing %s: it is being executed", r.o.Dir)
 	case r.file == nil:
 		return nil, nil, fmt.Errorf("%s: %w", r.o.Dir, ErrNone)
-	case r.file.book.end != nil:
-		return nil, r.file.book.end, nil
+	case r.file.ledger.end != nil:
+		return nil, r.file.ledger.end, nil
 	case ctx.Err() != nil:
-		return nil, nil, suspended(context.Cause(ctx))
+		return nil, nil, asSuspended(context.Cause(ctx))
 	}
 	r.busy = true
 	return newEngine(ctx, r), nil, nil
 }
 
-func (r *Run) idle() {
+func (r *Run) endExecution() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.busy = false
 }
 
-// end writes the last record, unless the run is to be resumed later.
-func (e *engine) end(out any, err error) (*record, error) {
+// recordEnd writes the last record, unless the run is to be resumed later.
+func (e *engine) recordEnd(out any, err error) (*record, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	defer e.halt(errOver)
+	defer e.halt(errNotExecuted)
 	if errors.Is(err, flow.ErrSuspended) {
-		e.halt(suspended(err))
+		e.halt(asSuspended(err))
 	}
 	if c := e.unaskedIn(""); c != nil && e.stop == nil {
-		e.halt(e.neverAsked(c, err))
+		e.halt(e.neverAskedError(c, err))
 	}
 	if e.stop != nil {
 		return nil, e.stop
@@ -133,10 +133,10 @@ func (e *engine) end(out any, err error) (*record, error) {
 	return r, nil
 }
 
-// errOver stops code that uses a Flow after its Execute has returned.
-var errOver = errors.New("the run is not being executed")
+// errNotExecuted stops code that uses a Flow after its Execute has returned.
+var errNotExecuted = errors.New("the run is not being executed")
 
-func (e *engine) neverAsked(c *call, err error) error {
+func (e *engine) neverAskedError(c *call, err error) error {
 	if err != nil { // the flow itself may say why it can't follow the journal, as a version that is too old does
 		return fmt.Errorf("%w: %s was never asked for: %w", ErrNondeterministic, c.id, err)
 	}
@@ -155,7 +155,7 @@ func outcome(v any, err error) (json.RawMessage, *flow.Failure) {
 	case err != nil:
 		return out, toFailure(err)
 	case encodeErr != nil:
-		return nil, internal("the result can't be kept: %v", encodeErr)
+		return nil, internalFailure("the result can't be kept: %v", encodeErr)
 	}
 	return out, nil
 }
@@ -164,7 +164,7 @@ func outcome(v any, err error) (json.RawMessage, *flow.Failure) {
 func safely[T any](fn func() (T, error)) (v T, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = internal("panic: %v\n%s", p, excerpt(debug.Stack(), 4<<10))
+			err = internalFailure("panic: %v\n%s", p, excerpt(debug.Stack(), 4<<10))
 		}
 	}()
 	return fn()

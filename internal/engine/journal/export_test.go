@@ -4,7 +4,7 @@ import "errors"
 
 // Begin begins a run in the folder without executing it, also over a journal that is damaged.
 func Begin(o Options, s Spec) error {
-	r, err := hold(o)
+	r, err := lockRun(o)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ type file struct {
 	disk *durable.Disk
 	lock *durable.Lock
 	f    *os.File
-	reading
+	scanResult
 	unsynced bool  // has outcomes that are not synced yet
 	broken   error // error after which nothing may be appended; the next open finds out what is on disk
 }
@@ -45,20 +45,20 @@ func (j *file) load() error {
 	if err != nil {
 		return fmt.Errorf("reading journal: %w", err)
 	}
-	if j.reading, err = scan(j.path, data); err != nil {
+	if j.scanResult, err = scan(j.path, data); err != nil {
 		return err
 	}
 	if j.size == int64(len(data)) {
 		return nil
 	}
-	if err := j.cut(); err != nil {
+	if err := j.truncateTorn(); err != nil {
 		return fmt.Errorf("cutting the torn end of %s: %w", j.path, err)
 	}
 	return nil
 }
 
-// cut truncates the journal after the last complete record.
-func (j *file) cut() error {
+// truncateTorn truncates the journal after the last complete record.
+func (j *file) truncateTorn() error {
 	if err := j.disk.Step("truncate", j.path); err != nil {
 		return err
 	}
@@ -68,11 +68,11 @@ func (j *file) cut() error {
 	return j.disk.Sync(j.f, j.path)
 }
 
-// fenced returns an error if the journal is no longer ours: the lock or the file was removed or replaced (by git clean, or on a
+// checkOwnership returns an error if the journal is no longer ours: the lock or the file was removed or replaced (by git clean, or on a
 // file system with unreliable locks), or another process has written to it.
-func (j *file) fenced() error {
+func (j *file) checkOwnership() error {
 	if dir := filepath.Dir(j.path); !durable.Exists(dir) {
-		return suspended(&GoneError{dir})
+		return asSuspended(&GoneError{dir})
 	}
 	why := ""
 	st, err := j.f.Stat()
@@ -86,14 +86,14 @@ func (j *file) fenced() error {
 	default:
 		return nil
 	}
-	return suspended(fmt.Errorf("%w: %s: %s", ErrFenced, j.path, why))
+	return asSuspended(fmt.Errorf("%w: %s: %s", ErrFenced, j.path, why))
 }
 
 // append writes r with its number and the hash of the line before. When it returns nil, a record that is synced survives a power
 // cut. After an error nothing is appended any more.
 func (j *file) append(r *record) error {
 	if j.broken == nil {
-		j.broken = j.fenced()
+		j.broken = j.checkOwnership()
 	}
 	if j.broken != nil {
 		return j.broken
@@ -103,28 +103,28 @@ func (j *file) append(r *record) error {
 	if err == nil {
 		err = j.disk.Write(j.f, j.path, append(line, '\n'))
 	}
-	if err == nil && r.synced() {
+	if err == nil && r.mustSync() {
 		err = j.disk.Sync(j.f, j.path)
 	}
 	if err == nil {
-		err = j.book.add(r)
+		err = j.ledger.add(r)
 	}
 	if err != nil {
-		j.broken = suspended(fmt.Errorf("appending to %s: %w", j.path, err))
+		j.broken = asSuspended(fmt.Errorf("appending to %s: %w", j.path, err))
 		return j.broken
 	}
 	j.n, j.size, j.prev = r.N, j.size+int64(len(line))+1, hash(line)
-	j.unsynced = !r.synced() && (j.unsynced || r.lazy)
+	j.unsynced = !r.mustSync() && (j.unsynced || r.lazy)
 	return nil
 }
 
-// settle syncs records that were not synced when they were appended.
-func (j *file) settle() error {
+// syncPending syncs records that were not synced when they were appended.
+func (j *file) syncPending() error {
 	if j.broken != nil || !j.unsynced {
 		return j.broken
 	}
 	if err := j.disk.Sync(j.f, j.path); err != nil {
-		j.broken = suspended(fmt.Errorf("syncing %s: %w", j.path, err))
+		j.broken = asSuspended(fmt.Errorf("syncing %s: %w", j.path, err))
 		return j.broken
 	}
 	j.unsynced = false

@@ -15,17 +15,17 @@ const (
 
 // handle implements flow.Flow.
 type handle struct {
-	engine *engine
-	scope  *scope
-	thread *thread
-	shield bool
+	engine   *engine
+	scope    *scope
+	thread   *thread
+	shielded bool
 }
 
 // thread is one goroutine of flow code: the function of Execute, or a branch.
 type thread struct {
-	path string // scope below which the goroutine works
-	in   string // current call; using a Flow of the thread during it is an error
-	over bool   // the branch has returned
+	path        string // scope below which the goroutine works
+	currentCall string // current call; using a Flow of the thread during it is an error
+	returned    bool   // the branch has returned
 }
 
 var _ flow.Flow = (*handle)(nil)
@@ -34,8 +34,8 @@ func (h *handle) In(name string) flow.Flow {
 	e := h.engine
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !legal(name) {
-		_ = h.diverged("%q is not a name for a scope", name)
+	if !isLegalName(name) {
+		_ = h.haltDiverged("%q is not a name for a scope", name)
 	}
 	c := *h
 	c.scope = e.scope(h.scope.path + name + "/")
@@ -44,7 +44,7 @@ func (h *handle) In(name string) flow.Flow {
 
 func (h *handle) Shield() flow.Flow {
 	c := *h
-	c.shield = true
+	c.shielded = true
 	return &c
 }
 
@@ -54,25 +54,25 @@ func (h *handle) enter(what string) error {
 	switch t := h.thread; {
 	case h.engine.stop != nil:
 		return flow.ErrSuspended
-	case t.over:
-		return h.diverged("%s%s was asked for by the flow of branch %s, which is over", h.scope.path, what, t.path)
-	case t.in != "":
-		return h.diverged("%s%s was asked for during %s: a branch uses the flow it is given, and a flow has one goroutine",
-			h.scope.path, what, t.in)
+	case t.returned:
+		return h.haltDiverged("%s%s was asked for by the flow of branch %s, which is over", h.scope.path, what, t.path)
+	case t.currentCall != "":
+		return h.haltDiverged("%s%s was asked for during %s: a branch uses the flow it is given, and a flow has one goroutine",
+			h.scope.path, what, t.currentCall)
 	}
-	h.thread.in = what
+	h.thread.currentCall = what
 	return nil
 }
 
 func (h *handle) leave(err error) {
 	if err == nil {
-		h.thread.in = ""
+		h.thread.currentCall = ""
 	}
 	h.engine.mu.Unlock()
 }
 
-// diverged stops the engine because the flow code broke a rule. The error is returned to the flow.
-func (h *handle) diverged(format string, args ...any) error {
+// haltDiverged stops the engine because the flow code broke a rule. The error is returned to the flow.
+func (h *handle) haltDiverged(format string, args ...any) error {
 	h.engine.halt(fmt.Errorf("%w: %s", ErrNondeterministic, fmt.Sprintf(format, args...)))
 	return flow.ErrSuspended
 }
@@ -83,7 +83,7 @@ func (h *handle) Do(name string, in, out any) error {
 		err = checkPayload(raw)
 	}
 	if err != nil {
-		return internal("input of %s: %v", name, err)
+		return internalFailure("input of %s: %v", name, err)
 	}
 	err = h.enter(name)
 	defer h.leave(err)
@@ -92,9 +92,9 @@ func (h *handle) Do(name string, in, out any) error {
 	}
 	a, known := h.engine.acts[name]
 	if !known {
-		return h.diverged("there is no activity %q", name)
+		return h.haltDiverged("there is no activity %q", name)
 	}
-	c, err := h.ask(name, raw)
+	c, err := h.nextCall(name, raw)
 	if err != nil {
 		return err
 	}
@@ -115,29 +115,29 @@ func (h *handle) Await(name string, limit time.Duration, out any) (bool, error) 
 	if limit < 0 {
 		limit = flow.Forever
 	}
-	return h.wait(awaitPrefix+name, limit, &waiter{limit: limit, signal: name, listens: true}, out)
+	return h.wait(awaitPrefix+name, limit, &waiter{limit: limit, signal: name, isAwait: true}, out)
 }
 
 // wait implements Sleep and Await. It reports whether a signal was taken.
 func (h *handle) wait(name string, limit time.Duration, w *waiter, out any) (bool, error) {
 	raw, err := json.Marshal(limit)
 	if err != nil {
-		return false, internal("limit of %s: %v", name, err)
+		return false, internalFailure("limit of %s: %v", name, err)
 	}
 	err = h.enter(name)
 	defer h.leave(err)
 	if err != nil {
 		return false, err
 	}
-	c, err := h.ask(name, raw)
+	c, err := h.nextCall(name, raw)
 	if err != nil {
 		return false, err
 	}
 	if c.done == nil {
-		w.call, w.deaf = c, h.shield
+		w.call, w.ignoresCancel = c, h.shielded
 		if err := h.engine.await(w); err != nil {
 			return false, err
 		}
 	}
-	return c.took != nil, c.result(out)
+	return c.takenSignal != nil, c.result(out)
 }

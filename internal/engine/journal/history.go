@@ -80,7 +80,7 @@ func Read(dir string) (*History, error) {
 	if h == nil {
 		return nil, err
 	}
-	earlier, listErr := archived(dir)
+	earlier, listErr := archivedNumbers(dir)
 	if listErr != nil {
 		return nil, listErr
 	}
@@ -91,25 +91,25 @@ func Read(dir string) (*History, error) {
 // ReadFile is like Read for a single file, such as those that Archived lists. Number is the number in its name.
 func ReadFile(path string) (*History, error) {
 	got, err := readStable(path)
-	if got.book == nil {
+	if got.ledger == nil {
 		return nil, err
 	}
-	h := got.book.history()
-	h.Number = number(filepath.Base(path))
+	h := got.ledger.history()
+	h.Number = archiveNumber(filepath.Base(path))
 	return h, err
 }
 
 // readStable reports damage only if it reads the same bytes twice: a torn end that is truncated and rewritten during the read
 // looks like damage.
-func readStable(path string) (reading, error) {
+func readStable(path string) (scanResult, error) {
 	var last []byte
 	for {
 		data, err := durable.ReadOwn(path, durable.MaxJournal)
 		if errors.Is(err, fs.ErrNotExist) {
-			return reading{}, fmt.Errorf("%s: %w", path, ErrNone)
+			return scanResult{}, fmt.Errorf("%s: %w", path, ErrNone)
 		}
 		if err != nil {
-			return reading{}, fmt.Errorf("reading journal: %w", err)
+			return scanResult{}, fmt.Errorf("reading journal: %w", err)
 		}
 		got, err := scan(path, data)
 		if err == nil || last != nil && bytes.Equal(data, last) {
@@ -121,7 +121,7 @@ func readStable(path string) (reading, error) {
 
 // Archived returns the paths of the journals of earlier runs in the folder, oldest first.
 func Archived(dir string) ([]string, error) {
-	numbers, err := archived(dir)
+	numbers, err := archivedNumbers(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -145,8 +145,8 @@ func (a archive) last() int {
 // ArchiveName returns the file name of the journal of run n once another run follows it.
 func ArchiveName(n int) string { return fmt.Sprintf("journal.%d.jsonl", n) }
 
-// number returns n for journal.n.jsonl, and 0 for other names.
-func number(name string) int {
+// archiveNumber returns n for journal.n.jsonl, and 0 for other names.
+func archiveNumber(name string) int {
 	middle := strings.TrimSuffix(strings.TrimPrefix(name, "journal."), ".jsonl")
 	n, err := strconv.Atoi(middle)
 	if err != nil || n < 1 || name != ArchiveName(n) {
@@ -155,9 +155,9 @@ func number(name string) int {
 	return n
 }
 
-// archived lists the archived journals in dir. It leaves out one that is still the current journal as well, because of a crash
+// archivedNumbers returns the numbers of the archived journals in dir. It leaves out one that is still the current journal as well, because of a crash
 // between the two steps of putting it aside.
-func archived(dir string) (archive, error) {
+func archivedNumbers(dir string) (archive, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("listing journals: %w", err)
@@ -165,7 +165,7 @@ func archived(dir string) (archive, error) {
 	current, _ := os.Lstat(filepath.Join(dir, journalName))
 	var found archive
 	for _, e := range entries {
-		n := number(e.Name())
+		n := archiveNumber(e.Name())
 		if n == 0 {
 			continue
 		}
@@ -194,7 +194,7 @@ func (l *ledger) history() *History {
 	}
 	if l.end != nil {
 		h.Ended, h.EndedAt, h.Out = true, l.end.At, l.end.Out
-		h.End = copied(l.end.Fail)
+		h.End = copyFailure(l.end.Fail)
 	}
 	return h
 }
@@ -204,14 +204,14 @@ func (c *call) entry() Entry {
 	if c.done == nil {
 		return e
 	}
-	e.Done, e.Finished, e.Out, e.Fail = true, c.done.At, c.done.Out, copied(c.done.Fail)
-	if c.took != nil {
-		e.Out = c.took.In
+	e.Done, e.Finished, e.Out, e.Fail = true, c.done.At, c.done.Out, copyFailure(c.done.Fail)
+	if c.takenSignal != nil {
+		e.Out = c.takenSignal.In
 	}
 	return e
 }
 
-func copied(f *flow.Failure) *flow.Failure {
+func copyFailure(f *flow.Failure) *flow.Failure {
 	if f == nil {
 		return nil
 	}

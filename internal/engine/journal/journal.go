@@ -132,8 +132,8 @@ func checkPayload(data json.RawMessage) error {
 	return nil
 }
 
-// suspended wraps err so that it matches flow.ErrSuspended.
-func suspended(err error) error {
+// asSuspended wraps err so that it matches flow.ErrSuspended.
+func asSuspended(err error) error {
 	if errors.Is(err, flow.ErrSuspended) {
 		return err
 	}

@@ -10,18 +10,18 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 )
 
-// lookEvery is the interval at which ownership and mailbox are checked without a Poke.
-const lookEvery = 5 * time.Second
+// checkInterval is the interval at which ownership and mailbox are checked without a Poke.
+const checkInterval = 5 * time.Second
 
-// keep starts the goroutine that handles events from outside: messages, the end of ctx, the loss of the lock. Only that goroutine
+// startKeeper starts the goroutine that handles events from outside: messages, the end of ctx, the loss of the lock. Only that goroutine
 // records messages and parks the run. It has made its first check when keep returns. stop ends it and may be called twice.
-func (e *engine) keep(ctx context.Context) (stop func()) {
+func (e *engine) startKeeper(ctx context.Context) (stop func()) {
 	first, quit, gone := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(gone)
-		e.look()
+		e.checkMailbox()
 		close(first)
-		timer := time.NewTimer(lookEvery)
+		timer := time.NewTimer(checkInterval)
 		defer timer.Stop()
 		for {
 			select {
@@ -33,8 +33,8 @@ func (e *engine) keep(ctx context.Context) (stop func()) {
 			case <-e.poke:
 			case <-timer.C:
 			}
-			e.look()
-			timer.Reset(lookEvery)
+			e.checkMailbox()
+			timer.Reset(checkInterval)
 		}
 	}()
 	<-first
@@ -44,12 +44,12 @@ func (e *engine) keep(ctx context.Context) (stop func()) {
 func (e *engine) interrupt(cause error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.halt(suspended(cause))
+	e.halt(asSuspended(cause))
 }
 
-// look reads the mailbox, and checks whether the run is still ours and still has something to do.
-func (e *engine) look() {
-	if !e.beginLook() {
+// checkMailbox reads the mailbox, and checks whether the run is still ours and still has something to do.
+func (e *engine) checkMailbox() {
+	if !e.beginCheck() {
 		return
 	}
 	var messages []Message
@@ -58,9 +58,9 @@ func (e *engine) look() {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	err := e.file.fenced()
+	err := e.file.checkOwnership()
 	if err == nil {
-		err = e.file.settle()
+		err = e.file.syncPending()
 	}
 	if err != nil && e.stop == nil {
 		e.halt(err)
@@ -70,15 +70,15 @@ func (e *engine) look() {
 			e.receive(m)
 		}
 	}
-	e.looked = e.begun
-	e.settle()
+	e.lastCheckDone = e.checksBegun
+	e.wakeWaiters()
 	e.park()
 }
 
-func (e *engine) beginLook() bool {
+func (e *engine) beginCheck() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.begun++
+	e.checksBegun++
 	return e.stop == nil
 }
 
@@ -86,15 +86,15 @@ func (e *engine) beginLook() bool {
 func (e *engine) receive(m Message) {
 	switch {
 	case m.Suspend != nil:
-		e.halt(suspended(m.Suspend))
+		e.halt(asSuspended(m.Suspend))
 	case m.Cancel:
-		if !e.book.cancelled && e.append(&record{Kind: kindCancel, ID: m.ID}) == nil {
-			e.killed(flow.ErrCancelled)
+		if !e.ledger.cancelled && e.append(&record{Kind: kindCancel, ID: m.ID}) == nil {
+			e.cancelActivities(flow.ErrCancelled)
 		}
-	case e.book.byMessage[m.ID]:
+	case e.ledger.byMessage[m.ID]:
 	default:
 		if err := checkPayload(m.Data); err != nil {
-			e.halt(suspended(fmt.Errorf("taking in message %q: %w", m.ID, err)))
+			e.halt(asSuspended(fmt.Errorf("taking in message %q: %w", m.ID, err)))
 			return
 		}
 		_ = e.append(&record{Kind: kindSignal, ID: m.ID, Name: m.Signal, In: slices.Clone(m.Data)})
@@ -104,7 +104,7 @@ func (e *engine) receive(m Message) {
 // park stops the engine if every goroutine of the flow waits, each for longer than ParkAfter, and has done so since before the
 // mailbox check that just ended.
 func (e *engine) park() {
-	if e.stop != nil || e.running > 0 || e.looked <= e.still {
+	if e.stop != nil || e.running > 0 || e.lastCheckDone <= e.idleSinceCheck {
 		return
 	}
 	p := &Parked{}
@@ -116,7 +116,7 @@ func (e *engine) park() {
 		if w.limit == flow.Forever {
 			continue
 		}
-		left := e.left(w)
+		left := e.remaining(w)
 		if left <= e.o.ParkAfter {
 			return
 		}

@@ -30,12 +30,12 @@ type call struct {
 	in              json.RawMessage
 	started         time.Time
 	done            *record
-	took            *signal // the signal that an Await took
+	takenSignal     *signal // the signal that an Await took
 
 	// Used by the engine only.
-	since   time.Time // when the call started, or Open found it started; by the monotonic clock
-	entered bool      // started during this Execute
-	asked   bool      // asked for by the flow code during this Execute
+	monotonicStart time.Time // when the call started, or Open found it started; by the monotonic clock
+	entered        bool      // started during this Execute
+	asked          bool      // asked for by the flow code during this Execute
 }
 
 func (c *call) String() string {
@@ -97,7 +97,7 @@ func (l *ledger) addStart(r *record) error {
 		if err != nil {
 			return err
 		}
-		c = &call{id: r.ID, scope: scope, name: r.Name, index: len(l.calls), in: r.In, started: r.At, since: time.Now()}
+		c = &call{id: r.ID, scope: scope, name: r.Name, index: len(l.calls), in: r.In, started: r.At, monotonicStart: time.Now()}
 		l.calls, l.byID[r.ID] = append(l.calls, c), c
 	case c.done != nil:
 		return fmt.Errorf("%s starts after it was done", r.ID)
@@ -135,7 +135,7 @@ func (l *ledger) addDone(r *record) error {
 		if s == nil || s.taken || c.name != awaitPrefix+s.Name {
 			return fmt.Errorf("%s took signal %d, which is not there for it", r.ID, r.Signal)
 		}
-		s.taken, c.took = true, s
+		s.taken, c.takenSignal = true, s
 	}
 	c.done = r
 	return nil
@@ -173,14 +173,14 @@ func (c *call) result(out any) error {
 		return fromFailure(c.done.Fail)
 	}
 	data := c.done.Out
-	if c.took != nil {
-		data = c.took.In
+	if c.takenSignal != nil {
+		data = c.takenSignal.In
 	}
 	if out == nil || len(data) == 0 {
 		return nil
 	}
 	if err := json.Unmarshal(data, out); err != nil {
-		return internal("decoding the result of %s: %v", c.id, err)
+		return internalFailure("decoding the result of %s: %v", c.id, err)
 	}
 	return nil
 }

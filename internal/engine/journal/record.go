@@ -48,8 +48,8 @@ type record struct {
 	lazy    bool            // done: the activity is lazy
 }
 
-// synced reports whether the record has to be on disk before the flow continues.
-func (r *record) synced() bool { return r.Kind != kindStart && !r.lazy }
+// mustSync reports whether the record has to be on disk before the flow continues.
+func (r *record) mustSync() bool { return r.Kind != kindStart && !r.lazy }
 
 // hash returns the hash of a line, which the next line contains.
 func hash(line []byte) string {
@@ -74,8 +74,8 @@ func toFailure(err error) *flow.Failure {
 	return &flow.Failure{Code: cancelledCode, Detail: strings.Join(rest, "; ")}
 }
 
-// internal returns a failure of code internal.
-func internal(format string, args ...any) *flow.Failure {
+// internalFailure returns a failure of code internal.
+func internalFailure(format string, args ...any) *flow.Failure {
 	return flow.AsFailure(fmt.Errorf(format, args...))
 }
 

@@ -32,7 +32,7 @@ type Run struct {
 // called. Errors: *durable.HeldError if another process has the lock, the error of Options.Clear, ErrDamaged. The lock is held
 // until Close.
 func Open(o Options) (*Run, error) {
-	r, err := hold(o)
+	r, err := lockRun(o)
 	if err != nil {
 		return nil, err
 	}
@@ -43,13 +43,13 @@ func Open(o Options) (*Run, error) {
 	return r, nil
 }
 
-// hold takes the lock of a run without opening its journal.
-func hold(o Options) (*Run, error) {
+// lockRun takes the lock of a run without opening its journal.
+func lockRun(o Options) (*Run, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
 	o.ParkAfter = cmp.Or(o.ParkAfter, time.Minute)
-	acts, err := index(o.Activities)
+	acts, err := indexActivities(o.Activities)
 	if err != nil {
 		return nil, err
 	}
@@ -60,14 +60,14 @@ func hold(o Options) (*Run, error) {
 	return &Run{o: o, acts: acts, lock: lock, poke: make(chan struct{}, 1)}, nil
 }
 
-// index returns the activities by name. It returns an error for a name that can't be part of an id or that waits use.
-func index(list []flow.Activity) (map[string]flow.Activity, error) {
+// indexActivities returns the activities by name. It returns an error for a name that can't be part of an id or that waits use.
+func indexActivities(list []flow.Activity) (map[string]flow.Activity, error) {
 	acts := map[string]flow.Activity{}
 	for _, a := range list {
 		if _, double := acts[a.Name]; double {
 			return nil, fmt.Errorf("registering activities: %q is there twice", a.Name)
 		}
-		if !legal(a.Name) || a.Name == sleepName || strings.HasPrefix(a.Name, awaitPrefix) {
+		if !isLegalName(a.Name) || a.Name == sleepName || strings.HasPrefix(a.Name, awaitPrefix) {
 			return nil, fmt.Errorf("registering activities: %q is not a name for one", a.Name)
 		}
 		acts[a.Name] = a
@@ -75,8 +75,8 @@ func index(list []flow.Activity) (map[string]flow.Activity, error) {
 	return acts, nil
 }
 
-// legal reports whether name can be an element of an id, which is also a path of folders.
-func legal(name string) bool {
+// isLegalName reports whether name can be an element of an id, which is also a path of folders.
+func isLegalName(name string) bool {
 	return name != "" && name != "." && name != ".." && !strings.ContainsAny(name, "/#\x00")
 }
 
@@ -86,9 +86,9 @@ func (r *Run) History() *History {
 	defer r.mu.Unlock()
 	h := &History{}
 	if r.file != nil {
-		h = r.file.book.history()
+		h = r.file.ledger.history()
 	}
-	earlier, _ := archived(r.o.Dir) // if the folder can't be listed any more, the run is fenced soon
+	earlier, _ := archivedNumbers(r.o.Dir) // if the folder can't be listed any more, the run is fenced soon
 	if h.Number = earlier.last(); !h.Empty() {
 		h.Number++
 	}
@@ -102,7 +102,7 @@ func (r *Run) Waits() (list []Entry) {
 	if r.file == nil {
 		return nil
 	}
-	for _, c := range r.file.book.calls {
+	for _, c := range r.file.ledger.calls {
 		if c.done == nil && (c.name == sleepName || strings.HasPrefix(c.name, awaitPrefix)) {
 			list = append(list, c.entry())
 		}
@@ -123,7 +123,7 @@ func (r *Run) Poke() {
 func (r *Run) Begin(s Spec) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if err := r.removed(r.begin(s)); err != nil {
+	if err := r.asGoneError(r.begin(s)); err != nil {
 		return fmt.Errorf("beginning run %s: %w", s.Run, err)
 	}
 	return nil
@@ -137,14 +137,14 @@ func (r *Run) begin(s Spec) error {
 		return errors.New("another one is being executed")
 	}
 	if !r.lock.Owned() {
-		return suspended(fmt.Errorf("%w: the lock was removed or replaced", ErrFenced))
+		return asSuspended(fmt.Errorf("%w: the lock was removed or replaced", ErrFenced))
 	}
 	line, err := json.Marshal(record{N: 1, Kind: kindRun, Version: version, Run: s.Run, Flow: s.Flow, Code: s.Code,
 		Build: r.o.Build, Clone: r.o.Clone, In: s.Input, At: r.now()})
 	if err != nil {
 		return err
 	}
-	if err := r.putAside(); err != nil {
+	if err := r.archiveJournal(); err != nil {
 		return err
 	}
 	if err := r.o.Disk.WriteFile(filepath.Join(r.o.Dir, journalName), append(line, '\n'), 0o600); err != nil {
@@ -155,14 +155,14 @@ func (r *Run) begin(s Spec) error {
 	return err
 }
 
-// putAside links the current journal to its archive name. The first name is replaced when the new journal is renamed to it, so
+// archiveJournal links the current journal to its archive name. The first name is replaced when the new journal is renamed to it, so
 // that there is always a journal.
-func (r *Run) putAside() error {
+func (r *Run) archiveJournal() error {
 	path := filepath.Join(r.o.Dir, journalName)
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	earlier, err := archived(r.o.Dir)
+	earlier, err := archivedNumbers(r.o.Dir)
 	if err != nil {
 		return err
 	}
@@ -184,8 +184,8 @@ func (r *Run) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var err error
-	if r.file != nil && r.file.broken == nil && r.file.fenced() == nil {
-		err = r.file.settle()
+	if r.file != nil && r.file.broken == nil && r.file.checkOwnership() == nil {
+		err = r.file.syncPending()
 	}
 	r.closeFile()
 	return errors.Join(err, r.lock.Unlock())

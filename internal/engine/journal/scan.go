@@ -7,22 +7,22 @@ import (
 	"fmt"
 )
 
-// reading is the part of a journal that could be read.
-type reading struct {
-	book *ledger
-	n    int    // number of records
-	size int64  // size of the records in bytes; the rest is a torn line
-	prev string // hash of the last record
+// scanResult is the part of a journal that could be read.
+type scanResult struct {
+	ledger *ledger
+	n      int    // number of records
+	size   int64  // size of the records in bytes; the rest is a torn line
+	prev   string // hash of the last record
 }
 
 // scan decodes the journal called name. If the error is not nil, it is an ErrDamaged, and the reading is the part before the
 // damage.
-func scan(name string, data []byte) (reading, error) {
-	got := reading{book: newLedger()}
+func scan(name string, data []byte) (scanResult, error) {
+	got := scanResult{ledger: newLedger()}
 	for rest := data; len(rest) > 0; {
 		line, after, whole := bytes.Cut(rest, []byte("\n"))
-		if err := got.take(line, whole); err != nil {
-			if len(after) == 0 && got.n > 0 && torn(line, whole) {
+		if err := got.addLine(line, whole); err != nil {
+			if len(after) == 0 && got.n > 0 && isTorn(line, whole) {
 				return got, nil
 			}
 			return got, &DamagedError{name, got.n + 1, err}
@@ -35,11 +35,11 @@ func scan(name string, data []byte) (reading, error) {
 	return got, nil
 }
 
-// torn reports whether the last line may be the rest of a write that a crash interrupted: it has no end, or only some of its
+// isTorn reports whether the last line may be the rest of a write that a crash interrupted: it has no end, or only some of its
 // pages reached the disk. The first line can't be torn, since the file is created together with it.
-func torn(line []byte, whole bool) bool { return !whole || !json.Valid(line) }
+func isTorn(line []byte, whole bool) bool { return !whole || !json.Valid(line) }
 
-func (g *reading) take(line []byte, whole bool) error {
+func (g *scanResult) addLine(line []byte, whole bool) error {
 	if !whole {
 		return errors.New("the line has no end")
 	}
@@ -53,7 +53,7 @@ func (g *reading) take(line []byte, whole bool) error {
 	if r.Prev != g.prev {
 		return errors.New("the line before was changed, or another process wrote this one")
 	}
-	if err := g.book.add(r); err != nil {
+	if err := g.ledger.add(r); err != nil {
 		return err
 	}
 	g.n, g.size, g.prev = r.N, g.size+int64(len(line))+1, hash(line)

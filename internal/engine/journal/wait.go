@@ -12,79 +12,79 @@ type waiter struct {
 	wake  chan struct{} // closed when the goroutine may continue
 
 	// For a Sleep or an Await only.
-	call    *call
-	limit   time.Duration // flow.Forever: no limit
-	listens bool          // true for an Await
-	signal  string        // name of the awaited signal
-	deaf    bool          // ignores a cancel
-	last    int           // number of the mailbox check after which it gives up; 0: the limit has not passed
-	got     *signal
+	call          *call
+	limit         time.Duration // flow.Forever: no limit
+	isAwait       bool          // true for an Await
+	signal        string        // name of the awaited signal
+	ignoresCancel bool          // ignores a cancel
+	lastCheck     int           // number of the mailbox check after which it gives up; 0: the limit has not passed
+	taken         *signal
 }
 
 // await waits for the outcome of a Sleep or an Await and records it.
 func (e *engine) await(w *waiter) error {
-	w.ready = func() bool { return e.over(w) }
-	e.tellWait(w)
+	w.ready = func() bool { return e.hasOutcome(w) }
+	e.reportWait(w)
 	if w.limit != flow.Forever {
-		defer time.AfterFunc(e.left(w), e.check).Stop()
+		defer time.AfterFunc(e.remaining(w), e.wakeOnTimer).Stop()
 	}
 	e.wait(w)
 	switch {
 	case e.stop != nil:
 		return flow.ErrSuspended
-	case w.got != nil:
-		return e.finish(w.call, &record{Signal: w.got.N})
-	case e.book.cancelled && !w.deaf:
+	case w.taken != nil:
+		return e.finish(w.call, &record{Signal: w.taken.N})
+	case e.ledger.cancelled && !w.ignoresCancel:
 		return e.finish(w.call, cancelledRecord())
 	}
 	return e.finish(w.call, &record{})
 }
 
-// tellWait calls Options.Waits, unless the wait is over already or has limit 0.
-func (e *engine) tellWait(w *waiter) {
+// reportWait calls Options.Waits, unless the wait is over already or has limit 0.
+func (e *engine) reportWait(w *waiter) {
 	if e.o.Waits != nil && e.stop == nil && w.limit != 0 && !w.ready() {
 		entry := w.call.entry()
 		e.unlocked(func() { e.o.Waits(entry) })
 	}
 }
 
-// check is settle for timers. If the wall clock is slower than the timers, the next mailbox check wakes the rest.
-func (e *engine) check() {
+// wakeOnTimer is wakeWaiters for timers. If the wall clock is slower than the timers, the next mailbox check wakes the rest.
+func (e *engine) wakeOnTimer() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.settle()
+	e.wakeWaiters()
 }
 
-// over reports whether a Sleep or Await has its outcome. An Await gives up only after a mailbox check that began after its limit
+// hasOutcome reports whether a Sleep or Await has its outcome. An Await gives up only after a mailbox check that began after its limit
 // had passed.
-func (e *engine) over(w *waiter) bool {
-	if w.listens && w.got == nil {
-		w.got = e.take(w.signal)
+func (e *engine) hasOutcome(w *waiter) bool {
+	if w.isAwait && w.taken == nil {
+		w.taken = e.takeSignal(w.signal)
 	}
 	switch {
-	case w.got != nil, e.book.cancelled && !w.deaf:
+	case w.taken != nil, e.ledger.cancelled && !w.ignoresCancel:
 		return true
-	case !e.passed(w):
+	case !e.limitPassed(w):
 		return false
-	case !w.listens:
+	case !w.isAwait:
 		return true
-	case w.last == 0:
-		w.last = e.begun + 1
+	case w.lastCheck == 0:
+		w.lastCheck = e.checksBegun + 1
 		e.Poke()
 	}
-	return e.looked >= w.last
+	return e.lastCheckDone >= w.lastCheck
 }
 
-func (e *engine) passed(w *waiter) bool {
-	return w.limit != flow.Forever && e.left(w) <= 0
+func (e *engine) limitPassed(w *waiter) bool {
+	return w.limit != flow.Forever && e.remaining(w) <= 0
 }
 
-// left returns how much of the limit of w is left.
-func (e *engine) left(w *waiter) time.Duration { return w.limit - e.elapsed(w.call) }
+// remaining returns how much of the limit of w is left.
+func (e *engine) remaining(w *waiter) time.Duration { return w.limit - e.elapsed(w.call) }
 
-// take claims and returns the oldest signal of that name, or nil.
-func (e *engine) take(name string) *signal {
-	for _, s := range e.book.signals {
+// takeSignal claims and returns the oldest signal of that name, or nil.
+func (e *engine) takeSignal(name string) *signal {
+	for _, s := range e.ledger.signals {
 		if s.Name == name && !s.taken && !e.claimed[s] {
 			e.claimed[s] = true
 			return s
@@ -100,21 +100,21 @@ func (e *engine) wait(w *waiter) {
 	}
 	w.wake = make(chan struct{})
 	e.waiters = append(e.waiters, w)
-	e.rest()
+	e.markIdle()
 	e.unlocked(func() { <-w.wake })
 }
 
-// rest records that a goroutine of the flow waits or has ended. If none is running any more, the run may be able to park, which a
+// markIdle records that a goroutine of the flow waits or has ended. If none is running any more, the run may be able to park, which a
 // mailbox check decides.
-func (e *engine) rest() {
+func (e *engine) markIdle() {
 	if e.running--; e.running == 0 {
-		e.still = e.begun
+		e.idleSinceCheck = e.checksBegun
 		e.Poke()
 	}
 }
 
-// settle wakes the waiters that are ready. It is called after every change that a waiter may wait for.
-func (e *engine) settle() {
+// wakeWaiters wakes the waiters that are ready. It is called after every change that a waiter may wait for.
+func (e *engine) wakeWaiters() {
 	waiting := e.waiters
 	e.waiters = nil
 	for _, w := range waiting {
