@@ -13,7 +13,7 @@ import (
 )
 
 func (s *suite) results() {
-	s.do["b"] = func(context.Context, flow.Call, string) (any, error) { return nil, nil }
+	s.activities["b"] = func(context.Context, flow.Call, string) (any, error) { return nil, nil }
 	s.wantRun(func(f flow.Flow, in string) (string, error) {
 		one, err := a.Do(f, "<ä & \u2028>")
 		if err != nil {
@@ -28,8 +28,8 @@ func (s *suite) results() {
 		}
 		return in + one + two, nil
 	}, Input+"<ä & \u2028>stays", nil)
-	if want := []string{"<ä & \u2028>", "", Input}; !slices.Equal(s.ins, want) {
-		s.Errorf("inputs %q, want %q", s.ins, want)
+	if want := []string{"<ä & \u2028>", "", Input}; !slices.Equal(s.inputs, want) {
+		s.Errorf("inputs %q, want %q", s.inputs, want)
 	}
 }
 
@@ -37,9 +37,9 @@ func (s *suite) results() {
 func (s *suite) failures() {
 	want := &flow.Failure{Code: "rate_limited", Detail: "wait", Retryable: true,
 		At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), ResumeAt: time.Date(2026, 1, 2, 4, 0, 0, 0, time.UTC)}
-	s.do["a"] = func(context.Context, flow.Call, string) (any, error) { return "dropped", want }
-	s.do["b"] = func(context.Context, flow.Call, string) (any, error) { return nil, errors.New("no file") }
-	s.do["c"] = s.suspendOnce
+	s.activities["a"] = func(context.Context, flow.Call, string) (any, error) { return "dropped", want }
+	s.activities["b"] = func(context.Context, flow.Call, string) (any, error) { return nil, errors.New("no file") }
+	s.activities["c"] = s.suspendOnce
 	fn := func(f flow.Flow, _ string) (string, error) {
 		var out string
 		err := f.Do("a", "", &out)
@@ -112,7 +112,7 @@ func (s *suite) endedOnlyAnswers() {
 func (s *suite) payloads() {
 	quotes := 2
 	largest := strings.Repeat("x", flow.MaxPayload-quotes)
-	s.do["c"] = func(_ context.Context, _ flow.Call, in string) (any, error) { return largest + in, nil }
+	s.activities["c"] = func(_ context.Context, _ flow.Call, in string) (any, error) { return largest + in, nil }
 	s.wantRun(func(f flow.Flow, _ string) (string, error) {
 		if got, err := a.Do(f, largest); err != nil || got != largest {
 			s.Errorf("largest: %d bytes, %v", len(got), err)
@@ -133,7 +133,7 @@ func (s *suite) payloads() {
 
 // A finished activity is not entered again. One that was cut off is, and its attempt says so.
 func (s *suite) suspend() {
-	s.do["b"] = s.suspendOnce
+	s.activities["b"] = s.suspendOnce
 	fn := func(f flow.Flow, _ string) (string, error) {
 		one, err := a.Do(f, "<one & \u2028>") // has more than one encoding in JSON
 		if err != nil {
@@ -157,7 +157,7 @@ func (s *suite) suspend() {
 }
 
 func (s *suite) successWhileStopping() {
-	s.do["a"] = func(ctx context.Context, c flow.Call, in string) (any, error) {
+	s.activities["a"] = func(ctx context.Context, c flow.Call, in string) (any, error) {
 		s.engine.Suspend()
 		<-ctx.Done()
 		return in, nil
@@ -170,7 +170,7 @@ func (s *suite) successWhileStopping() {
 
 // A failure while the run is stopping may be caused by that, so it is not recorded as an outcome.
 func (s *suite) failureWhileStopping() {
-	s.do["a"] = func(ctx context.Context, c flow.Call, in string) (any, error) {
+	s.activities["a"] = func(ctx context.Context, c flow.Call, in string) (any, error) {
 		if c.Attempt > 1 {
 			return in, nil
 		}
@@ -217,7 +217,7 @@ func (s *suite) misuse() {
 		"an activity nobody has": func(f flow.Flow) error { return f.Do("z", "", nil) },
 	} {
 		s.Run(name, func(t *testing.T) {
-			s := newSuite(t, s.fresh)
+			s := newSuite(t, s.newEngine)
 			if _, err := s.run(func(f flow.Flow, _ string) (string, error) { return "", fn(f) }); err == nil {
 				s.Error("no error")
 			}

@@ -12,8 +12,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 )
 
-// step returns a branch that enters activity a once.
-func step(name string, after ...string) flow.Branch {
+// stepBranch returns a branch that enters activity a once.
+func stepBranch(name string, after ...string) flow.Branch {
 	return flow.Branch{Name: name, After: after, Run: func(f flow.Flow) error { _, err := a.Do(f, name); return err }}
 }
 
@@ -23,7 +23,7 @@ func (s *suite) branchOrder() {
 		if err := f.All(0); err != nil {
 			return "", err
 		}
-		return "all", f.All(0, step("e", "c", "d"), step("d", "b"), step("c", "a"), step("b", "a"), step("a"))
+		return "all", f.All(0, stepBranch("e", "c", "d"), stepBranch("d", "b"), stepBranch("c", "a"), stepBranch("b", "a"), stepBranch("a"))
 	}, "all", nil)
 	got := s.entered()
 	at := func(name string) int { return slices.Index(got, name+"/a#1") }
@@ -38,7 +38,7 @@ func (s *suite) branchPool() {
 	var mu sync.Mutex
 	working, most := 0, 0
 	full := make(chan struct{})
-	s.do["a"] = func(_ context.Context, _ flow.Call, in string) (any, error) {
+	s.activities["a"] = func(_ context.Context, _ flow.Call, in string) (any, error) {
 		mu.Lock()
 		working++
 		if most = max(most, working); most == pool {
@@ -58,7 +58,7 @@ func (s *suite) branchPool() {
 	}
 	var branches []flow.Branch
 	for i := range 10 {
-		branches = append(branches, step(fmt.Sprint("b", i)))
+		branches = append(branches, stepBranch(fmt.Sprint("b", i)))
 	}
 	s.wantRun(func(f flow.Flow, _ string) (string, error) { return "all", f.All(pool, branches...) }, "all", nil)
 	if got := len(s.entered()); got != 10 || most != pool {
@@ -69,14 +69,14 @@ func (s *suite) branchPool() {
 // All waits for every branch and joins their errors in the order of the list. A branch that fails does not prevent others from
 // starting.
 func (s *suite) branchErrors() {
-	s.do["a"] = func(_ context.Context, _ flow.Call, in string) (any, error) {
+	s.activities["a"] = func(_ context.Context, _ flow.Call, in string) (any, error) {
 		if strings.HasPrefix(in, "bad") {
 			return nil, flow.Fail(in, "because")
 		}
 		return in, nil
 	}
 	fn := func(f flow.Flow, _ string) (string, error) {
-		err := f.All(1, step("bad2", "good"), step("good"), step("bad1"), step("last", "bad1", "bad2"))
+		err := f.All(1, stepBranch("bad2", "good"), stepBranch("good"), stepBranch("bad1"), stepBranch("last", "bad1", "bad2"))
 		return err.Error(), nil
 	}
 	for range 2 {
@@ -89,7 +89,7 @@ func (s *suite) branchErrors() {
 
 // Branches that were cut off continue each where it was, with separate counters.
 func (s *suite) branchesResume() {
-	s.do["b"] = s.suspendOnce
+	s.activities["b"] = s.suspendOnce
 	fn := func(f flow.Flow, _ string) (string, error) {
 		results := make([]string, 2)
 		branch := func(i int, last flow.Act[string, string]) flow.Branch {
@@ -110,7 +110,7 @@ func (s *suite) branchesResume() {
 		if _, err := a.Do(f, ""); err != nil {
 			return "", err
 		}
-		return strings.Join(results, " "), f.All(0, step("x0"))
+		return strings.Join(results, " "), f.All(0, stepBranch("x0"))
 	}
 	s.wantRun(fn, "", flow.ErrSuspended)
 	s.wantRun(fn, "result0 result1", nil)
@@ -128,7 +128,7 @@ func (s *suite) nestedBranches() {
 			if _, err := a.Do(f, ""); err != nil {
 				return err
 			}
-			return f.In("deep").All(0, step("p"), step("q", "p"))
+			return f.In("deep").All(0, stepBranch("p"), stepBranch("q", "p"))
 		}
 		return "all", f.All(0, flow.Branch{Name: "x", Run: inner}, flow.Branch{Name: "y", Run: inner, After: []string{"x"}})
 	}, "all", nil)
@@ -137,13 +137,13 @@ func (s *suite) nestedBranches() {
 
 // Each branch decides what a cancel means. A branch that had not begun gets the cancel too.
 func (s *suite) cancelBranches() {
-	s.do["a"] = func(ctx context.Context, _ flow.Call, _ string) (any, error) {
+	s.activities["a"] = func(ctx context.Context, _ flow.Call, _ string) (any, error) {
 		s.engine.Cancel()
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
 	s.wantRun(func(f flow.Flow, _ string) (string, error) {
-		err := f.All(0, step("first"), flow.Branch{Name: "second", After: []string{"first"}, Run: func(f flow.Flow) error {
+		err := f.All(0, stepBranch("first"), flow.Branch{Name: "second", After: []string{"first"}, Run: func(f flow.Flow) error {
 			if _, err := b.Do(f, ""); !errors.Is(err, flow.ErrCancelled) {
 				s.Errorf("got %v", err)
 			}

@@ -48,7 +48,7 @@ func Run(t *testing.T, engine func(t *testing.T) Engine) {
 		"Signals":              (*suite).signals,
 		"SignalsAreTakenOnce":  (*suite).signalsAreTakenOnce,
 		"AwaitLimits":          (*suite).awaitLimits,
-		"LookWithoutWaiting":   (*suite).lookWithoutWaiting,
+		"LookWithoutWaiting":   (*suite).awaitWithoutWaiting,
 		"Sleep":                (*suite).sleep,
 		"BranchOrder":          (*suite).branchOrder,
 		"BranchPool":           (*suite).branchPool,
@@ -72,24 +72,24 @@ func Run(t *testing.T, engine func(t *testing.T) Engine) {
 	}
 }
 
-// work is the code of an activity of the suite. c.Attempt is that of the call.
-type work func(ctx context.Context, c flow.Call, in string) (any, error)
+// activityFunc is the code of an activity of the suite. c.Attempt is that of the call.
+type activityFunc func(ctx context.Context, c flow.Call, in string) (any, error)
 
-// suite has three activities, a, b and c, which return their input unless do says otherwise, and logs
+// suite has three activities, a, b and c, which return their input unless activities says otherwise, and logs
 // each entry.
 type suite struct {
 	*testing.T
-	fresh  func(*testing.T) Engine
-	engine Engine
-	do     map[string]work // set before Run only
+	newEngine  func(*testing.T) Engine
+	engine     Engine
+	activities map[string]activityFunc // set before Run only
 
-	mu    sync.Mutex
-	calls []flow.Call
-	ins   []string
+	mu     sync.Mutex
+	calls  []flow.Call
+	inputs []string
 }
 
 func newSuite(t *testing.T, engine func(*testing.T) Engine) *suite {
-	return &suite{T: t, fresh: engine, engine: engine(t), do: map[string]work{}}
+	return &suite{T: t, newEngine: engine, engine: engine(t), activities: map[string]activityFunc{}}
 }
 
 const (
@@ -108,7 +108,7 @@ func (s *suite) run(fn Func) (string, error) {
 				return nil, err
 			}
 			s.log(c, in)
-			if work := s.do[name]; work != nil {
+			if work := s.activities[name]; work != nil {
 				return work(ctx, c, in)
 			}
 			return in, nil
@@ -120,7 +120,7 @@ func (s *suite) run(fn Func) (string, error) {
 func (s *suite) log(c flow.Call, in string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.calls, s.ins = append(s.calls, c), append(s.ins, in)
+	s.calls, s.inputs = append(s.calls, c), append(s.inputs, in)
 }
 
 // entered returns the ids of the calls so far, in order.

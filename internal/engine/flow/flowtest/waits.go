@@ -14,7 +14,7 @@ func (s *suite) signals() {
 	s.engine.Signal("2", "other", "x")
 	s.engine.Signal("3", "s", "three")
 	s.engine.Signal("1", "s", "the same message again")
-	s.do["a"] = func(_ context.Context, _ flow.Call, in string) (any, error) {
+	s.activities["a"] = func(_ context.Context, _ flow.Call, in string) (any, error) {
 		s.engine.Signal("4", "s", "four")
 		return in, nil
 	}
@@ -40,7 +40,7 @@ func (s *suite) signals() {
 func (s *suite) signalsAreTakenOnce() {
 	s.engine.Signal("1", "s", 1)
 	s.engine.Signal("2", "s", nil)
-	s.do["a"] = s.suspendOnce
+	s.activities["a"] = s.suspendOnce
 	fn := func(f flow.Flow, _ string) (string, error) {
 		var one int
 		first, err := f.Await("s", flow.Forever, &one)
@@ -63,7 +63,7 @@ func (s *suite) signalsAreTakenOnce() {
 }
 
 func (s *suite) awaitLimits() {
-	s.do["a"] = func(_ context.Context, _ flow.Call, in string) (any, error) {
+	s.activities["a"] = func(_ context.Context, _ flow.Call, in string) (any, error) {
 		s.engine.Signal("1", "s", "late")
 		return in, nil
 	}
@@ -82,12 +82,12 @@ func (s *suite) awaitLimits() {
 }
 
 // An Await with limit 0 takes a signal that was sent before, and its answer is recorded.
-func (s *suite) lookWithoutWaiting() {
-	s.do["a"] = func(_ context.Context, _ flow.Call, in string) (any, error) {
+func (s *suite) awaitWithoutWaiting() {
+	s.activities["a"] = func(_ context.Context, _ flow.Call, in string) (any, error) {
 		s.engine.Signal("1", "s", 1)
 		return in, nil
 	}
-	s.do["b"] = s.suspendOnce
+	s.activities["b"] = s.suspendOnce
 	fn := func(f flow.Flow, _ string) (string, error) {
 		before, err := f.Await("s", 0, nil)
 		if err != nil {
@@ -108,7 +108,7 @@ func (s *suite) lookWithoutWaiting() {
 }
 
 func (s *suite) sleep() {
-	s.do["a"] = s.suspendOnce
+	s.activities["a"] = s.suspendOnce
 	fn := func(f flow.Flow, _ string) (string, error) {
 		for _, d := range []time.Duration{0, -1, 5 * time.Millisecond} {
 			if err := f.Sleep(d); err != nil {
@@ -124,12 +124,12 @@ func (s *suite) sleep() {
 
 // A cancel ends the context of the running activity, nothing new starts, and Shield saves the work.
 func (s *suite) cancelActivity() {
-	s.do["a"] = func(ctx context.Context, _ flow.Call, _ string) (any, error) {
+	s.activities["a"] = func(ctx context.Context, _ flow.Call, _ string) (any, error) {
 		s.engine.Cancel()
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	s.do["c"] = func(ctx context.Context, _ flow.Call, in string) (any, error) { return in, ctx.Err() }
+	s.activities["c"] = func(ctx context.Context, _ flow.Call, in string) (any, error) { return in, ctx.Err() }
 	fn := func(f flow.Flow, _ string) (string, error) {
 		for _, act := range []flow.Act[string, string]{a, b} {
 			if _, err := act.Do(f, ""); err != flow.ErrCancelled {
@@ -157,7 +157,7 @@ func (s *suite) cancelActivity() {
 }
 
 func (s *suite) cancelWait() {
-	s.do["a"] = func(_ context.Context, _ flow.Call, in string) (any, error) {
+	s.activities["a"] = func(_ context.Context, _ flow.Call, in string) (any, error) {
 		s.engine.Cancel()
 		return in, nil
 	}
@@ -184,7 +184,7 @@ func (s *suite) cancelBeforeRun() {
 
 // An activity that was cut off and then cancelled is not entered again.
 func (s *suite) cancelCutOff() {
-	s.do["a"] = s.suspendOnce
+	s.activities["a"] = s.suspendOnce
 	fn := func(f flow.Flow, _ string) (string, error) { return a.Do(f, "") }
 	s.wantRun(fn, "", flow.ErrSuspended)
 	s.engine.Cancel()
@@ -194,7 +194,7 @@ func (s *suite) cancelCutOff() {
 
 // An activity that succeeds despite a cancel counts as succeeded.
 func (s *suite) cancelledButDone() {
-	s.do["a"] = func(ctx context.Context, _ flow.Call, in string) (any, error) {
+	s.activities["a"] = func(ctx context.Context, _ flow.Call, in string) (any, error) {
 		s.engine.Cancel()
 		<-ctx.Done()
 		return in, nil
@@ -214,12 +214,12 @@ func (s *suite) cancelledButDone() {
 
 // A cancel is recorded. Calls that it kept from starting leave no gap in the numbers, and a call that it cut off stays cut off.
 func (s *suite) cancelResumes() {
-	s.do["a"] = func(ctx context.Context, _ flow.Call, in string) (any, error) {
+	s.activities["a"] = func(ctx context.Context, _ flow.Call, in string) (any, error) {
 		s.engine.Cancel()
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}
-	s.do["b"] = s.suspendOnce
+	s.activities["b"] = s.suspendOnce
 	fn := func(f flow.Flow, _ string) (string, error) {
 		_, first := a.Do(f, "")
 		if first == flow.ErrSuspended {
