@@ -9,37 +9,37 @@ import (
 	"syscall"
 )
 
-// entrance is the first argument of a program that plays the entrance of a cell whose network is restricted.
-const entrance = "sandbox-entrance"
+// entranceArgument is the first argument of a program that plays the entrance of a cell whose network is restricted.
+const entranceArgument = "sandbox-entrance"
 
 // Entered plays the entrance if args, this process's arguments without its name, ask for it. It listens on the addresses in args,
 // passes the listeners to Trellis, and replaces itself by the program after them, with its proxy in the environment. It returns
 // only if that fails, or with is false if args do not ask for it. Programs named in Box.Program call it first.
 func Entered(args []string) (code int, is bool) {
-	if len(args) == 0 || args[0] != entrance {
+	if len(args) == 0 || args[0] != entranceArgument {
 		return 0, false
 	}
-	fmt.Fprintln(os.Stderr, "trellis: entering the sandbox:", enter(args[1:]))
+	fmt.Fprintln(os.Stderr, "trellis: entering the sandbox:", runEntrance(args[1:]))
 	return 126, true
 }
 
-// enter implements Entered. It returns only on an error.
-func enter(args []string) error {
+// runEntrance implements Entered. It returns only on an error.
+func runEntrance(args []string) error {
 	n := slices.Index(args, "--")
 	if n < 1 || len(args) == n+1 {
-		return fmt.Errorf("%s is nothing to be typed", entrance)
+		return fmt.Errorf("%s is nothing to be typed", entranceArgument)
 	}
 	syscall.CloseOnExec(programFile)
-	proxy, err := handOver(args[:n])
+	proxy, err := sendListeners(args[:n])
 	if err != nil {
 		return err
 	}
 	argv := args[n+1:]
-	return fmt.Errorf("starting %s: %w", argv[0], syscall.Exec(argv[0], argv, proxied(os.Environ(), proxy)))
+	return fmt.Errorf("starting %s: %w", argv[0], syscall.Exec(argv[0], argv, withProxy(os.Environ(), proxy)))
 }
 
-// handOver listens on addresses and sends the listeners to Trellis. It returns the address of the last one, which is the proxy.
-func handOver(addresses []string) (proxy string, err error) {
+// sendListeners listens on addresses and sends the listeners to Trellis. It returns the address of the last one, which is the proxy.
+func sendListeners(addresses []string) (proxy string, err error) {
 	to, err := unixConn(os.NewFile(entranceFile, "entrance"))
 	if err != nil {
 		return "", err
@@ -69,8 +69,8 @@ var proxyVariables = []string{"http_proxy", "https_proxy", "all_proxy", noProxy}
 
 const noProxy = "no_proxy" // hosts that are reached without a proxy
 
-// proxied returns env with a proxy for everything except the loopback.
-func proxied(env []string, proxy string) []string {
+// withProxy returns env with a proxy for everything except the loopback.
+func withProxy(env []string, proxy string) []string {
 	env = slices.DeleteFunc(slices.Clone(env), func(e string) bool {
 		name, _, _ := strings.Cut(e, "=")
 		return slices.Contains(proxyVariables, strings.ToLower(name))

@@ -33,8 +33,8 @@ var usualVariables = strings.Fields(`
 	DOTNET_* NUGET_PACKAGES NUGET_HTTP_CACHE_PATH NUGET_PLUGINS_CACHE_PATH MSBUILD* ERL_AFLAGS ERL_FLAGS ERL_LIBS ELIXIR_ERL_OPTIONS MIX_ENV MIX_HOME MIX_ARCHIVES MIX_TARGET HEX_HOME REBAR_CACHE_DIR STACK_ROOT STACK_YAML CABAL_DIR CABAL_CONFIG GHC_PACKAGE_PATH GHCUP_* OPAM* OCAML* CAML_LD_LIBRARY_PATH DUNE_*
 	ZIG_* SWIFT* TOOLCHAINS DEVELOPER_DIR SDKROOT MACOSX_DEPLOYMENT_TARGET FLUTTER_ROOT PUB_CACHE DART_SDK NIMBLE_DIR CRYSTAL_PATH CRYSTAL_CACHE_DIR TF_PLUGIN_CACHE_DIR TF_DATA_DIR TF_IN_AUTOMATION HELM_CACHE_HOME MISE_* ASDF_* PROTO_HOME DIRENV_DIR`)
 
-// ofAgents are the prefixes of the variables of agents and their providers.
-var ofAgents = []string{"ANTHROPIC_", "CLAUDE_", "OPENAI_", "CODEX_", "OPENCODE_"}
+// agentPrefixes are the prefixes of the variables of agents and their providers.
+var agentPrefixes = []string{"ANTHROPIC_", "CLAUDE_", "OPENAI_", "CODEX_", "OPENCODE_"}
 
 // Environment returns the part of env that a command of the project gets: outside of a sandbox everything but the accounts of
 // agents, in a sandbox the usual variables without secrets. Variables named in Env are always included. With auto the result is
@@ -45,7 +45,7 @@ func (b *Box) Environment(env []string) []string {
 	}
 	return slices.DeleteFunc(proc.Environ(env, []string{"*"}), func(e string) bool {
 		name, value, _ := strings.Cut(e, "=")
-		return !slices.Contains(b.Env, name) && (b.ofAgent(name, value) || b.on() && !forBuilds(name, value))
+		return !slices.Contains(b.Env, name) && (b.isAgentAccount(name, value) || b.enabled() && !isBuildVariable(name, value))
 	})
 }
 
@@ -55,7 +55,7 @@ func (b *Box) Withheld(env []string) (names []string) {
 	given := b.Environment(env)
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")
-		if value != "" && secrets.MayHold(name, value) && !b.ofAgent(name, value) && !slices.Contains(given, e) {
+		if value != "" && secrets.MayHold(name, value) && !b.isAgentAccount(name, value) && !slices.Contains(given, e) {
 			names = append(names, name)
 		}
 	}
@@ -63,15 +63,15 @@ func (b *Box) Withheld(env []string) (names []string) {
 	return slices.Compact(names)
 }
 
-func (b *Box) on() bool { return b != nil && b.Mode != Off && b.Mode != "" }
+func (b *Box) enabled() bool { return b != nil && b.Mode != Off && b.Mode != "" }
 
-// ofAgent reports whether a variable holds the account of an agent.
-func (b *Box) ofAgent(name, value string) bool {
+// isAgentAccount reports whether a variable holds the account of an agent.
+func (b *Box) isAgentAccount(name, value string) bool {
 	begins := func(start string) bool { return strings.HasPrefix(name, start) }
-	return secrets.MayHold(name, value) && (slices.Contains(b.Keys, name) || slices.ContainsFunc(ofAgents, begins))
+	return secrets.MayHold(name, value) && (slices.Contains(b.Keys, name) || slices.ContainsFunc(agentPrefixes, begins))
 }
 
-// forBuilds reports whether builds read a variable and it does not hold a secret.
-func forBuilds(name, value string) bool {
+// isBuildVariable reports whether builds read a variable and it does not hold a secret.
+func isBuildVariable(name, value string) bool {
 	return len(proc.Environ([]string{name + "=" + value}, usualVariables)) > 0 && !secrets.MayHold(name, value)
 }

@@ -26,9 +26,9 @@ func (b *Box) HidesAccount() bool {
 
 func (b *Box) gitSettings() string { return filepath.Join(b.Repo.Common, "config") }
 
-// withoutAccounts mounts a copy without accounts over the repository's git settings, wherever they are visible, if they hold an
+// hideAccounts mounts a copy without accounts over the repository's git settings, wherever they are visible, if they hold an
 // account. The copy has all settings that git needs.
-func (b *Box) withoutAccounts(l *layout) error {
+func (b *Box) hideAccounts(l *layout) error {
 	data, err := durable.Read(b.gitSettings(), maxSettings)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -40,20 +40,20 @@ func (b *Box) withoutAccounts(l *layout) error {
 		return nil
 	}
 	shown := filepath.Join(b.Repo.Common, "trellis", "config")
-	if err := keepCopy(shown, disclosed(data)); err != nil {
+	if err := writeIfChanged(shown, settingsWithoutAccounts(data)); err != nil {
 		return fmt.Errorf("making git's settings without accounts: %w", err)
 	}
 	over := []git.Mount{{From: shown, To: b.gitSettings()}}
-	for _, m := range l.over {
+	for _, m := range l.overlays {
 		if m.From == b.Repo.Common {
 			over = append(over, git.Mount{From: shown, To: filepath.Join(m.To, "config")})
 		}
 	}
-	l.over = append(slices.Clone(l.over), over...)
+	l.overlays = append(slices.Clone(l.overlays), over...)
 	return nil
 }
 
-func keepCopy(path string, data []byte) error {
+func writeIfChanged(path string, data []byte) error {
 	if old, err := durable.Read(path, maxSettings); err == nil && string(old) == string(data) {
 		return nil
 	}
@@ -63,12 +63,12 @@ func keepCopy(path string, data []byte) error {
 	return new(durable.Disk).WriteFile(path, data, 0o600)
 }
 
-// inAddress matches an account in a URL.
-var inAddress = trellis.Pattern(`://(?:[^/\s:@"]*:[^/\s@"]+|[^/\s:@"]{12,})@`)
+// urlAccount matches an account in a URL.
+var urlAccount = trellis.Pattern(`://(?:[^/\s:@"]*:[^/\s@"]+|[^/\s:@"]{12,})@`)
 
-// disclosed returns git settings without accounts: URLs lose their account, and other lines that hold one are left out together
+// settingsWithoutAccounts returns git settings without accounts: URLs lose their account, and other lines that hold one are left out together
 // with their continuation lines.
-func disclosed(data []byte) []byte {
+func settingsWithoutAccounts(data []byte) []byte {
 	var kept strings.Builder
 	leaving := false
 	for line := range strings.Lines(string(data)) {
@@ -77,7 +77,7 @@ func disclosed(data []byte) []byte {
 			leaving = goesOn
 			continue
 		}
-		line = inAddress().ReplaceAllString(line, "://")
+		line = urlAccount().ReplaceAllString(line, "://")
 		switch holds := secrets.InSettings([]byte(line)); {
 		case !holds:
 			kept.WriteString(line)

@@ -11,11 +11,11 @@ import (
 	"github.com/trellis-tasks/trellis/internal/secrets"
 )
 
-// ofRun are the paths below /run that programs read: for name resolution, and the programs of NixOS.
-var ofRun = []string{"/run/systemd/resolve", "/run/NetworkManager", "/run/resolvconf", "/run/nscd", "/run/current-system", "/run/booted-system", "/run/opengl-driver"}
+// readableRunPaths are the paths below /run that programs read: for name resolution, and the programs of NixOS.
+var readableRunPaths = []string{"/run/systemd/resolve", "/run/NetworkManager", "/run/resolvconf", "/run/nscd", "/run/current-system", "/run/booted-system", "/run/opengl-driver"}
 
-// tools are the programs in a home folder, and their files. Everything else in the home folder is hidden.
-var tools = strings.Fields(`
+// toolPaths are the programs in a home folder, and their files. Everything else in the home folder is hidden.
+var toolPaths = strings.Fields(`
 	bin .local/bin .local/lib .local/libexec .local/opt .local/pipx .local/share/pipx .local/share/uv .local/share/mise .local/share/rtx .local/share/fnm .local/share/nvm .local/share/asdf .local/share/virtualenvs
 	.local/share/claude .local/share/pnpm .local/share/coursier .local/share/swiftly .local/share/man .local/share/bash-completion .local/share/zinit .local/state/nix/profiles .nix-profile .nix-defexpr .guix-profile .linuxbrew
 	.cargo/bin .rustup go/bin sdk .g/go .g/bin .gvm .goenv .nvm .fnm .n .nodenv .volta/bin .volta/tools .npm-global .npm-packages .pnpm .yarn/bin .config/yarn/global node_modules .bun/bin .bun/install/global .deno/bin .proto/bin .proto/shims .proto/tools
@@ -25,8 +25,8 @@ var tools = strings.Fields(`
 	.mix/archives .mix/elixir .mix/escripts .mix/rebar .mix/rebar3 .local/share/mix .platformio/packages .platformio/platforms .platformio/lib .platformio/boards .platformio/penv .conan2/extensions .stack/global-project .hex/packages .kerl .kiex .asdf .vfox .mise .tfenv .tenv .terraform.d/plugins .swiftly .zvm .zig .nimble/bin .nimble/pkgs2 .choosenim .pub-cache/bin .pub-cache/hosted .pub-cache/git flutter Android/Sdk .fvm
 	.foundry/bin .solana/bin .wasmtime/bin .wasmer/bin .krew/bin .arkade/bin .jbang/bin .emsdk .fzf .oh-my-zsh .antigen .local/share/fonts .fonts .terminfo R perl5 .luarocks/bin .luarocks/lib .luarocks/share .roswell .quicklisp quicklisp`)
 
-// settings are files in a home folder that tools read. A file that holds an account is hidden.
-var settings = strings.Fields(`
+// settingFiles are files in a home folder that tools read. A file that holds an account is hidden.
+var settingFiles = strings.Fields(`
 	.gitconfig .gitignore .gitignore_global .gitattributes .config/git/config .config/git/ignore .config/git/attributes .config/go/env .cargo/config .cargo/config.toml .cargo/env .config/rustfmt/rustfmt.toml .rustfmt.toml
 	.profile .bash_profile .bash_login .bashrc .bash_aliases .zshenv .zprofile .zshrc .zlogin .config/fish/config.fish .inputrc .editorconfig .clang-format .clang-tidy .tool-versions .asdfrc .config/mise/config.toml .mise.toml
 	.python-version .node-version .nvmrc .ruby-version .java-version .sdkmanrc .condarc .pip/pip.conf .config/pip/pip.conf .pydistutils.cfg .config/uv/uv.toml .config/ruff/ruff.toml .config/pypoetry/config.toml .config/black .pylintrc .flake8
@@ -37,13 +37,13 @@ var settings = strings.Fields(`
 // settingFolders are folders with such files.
 var settingFolders = strings.Fields(`.gradle/init.d .conan2/profiles .conan/profiles .sbt/1.0 .sbt/1.0/plugins`)
 
-// roots are variables that name folders of tools anywhere.
-var roots = strings.Fields(`GOROOT GOBIN RUSTUP_HOME JAVA_HOME JDK_HOME MAVEN_HOME M2_HOME GRADLE_HOME KOTLIN_HOME SDKMAN_CANDIDATES_DIR ANDROID_HOME ANDROID_SDK_ROOT FLUTTER_ROOT NVM_DIR FNM_DIR FNM_MULTISHELL_PATH VOLTA_HOME PNPM_HOME PYENV_ROOT
+// toolVariables are variables that name folders of tools anywhere.
+var toolVariables = strings.Fields(`GOROOT GOBIN RUSTUP_HOME JAVA_HOME JDK_HOME MAVEN_HOME M2_HOME GRADLE_HOME KOTLIN_HOME SDKMAN_CANDIDATES_DIR ANDROID_HOME ANDROID_SDK_ROOT FLUTTER_ROOT NVM_DIR FNM_DIR FNM_MULTISHELL_PATH VOLTA_HOME PNPM_HOME PYENV_ROOT
 	VIRTUAL_ENV CONDA_PREFIX CONDA_ROOT MAMBA_ROOT_PREFIX RBENV_ROOT GEM_HOME DOTNET_ROOT NUGET_PACKAGES GHCUP_INSTALL_BASE_PREFIX OPAMROOT MISE_DATA_DIR ASDF_DIR ASDF_DATA_DIR CUDA_HOME EMSDK VCPKG_ROOT NIX_PROFILE`)
 
-// hidden are the keys, accounts and histories in a home folder, including those of agents. They are hidden even in a folder that
+// privatePaths are the keys, accounts and histories in a home folder, including those of agents. They are hidden even in a folder that
 // is shown, unless they are named themselves. Each agent sees its own files.
-var hidden = []string{
+var privatePaths = []string{
 	".ssh", ".gnupg", ".aws", ".azure", ".config/gcloud", ".kube", ".docker", ".netrc", ".git-credentials",
 	".config/git/credentials", ".config/gh", ".config/glab-cli", ".config/hub", ".npmrc", ".yarnrc.yml", ".pypirc", ".vault-token", ".terraformrc", ".terraform.d/credentials.tfrc.json", ".password-store",
 	".local/share/keyrings", ".config/op", ".config/rclone", ".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware",
@@ -56,17 +56,17 @@ var hidden = []string{
 	".claude", ".claude.json", ".codex", ".local/share/opencode", ".local/state/opencode", ".config/opencode", ".gemini", ".config/github-copilot",
 }
 
-// machine are paths that root can read in addition. Other users can't read them, and may not know of them.
-var machine = []string{"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private", "/etc/krb5.keytab", "/etc/NetworkManager/system-connections", "/etc/wireguard", "/etc/openvpn",
+// rootOnlyPaths are paths that root can read in addition. Other users can't read them, and may not know of them.
+var rootOnlyPaths = []string{"/etc/shadow", "/etc/shadow-", "/etc/gshadow", "/etc/gshadow-", "/etc/sudoers", "/etc/sudoers.d", "/etc/ssl/private", "/etc/krb5.keytab", "/etc/NetworkManager/system-connections", "/etc/wireguard", "/etc/openvpn",
 	"/etc/kubernetes", "/etc/rancher", "/etc/gitlab-runner", "/etc/letsencrypt", "/etc/docker", "/var/lib/rancher", "/var/lib/kubelet", "/var/lib/docker", "/var/lib/containers", "/var/lib/jenkins", "/var/backups", "/var/spool/cron", "/var/log"}
 
-// elsewhere are variables that name files with accounts although their own names don't suggest it.
-var elsewhere = []string{"CLAUDE_CONFIG_DIR", "CODEX_HOME", "GNUPGHOME", "KUBECONFIG", "DOCKER_CONFIG", "NETRC", "AWS_CONFIG_FILE", "AZURE_CONFIG_DIR", "CLOUDSDK_CONFIG", "GH_CONFIG_DIR", "GLAB_CONFIG_DIR", "NPM_CONFIG_USERCONFIG", "npm_config_userconfig",
+// accountVariables are variables that name files with accounts although their own names don't suggest it.
+var accountVariables = []string{"CLAUDE_CONFIG_DIR", "CODEX_HOME", "GNUPGHOME", "KUBECONFIG", "DOCKER_CONFIG", "NETRC", "AWS_CONFIG_FILE", "AZURE_CONFIG_DIR", "CLOUDSDK_CONFIG", "GH_CONFIG_DIR", "GLAB_CONFIG_DIR", "NPM_CONFIG_USERCONFIG", "npm_config_userconfig",
 	"BOTO_CONFIG", "TF_CLI_CONFIG_FILE", "PULUMI_HOME", "XAUTHORITY", "ICEAUTHORITY", "HISTFILE", "MYSQL_HOME", "OCI_CLI_CONFIG_FILE", "RCLONE_CONFIG", "STRIPE_CONFIG"}
 
-// strange returns the folders with files of people, including this user: home folders and mounted disks. As root it adds machine
-// and the host keys.
-func (b *Box) strange() []string {
+// personalFolders returns the folders with files of people, including this user: home folders and mounted disks. As root it adds
+// rootOnlyPaths and the host keys.
+func (b *Box) personalFolders() []string {
 	paths := []string{"/root", "/home", "/mnt", "/media", b.getenv("HOME")}
 	for _, name := range []string{"XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "CARGO_HOME", "GRADLE_USER_HOME"} {
 		paths = append(paths, b.getenv(name))
@@ -79,33 +79,33 @@ func (b *Box) strange() []string {
 		return paths
 	}
 	keys, _ := filepath.Glob("/etc/ssh/ssh_host_*_key") // the pattern is valid
-	return slices.Concat(paths, machine, keys)
+	return slices.Concat(paths, rootOnlyPaths, keys)
 }
 
-// ofHome returns the tools and settings that are shown although strange hides their folders.
-func (b *Box) ofHome() (paths []string) {
-	for _, name := range tools {
+// shownHomePaths returns the tools and settings that are shown although personalFolders hides their folders.
+func (b *Box) shownHomePaths() (paths []string) {
+	for _, name := range toolPaths {
 		paths = append(paths, b.home(name))
 	}
-	for _, name := range b.settings() {
+	for _, name := range b.settingNames() {
 		if path := b.home(name); !holdsAccount(path) {
 			paths = append(paths, path)
 		}
 	}
-	for _, name := range roots {
-		paths = append(paths, b.allowed([]string{b.getenv(name)})...)
+	for _, name := range toolVariables {
+		paths = append(paths, b.withoutProtected([]string{b.getenv(name)})...)
 	}
 	for variable, below := range map[string]string{"GOROOT": "", "GOBIN": "", "GOPATH": "bin"} {
 		if dir := b.goenv(variable); dir != "" {
-			paths = append(paths, b.allowed([]string{filepath.Join(dir, below)})...)
+			paths = append(paths, b.withoutProtected([]string{filepath.Join(dir, below)})...)
 		}
 	}
 	return append(paths, "/home/linuxbrew/.linuxbrew")
 }
 
-// settings returns the names of the settings files that may be shown, including those in settingFolders.
-func (b *Box) settings() []string {
-	names := slices.Clone(settings)
+// settingNames returns the names of the settings files that may be shown, including those in settingFolders.
+func (b *Box) settingNames() []string {
+	names := slices.Clone(settingFiles)
 	for _, folder := range settingFolders {
 		entries, _ := os.ReadDir(b.home(folder)) // a missing folder has none
 		for _, e := range entries {
@@ -146,19 +146,19 @@ func holdsAccount(path string) bool {
 
 // Undisclosed returns the settings files of the home folder that are hidden because they hold an account.
 func (b *Box) Undisclosed() (paths []string) {
-	for _, name := range b.settings() {
+	for _, name := range b.settingNames() {
 		path := b.home(name)
-		if _, err := os.Stat(path); err == nil && holdsAccount(path) && !slices.Contains(b.below(b.Home), path) {
+		if _, err := os.Stat(path); err == nil && holdsAccount(path) && !slices.Contains(b.absolutePaths(b.Home), path) {
 			paths = append(paths, "~/"+name)
 		}
 	}
 	return paths
 }
 
-// folders returns the folders of PATH, which are shown anywhere, and those of them that would be hidden otherwise or in which
+// pathFolders returns the folders of PATH, which are shown anywhere, and those of them that would be hidden otherwise or in which
 // people put links to hidden programs.
-func (b *Box) folders(l *layout) (all, linking []string) {
-	all = b.allowed(filepath.SplitList(b.getenv("PATH")))
+func (b *Box) pathFolders(l *layout) (all, linking []string) {
+	all = b.withoutProtected(filepath.SplitList(b.getenv("PATH")))
 	for _, dir := range all {
 		if at := resolve(dir); at != "" && (l.kindOf(at) == hide || at == "/usr/local/bin") {
 			linking = append(linking, at)
@@ -167,9 +167,9 @@ func (b *Box) folders(l *layout) (all, linking []string) {
 	return all, linking
 }
 
-// programs returns the hidden programs to which links in the given folders lead; of a program in a node_modules folder, all of
+// linkedPrograms returns the hidden programs to which links in the given folders lead; of a program in a node_modules folder, all of
 // that.
-func (l *layout) programs(dirs []string) (paths []string) {
+func (l *layout) linkedPrograms(dirs []string) (paths []string) {
 	for _, dir := range dirs {
 		entries, _ := os.ReadDir(dir)
 		for _, e := range entries {
@@ -193,15 +193,15 @@ func packageOf(path string) string {
 	return path
 }
 
-// secrets returns the paths, anywhere, that only their owner may see.
-func (b *Box) secrets() (paths []string) {
-	for _, name := range hidden {
+// secretPaths returns the paths, anywhere, that only their owner may see.
+func (b *Box) secretPaths() (paths []string) {
+	for _, name := range privatePaths {
 		paths = append(paths, b.home(name))
 	}
 	for _, e := range b.Environ {
 		name, value, _ := strings.Cut(e, "=")
-		if slices.Contains(elsewhere, name) || secrets.MayName(name) && filepath.IsAbs(value) && !slices.Contains(b.Env, name) {
-			paths = append(paths, b.allowed(filepath.SplitList(value))...)
+		if slices.Contains(accountVariables, name) || secrets.MayName(name) && filepath.IsAbs(value) && !slices.Contains(b.Env, name) {
+			paths = append(paths, b.withoutProtected(filepath.SplitList(value))...)
 		}
 	}
 	return paths
@@ -217,34 +217,34 @@ func (b *Box) home(name string) string {
 	return filepath.Join(b.getenv("HOME"), filepath.FromSlash(name))
 }
 
-// kept are the folders below the cache folder in which tools keep what they downloaded or built. None has an account or a file
+// toolCaches are the folders below the cache folder in which tools keep what they downloaded or built. None has an account or a file
 // that a shell or an editor reads when it starts.
-var kept = strings.Fields(`
+var toolCaches = strings.Fields(`
 	go-build golangci-lint gopls goimports staticcheck gotestsum gofumpt pip pip-tools uv pypoetry pipenv pdm hatch rattler conda pre-commit ruff mypy black pylint pytest ansible-compat nox virtualenv matplotlib huggingface torch numba jedi
 	yarn node node-gyp npm pnpm npx corepack nvm fnm ms-playwright ms-playwright-go playwright Cypress puppeteer electron electron-builder esbuild turbo turborepo prisma prisma-nodejs typescript eslint parcel vite deno bun selenium chrome-for-testing
 	bazel bazelisk ccache sccache clangd cmake vcpkg conan meson zig zls coursier sbt kotlin kotlin-language-server gradle maven ivy2 scalafmt metals bloop buck buck2 pants nix guix dub
 	composer cabal stack ghcup hie-bios hls-log hex rebar3 elixir_make erlang-history dune opam dotnet NuGet nuget swiftpm swift org.swift.swiftpm flutter dart-lang R renv julia crystal shards nim nimble luarocks bundle gem rubocop_cache solargraph
 	fontconfig mesa_shader_cache trivy tfswitch terraform helm kubebuilder-envtest setup-envtest protoc buf act semgrep tree-sitter wasmtime wasm-pack tinygo foundry svm hardhat-nodejs rosetta opencode claude-cli-nodejs`)
 
-// usual are the folders there that tools need but can't create, by tool.
-var usual = map[string]string{"go": "go-build", "pip": "pip", "uv": "uv", "yarn": "yarn", "node": "node", "npx": "ms-playwright", "golangci-lint": "golangci-lint"}
+// createdCaches are the folders there that tools need but can't create, by tool.
+var createdCaches = map[string]string{"go": "go-build", "pip": "pip", "uv": "uv", "yarn": "yarn", "node": "node", "npx": "ms-playwright", "golangci-lint": "golangci-lint"}
 
-// cache lays out the cache folder. The folders of tools in it can be written. New entries are discarded afterwards, so that a
+// setCacheFolder sets what can be done in the cache folder. The folders of tools in it can be written. New entries are discarded afterwards, so that a
 // program can't put a file where a shell looks for it.
-func (b *Box) cache(l *layout) {
+func (b *Box) setCacheFolder(l *layout) {
 	dir := cmp.Or(b.getenv("XDG_CACHE_HOME"), b.home(".cache"))
-	if !filepath.IsAbs(dir) || os.MkdirAll(dir, 0o755) != nil || len(b.allowed([]string{dir})) == 0 {
+	if !filepath.IsAbs(dir) || os.MkdirAll(dir, 0o755) != nil || len(b.withoutProtected([]string{dir})) == 0 {
 		return
 	}
-	for tool, name := range usual {
-		if b.has(tool) {
+	for tool, name := range createdCaches {
+		if b.hasTool(tool) {
 			_ = os.MkdirAll(filepath.Join(dir, name), 0o755) // if it fails, the tool gets a temporary one
 		}
 	}
 	l.set(hide, dir)
-	for _, name := range kept {
+	for _, name := range toolCaches {
 		if path := filepath.Join(dir, name); isFolder(path) {
-			l.set(write, b.allowed([]string{path})...)
+			l.set(write, b.withoutProtected([]string{path})...)
 		}
 	}
 }
@@ -254,9 +254,9 @@ func isFolder(path string) bool {
 	return err == nil && st.IsDir()
 }
 
-// caches returns the other folders in which tools keep what they downloaded or built, for all projects. A missing folder is
+// cacheFolders returns the other folders in which tools keep what they downloaded or built, for all projects. A missing folder is
 // created if the tool is installed, since the tool can't create it inside the sandbox.
-func (b *Box) caches() (paths []string) {
+func (b *Box) cacheFolders() (paths []string) {
 	for _, c := range []struct{ variable, below, usual, tool string }{
 		{"GOCACHE", "", "", "go"},
 		{"GOMODCACHE", "", "", "go"},
@@ -289,14 +289,14 @@ func (b *Box) caches() (paths []string) {
 		} else if c.usual == "" {
 			continue
 		}
-		if resolve(path) == "" && filepath.IsAbs(path) && (c.tool == "" || b.has(c.tool)) {
+		if resolve(path) == "" && filepath.IsAbs(path) && (c.tool == "" || b.hasTool(c.tool)) {
 			if os.MkdirAll(path, 0o755) != nil { // the tool itself reports what it can't write
 				continue
 			}
 		}
 		paths = append(paths, path)
 	}
-	for _, name := range stores {
+	for _, name := range existingCaches {
 		if path := b.home(name); isFolder(path) {
 			paths = append(paths, path)
 		}
@@ -304,15 +304,15 @@ func (b *Box) caches() (paths []string) {
 	return paths
 }
 
-// stores are further such folders. They are never created for a tool, because some tools depend on whether theirs exists. None
+// existingCaches are further such folders. They are never created for a tool, because some tools depend on whether theirs exists. None
 // holds an account.
-var stores = strings.Fields(`
+var existingCaches = strings.Fields(`
 	.yarn/berry .conan2/p .conan/data .platformio/.cache .cabal/store .cabal/packages .local/state/cabal/store .stack/pantry .stack/snapshots .stack/setup-exe-cache .gradle/native .gradle/notifications
 	.ivy2/cache .ivy2/local .sbt/boot .coursier/cache .composer/cache .hex/packages .nuget/packages .local/share/NuGet/http-cache .local/share/NuGet/v3-cache .local/share/NuGet/plugins-cache .pub-cache/hosted .pub-cache/hosted-hashes .pub-cache/git
 	.julia/compiled .julia/scratchspaces .konan .opam/download-cache`)
 
-// has reports whether a tool is in PATH.
-func (b *Box) has(tool string) bool {
+// hasTool reports whether a tool is in PATH.
+func (b *Box) hasTool(tool string) bool {
 	for _, dir := range filepath.SplitList(b.getenv("PATH")) {
 		if _, err := os.Stat(filepath.Join(dir, tool)); err == nil {
 			return true

@@ -25,27 +25,27 @@ const (
 
 // layout is the file system as a program sees it.
 type layout struct {
-	at    map[string]kind   // by existing path without symbolic links
-	links map[string]string // symbolic links on the way to those paths, with their targets
-	empty []string          // folders, without symbolic links, that are created empty in hidden ones
-	over  []git.Mount       // mounts on top of those paths
+	kinds    map[string]kind   // by existing path without symbolic links
+	links    map[string]string // symbolic links on the way to those paths, with their targets
+	empty    []string          // folders, without symbolic links, that are created empty in hidden ones
+	overlays []git.Mount       // mounts on top of those paths
 }
 
 func (l *layout) set(k kind, paths ...string) {
 	for _, named := range paths {
 		p := resolve(named)
-		if p == "" || l.at[p] == fixed {
+		if p == "" || l.kinds[p] == fixed {
 			continue
 		}
-		l.at[p] = k
+		l.kinds[p] = k
 		if k != hide && p != named {
-			l.follow(named)
+			l.recordLinks(named)
 		}
 	}
 }
 
-// keep adds hidden folders that programs expect to exist. They appear empty.
-func (l *layout) keep(dirs ...string) {
+// addEmpty adds hidden folders that programs expect to exist. They appear empty.
+func (l *layout) addEmpty(dirs ...string) {
 	for _, named := range dirs {
 		dir := resolve(named)
 		if dir == "" || l.kindOf(dir) != hide {
@@ -53,13 +53,13 @@ func (l *layout) keep(dirs ...string) {
 		}
 		l.empty = append(l.empty, dir)
 		if dir != named {
-			l.follow(named)
+			l.recordLinks(named)
 		}
 	}
 }
 
-// follow records the symbolic links that an existing path leads through.
-func (l *layout) follow(path string) {
+// recordLinks records the symbolic links that an existing path leads through.
+func (l *layout) recordLinks(path string) {
 	const most = 40 // the limit of the kernel
 	for range most {
 		link, rest := firstLink(path)
@@ -106,7 +106,7 @@ func resolve(path string) string {
 // kindOf returns the kind of a path: its own, or that of the nearest folder above it that has one.
 func (l *layout) kindOf(path string) kind {
 	for ; path != "" && path != "/" && path != "."; path = filepath.Dir(path) {
-		if k, ok := l.at[path]; ok {
+		if k, ok := l.kinds[path]; ok {
 			return k
 		}
 	}
@@ -116,8 +116,8 @@ func (l *layout) kindOf(path string) kind {
 // mounts returns bubblewrap's arguments, each folder before the paths in it.
 func (l *layout) mounts() []string {
 	args := []string{"--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"}
-	for _, path := range slices.Sorted(maps.Keys(l.at)) {
-		k := l.at[path]
+	for _, path := range slices.Sorted(maps.Keys(l.kinds)) {
+		k := l.kinds[path]
 		if above := l.kindOf(filepath.Dir(path)); k == above && k != pinned || k != hide && k != write && k != pinned && (above == show || above == fixed) {
 			continue
 		}
@@ -138,7 +138,7 @@ func (l *layout) mounts() []string {
 	for _, dir := range l.empty {
 		args = append(args, "--dir", dir)
 	}
-	for _, m := range l.over {
+	for _, m := range l.overlays {
 		bind := "--ro-bind"
 		if m.Write {
 			bind = "--bind"
@@ -155,59 +155,59 @@ func (l *layout) mounts() []string {
 
 // layout returns the layout for a program. It fails if it can't determine which paths must not be changed.
 func (b *Box) layout(n Need) (*layout, error) {
-	l := &layout{at: map[string]kind{}, links: map[string]string{}}
+	l := &layout{kinds: map[string]kind{}, links: map[string]string{}}
 	l.set(hide, "/tmp", "/var/tmp", "/run", b.getenv("TMPDIR"))
-	l.set(show, ofRun...)
-	l.set(hide, b.strange()...)
-	path, linking := b.folders(l)
-	l.set(show, b.ofHome()...)
+	l.set(show, readableRunPaths...)
+	l.set(hide, b.personalFolders()...)
+	path, linking := b.pathFolders(l)
+	l.set(show, b.shownHomePaths()...)
 	l.set(show, path...)
-	l.set(show, l.programs(linking)...)
-	b.named(l)
-	l.set(show, b.allowed(n.Own.Read)...)
-	b.cache(l)
-	l.set(write, b.allowed(b.caches())...)
-	l.set(write, b.allowed(n.Own.Write)...)
+	l.set(show, l.linkedPrograms(linking)...)
+	b.showNamed(l)
+	l.set(show, b.withoutProtected(n.Own.Read)...)
+	b.setCacheFolder(l)
+	l.set(write, b.withoutProtected(b.cacheFolders())...)
+	l.set(write, b.withoutProtected(n.Own.Write)...)
 	l.set(hide, n.Own.Private...)
 	l.set(show, n.Dir)
 	guard := slices.Clone(n.Own.Fixed)
 	if b.Repo != nil {
 		l.set(show, b.Repo.Main, b.Repo.Common)
-		l.set(show, b.borrowed()...)
+		l.set(show, b.alternateObjects()...)
 	}
-	open := slices.Concat(ofRun, n.Own.Write, b.below(b.Write))
+	open := slices.Concat(readableRunPaths, n.Own.Write, b.absolutePaths(b.Write))
 	if n.Edit {
-		top := checkout(n.Dir)
-		store, err := b.store(top)
+		top := checkoutTop(n.Dir)
+		store, err := b.gitStore(top)
 		if err != nil {
 			return nil, err
 		}
 		l.set(write, store.Write...)
-		l.over = store.Mounts
+		l.overlays = store.Mounts
 		l.set(write, top)
 		guard = append(guard, store.Fixed...)
 		open = append(open, top)
 	}
-	l.set(write, b.allowed(b.below(b.Write))...)
+	l.set(write, b.withoutProtected(b.absolutePaths(b.Write))...)
 	if b.Repo != nil {
-		guard = append(guard, b.lead()...)
+		guard = append(guard, b.codePaths()...)
 	}
 	l.set(fixed, guard...)
 	if b.Repo != nil {
-		if err := b.withoutAccounts(l); err != nil {
+		if err := b.hideAccounts(l); err != nil {
 			return nil, err
 		}
 	}
-	if err := l.shut(open); err != nil {
+	if err := l.hideSockets(open); err != nil {
 		return nil, err
 	}
-	l.pin()
-	l.keep(b.getenv("HOME"), b.getenv("TMPDIR"), b.getenv("XDG_RUNTIME_DIR"))
+	l.pinParents()
+	l.addEmpty(b.getenv("HOME"), b.getenv("TMPDIR"), b.getenv("XDG_RUNTIME_DIR"))
 	return l, nil
 }
 
-// below returns paths that the project names as absolute paths.
-func (b *Box) below(names []string) (paths []string) {
+// absolutePaths returns paths that the project names as absolute paths.
+func (b *Box) absolutePaths(names []string) (paths []string) {
 	for _, path := range names {
 		if rest, ok := strings.CutPrefix(path, "~/"); ok {
 			path = filepath.Join(b.getenv("HOME"), rest)
@@ -217,12 +217,12 @@ func (b *Box) below(names []string) (paths []string) {
 	return paths
 }
 
-// named shows the paths that the project names and hides the secret ones. A path that is secret, or in a secret folder, is shown
+// showNamed shows the paths that the project names and hides the secret ones. A path that is secret, or in a secret folder, is shown
 // if the project names it.
-func (b *Box) named(l *layout) {
-	paths := b.allowed(b.below(b.Home))
+func (b *Box) showNamed(l *layout) {
+	paths := b.withoutProtected(b.absolutePaths(b.Home))
 	l.set(show, paths...)
-	l.set(hide, b.secrets()...)
+	l.set(hide, b.secretPaths()...)
 	for _, path := range paths {
 		if at := resolve(path); l.kindOf(at) == hide {
 			l.set(show, path)
@@ -230,8 +230,8 @@ func (b *Box) named(l *layout) {
 	}
 }
 
-// borrowed returns the object folders of other repositories that the repository uses.
-func (b *Box) borrowed() (paths []string) {
+// alternateObjects returns the object folders of other repositories that the repository uses.
+func (b *Box) alternateObjects() (paths []string) {
 	data, err := durable.Read(filepath.Join(b.Repo.Common, "objects", "info", "alternates"), 1<<20)
 	if err != nil {
 		return nil
@@ -242,14 +242,14 @@ func (b *Box) borrowed() (paths []string) {
 			path = filepath.Join(b.Repo.Common, "objects", path)
 		}
 		if filepath.Base(path) == "objects" && isFolder(filepath.Join(path, "pack")) {
-			paths = append(paths, b.allowed([]string{path})...)
+			paths = append(paths, b.withoutProtected([]string{path})...)
 		}
 	}
 	return paths
 }
 
-// lead returns the paths that make git, or trellis itself, run programs.
-func (b *Box) lead() (paths []string) {
+// codePaths returns the paths that make git, or trellis itself, run programs.
+func (b *Box) codePaths() (paths []string) {
 	for _, name := range []string{"hooks", "config", "info"} {
 		paths = append(paths, filepath.Join(b.Repo.Common, name))
 	}
@@ -259,8 +259,8 @@ func (b *Box) lead() (paths []string) {
 	return paths
 }
 
-// checkout returns the top folder of the checkout that contains dir, or else dir.
-func checkout(dir string) string {
+// checkoutTop returns the top folder of the checkout that contains dir, or else dir.
+func checkoutTop(dir string) string {
 	for up := dir; ; up = filepath.Dir(up) {
 		if _, err := os.Lstat(filepath.Join(up, ".git")); err == nil {
 			return up
@@ -271,9 +271,9 @@ func checkout(dir string) string {
 	}
 }
 
-// store returns the git files of a checkout. If top does not belong to this project's repository, nothing of it can be written,
+// gitStore returns the git files of a checkout. If top does not belong to this project's repository, nothing of it can be written,
 // nor the files that make git run programs in the worktree around it: a program may have created top there.
-func (b *Box) store(top string) (s git.Store, err error) {
+func (b *Box) gitStore(top string) (s git.Store, err error) {
 	s.Fixed = []string{filepath.Join(top, ".git")}
 	for at := top; b.Repo != nil && at != filepath.Dir(at); at = filepath.Dir(at) {
 		if at == b.Repo.Main && at != top {
@@ -292,20 +292,20 @@ func (b *Box) store(top string) (s git.Store, err error) {
 	return s, nil
 }
 
-// pin prevents the folders between a writable one and a fixed path in it from being moved, so that no other can take their place.
-func (l *layout) pin() {
-	for _, path := range slices.Sorted(maps.Keys(l.at)) {
-		for up := filepath.Dir(path); l.at[path] == fixed && l.kindOf(up) >= write; up = filepath.Dir(up) {
-			if _, said := l.at[up]; said {
+// pinParents prevents the folders between a writable one and a fixed path in it from being moved, so that no other can take their place.
+func (l *layout) pinParents() {
+	for _, path := range slices.Sorted(maps.Keys(l.kinds)) {
+		for up := filepath.Dir(path); l.kinds[path] == fixed && l.kindOf(up) >= write; up = filepath.Dir(up) {
+			if _, said := l.kinds[up]; said {
 				break
 			}
-			l.at[up] = pinned
+			l.kinds[up] = pinned
 		}
 	}
 }
 
-// allowed returns paths without those that contain the home folder or the repository.
-func (b *Box) allowed(paths []string) []string {
+// withoutProtected returns paths without those that contain the home folder or the repository.
+func (b *Box) withoutProtected(paths []string) []string {
 	guarded := []string{resolve(b.getenv("HOME"))}
 	if b.Repo != nil {
 		guarded = append(guarded, b.Repo.Main, b.Repo.Common)

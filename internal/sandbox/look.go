@@ -25,8 +25,8 @@ func (f Found) OK() bool { return f.Why == "" }
 
 func (f Found) String() string { return strings.TrimSpace("bubblewrap " + f.Version) }
 
-// patience is how long bubblewrap may take to start. 5 ms is usual; a machine under load needs longer.
-const patience = 30 * time.Second
+// startTimeout is how long bubblewrap may take to start. 5 ms is usual; a machine under load needs longer.
+const startTimeout = 30 * time.Second
 
 // Look determines whether the machine has a sandbox that works, by trying it.
 func Look(ctx context.Context, env []string) (f Found) {
@@ -38,10 +38,10 @@ func Look(ctx context.Context, env []string) (f Found) {
 		f.Why, f.Hint = "bubblewrap is not installed", "sudo apt install bubblewrap, or what your system calls it"
 		return f
 	}
-	said, err := ask(ctx, env, []string{f.Path, "--version"})
+	said, err := tryCommand(ctx, env, []string{f.Path, "--version"})
 	if err == nil {
 		f.Version = strings.TrimPrefix(said, "bubblewrap ")
-		err = f.try(ctx, env, append(append([]string{f.Path}, apart()...), append((&layout{}).mounts(), "--")...))
+		err = f.try(ctx, env, append(append([]string{f.Path}, isolationArgs()...), append((&layout{}).mounts(), "--")...))
 	}
 	if err != nil {
 		f.Why, f.Hint = err.Error(), hint(err.Error())
@@ -49,9 +49,9 @@ func Look(ctx context.Context, env []string) (f Found) {
 	return f
 }
 
-// apart returns the arguments that isolate a program and drop its capabilities. As root the program keeps the capability that its
+// isolationArgs returns the arguments that isolate a program and drop its capabilities. As root the program keeps the capability that its
 // own sandbox needs to create another user namespace; outside of its namespace that is worthless.
-func apart() []string {
+func isolationArgs() []string {
 	args := []string{"--unshare-user", "--unshare-pid", "--unshare-ipc", "--cap-drop", "ALL"}
 	if os.Geteuid() == 0 {
 		args = append(args, "--cap-add", "CAP_SETFCAP")
@@ -61,13 +61,13 @@ func apart() []string {
 
 // try runs a program that does nothing with the launcher.
 func (f Found) try(ctx context.Context, env, launcher []string) error {
-	_, err := ask(ctx, env, append(launcher[:len(launcher):len(launcher)], f.Path, "--version"))
+	_, err := tryCommand(ctx, env, append(launcher[:len(launcher):len(launcher)], f.Path, "--version"))
 	return err
 }
 
-func ask(ctx context.Context, env, argv []string) (string, error) {
+func tryCommand(ctx context.Context, env, argv []string) (string, error) {
 	out := proc.NewCapped(4 << 10)
-	res, err := proc.Run(ctx, proc.Command{Argv: argv, Env: environ(env), Stdout: out, Stderr: out, Wall: patience, Grace: time.Second})
+	res, err := proc.Run(ctx, proc.Command{Argv: argv, Env: environ(env), Stdout: out, Stderr: out, Wall: startTimeout, Grace: time.Second})
 	said := strings.TrimSpace(out.String())
 	switch {
 	case err != nil:

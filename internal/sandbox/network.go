@@ -28,18 +28,18 @@ func CommandKinds() []string { return []string{Verify, Steps, Setup} }
 
 // Unconnected returns the kinds of commands that have no network on this machine.
 func (b *Box) Unconnected(ctx context.Context) []string {
-	if !b.on() || !b.look(ctx).OK() {
+	if !b.enabled() || !b.detect(ctx).OK() {
 		return nil
 	}
 	return slices.DeleteFunc(CommandKinds(), func(kind string) bool { return !b.offline(kind) })
 }
 
-// unreached matches messages that there is no network, and refused messages that no program listens on this machine.
+// noNetworkMessage matches messages that there is no network, and connectionRefused messages that no program listens on this machine.
 var (
-	unreached = trellis.Pattern(`(?i)network (?:is )?unreachable|ENETUNREACH|EAI_AGAIN|getaddrinfo ENOTFOUND|(?:could not|couldn't|unable to|cannot|failed to|failure) resolv|` +
+	noNetworkMessage = trellis.Pattern(`(?i)network (?:is )?unreachable|ENETUNREACH|EAI_AGAIN|getaddrinfo ENOTFOUND|(?:could not|couldn't|unable to|cannot|failed to|failure) resolv|` +
 		`temporary failure (?:in name resolution|resolving)|name or service not known|no such host|server misbehaving|failed to lookup address|nodename nor servname|UnknownHostException|NameResolutionError|dns error|` +
 		`lookup \S+ on \S+:53|no route to host|EHOSTUNREACH`)
-	refused = trellis.Pattern(`(?i)connection refused|ECONNREFUSED`)
+	connectionRefused = trellis.Pattern(`(?i)connection refused|ECONNREFUSED`)
 )
 
 // Explain explains to people why a program with this exit code and output failed in the cell; "" unless the lack of network did
@@ -48,10 +48,10 @@ func (c Cell) Explain(code int, said []byte) string {
 	if c.Offline == "" || code == 0 {
 		return ""
 	}
-	if unreached().Match(said) {
+	if noNetworkMessage().Match(said) {
 		return "it has no network in the sandbox: " + NetworkHint(c.Offline)
 	}
-	if refused().Match(said) {
+	if connectionRefused().Match(said) {
 		return "in the sandbox it does not reach the servers of this machine: " + NetworkHint(c.Offline)
 	}
 	return ""

@@ -52,9 +52,9 @@ type Box struct {
 	Env    []string // names of the variables that commands get in addition to the usual ones
 	Keys   []string // names of the variables that the project's own agents get
 
-	once  sync.Once
-	found Found
-	good  sync.Map // launchers that were tried and work
+	once             sync.Once
+	found            Found
+	workingLaunchers sync.Map // launchers that were tried and work
 }
 
 // Need describes what a program needs.
@@ -85,7 +85,7 @@ type Cell struct {
 	Files    []*os.File // see proc.Command
 	Env      []string   // variables for the launcher, overriding those of the program
 
-	way *way // connection to the outside, if the network is restricted
+	bridge *networkBridge // connection to the outside, if the network is restricted
 }
 
 // Ready returns a *flow.Failure agent_missing if a sandbox is required and the machine has none.
@@ -93,13 +93,13 @@ func (b *Box) Ready(ctx context.Context) error {
 	if b == nil || b.Mode != Require {
 		return nil
 	}
-	if f := b.look(ctx); !f.OK() {
-		return missing(f.Why + "; " + f.Hint)
+	if f := b.detect(ctx); !f.OK() {
+		return missingSandbox(f.Why + "; " + f.Hint)
 	}
 	return nil
 }
 
-func missing(why string) error {
+func missingSandbox(why string) error {
 	return flow.Fail(string(trellis.AgentMissing), "sandbox: require, but %s", why)
 }
 
@@ -108,24 +108,24 @@ func (b *Box) Lacking(ctx context.Context) string {
 	if b == nil || b.Mode != Auto {
 		return ""
 	}
-	return b.look(ctx).Why
+	return b.detect(ctx).Why
 }
 
 // Enter returns a Cell for a program. A launcher is tried before its first use, so that later errors are the program's own. On a
 // machine without a sandbox, Enter returns no sandbox with auto, and a *flow.Failure agent_missing with require. On a machine
 // that has a sandbox, nothing runs outside of it, even if this Cell can't be set up: an earlier program may be the cause.
 func (b *Box) Enter(ctx context.Context, n Need) (Cell, error) {
-	if !b.on() {
+	if !b.enabled() {
 		return Cell{}, nil
 	}
 	if err := b.Ready(ctx); err != nil {
 		return Cell{}, err
 	}
-	f := b.look(ctx)
+	f := b.detect(ctx)
 	if !f.OK() {
 		return Cell{}, nil
 	}
-	launcher, err := b.place(ctx, f, n)
+	launcher, err := b.workingLauncher(ctx, f, n)
 	switch {
 	case ctx.Err() != nil:
 		return Cell{}, context.Cause(ctx)
@@ -137,15 +137,15 @@ func (b *Box) Enter(ctx context.Context, n Need) (Cell, error) {
 	case b.offline(n.Kind):
 		c.Offline = n.Kind
 	case b.Narrow(n):
-		return b.narrowed(c, n)
+		return b.restrictNetwork(c, n)
 	}
 	return c, nil
 }
 
-// place returns a launcher that works. It tries twice, in case another process removes files in the meantime.
-func (b *Box) place(ctx context.Context, f Found, n Need) (launcher []string, err error) {
+// workingLauncher returns a launcher that works. It tries twice, in case another process removes files in the meantime.
+func (b *Box) workingLauncher(ctx context.Context, f Found, n Need) (launcher []string, err error) {
 	for range 2 {
-		if launcher, err = b.arguments(f, n); err == nil {
+		if launcher, err = b.launcher(f, n); err == nil {
 			err = b.tryOnce(ctx, f, launcher)
 		}
 		if err == nil || ctx.Err() != nil {
@@ -157,11 +157,11 @@ func (b *Box) place(ctx context.Context, f Found, n Need) (launcher []string, er
 
 // Words returns what an agent in this role that edits in dir is told about the sandbox, or "" if it runs in none.
 func (b *Box) Words(ctx context.Context, role, dir string) string {
-	if !b.on() || !b.look(ctx).OK() {
+	if !b.enabled() || !b.detect(ctx).OK() {
 		return ""
 	}
 	text := "Only this folder, caches and the folder for temporary files can be written; the home folder is another one, with tools and without accounts, and is gone afterwards. "
-	if top := checkout(resolve(dir)); b.Repo == nil || top != b.Repo.Main {
+	if top := checkoutTop(resolve(dir)); b.Repo == nil || top != b.Repo.Main {
 		text += "git can add, and can't commit, stash, or make or move branches."
 	} else { // the index of the main checkout is next to the settings
 		text += "git can't add, commit, stash, or make or move branches; it can show what changed."
@@ -179,11 +179,11 @@ func (b *Box) Words(ctx context.Context, role, dir string) string {
 
 // Try returns an error if this machine's sandbox can't be used for a checkout.
 func (b *Box) Try(ctx context.Context, dir string) error {
-	f := b.look(ctx)
+	f := b.detect(ctx)
 	if !f.OK() {
 		return fmt.Errorf("%s", f.Why)
 	}
-	launcher, err := b.arguments(f, Need{Kind: Verify, Dir: dir})
+	launcher, err := b.launcher(f, Need{Kind: Verify, Dir: dir})
 	if err != nil {
 		return err
 	}
@@ -193,28 +193,28 @@ func (b *Box) Try(ctx context.Context, dir string) error {
 // tryOnce tries a launcher, unless it has worked before.
 func (b *Box) tryOnce(ctx context.Context, f Found, launcher []string) error {
 	key := strings.Join(launcher, "\x00")
-	if _, known := b.good.Load(key); known {
+	if _, known := b.workingLaunchers.Load(key); known {
 		return nil
 	}
 	err := f.try(ctx, b.Environ, launcher)
 	if err == nil {
-		b.good.Store(key, true)
+		b.workingLaunchers.Store(key, true)
 	}
 	return err
 }
 
-func (b *Box) look(ctx context.Context) Found {
+func (b *Box) detect(ctx context.Context) Found {
 	b.once.Do(func() { b.found = Look(ctx, b.Environ) })
 	return b.found
 }
 
-// arguments returns the launcher of a program.
-func (b *Box) arguments(f Found, n Need) ([]string, error) {
+// launcher returns the launcher of a program.
+func (b *Box) launcher(f Found, n Need) ([]string, error) {
 	l, err := b.layout(n)
 	if err != nil {
 		return nil, fmt.Errorf("what may not be written there can't be told: %w; mend that, or remove what is named, and start again", err)
 	}
-	args := append([]string{f.Path}, apart()...)
+	args := append([]string{f.Path}, isolationArgs()...)
 	if b.offline(n.Kind) || b.Narrow(n) {
 		args = append(args, "--unshare-net")
 	}

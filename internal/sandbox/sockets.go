@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// shut hides the sockets on which other programs listen, wherever they are: a program that may only read a folder can still talk
+// hideSockets hides the sockets on which other programs listen, wherever they are: a program that may only read a folder can still talk
 // to a socket in it. Sockets below open stay visible.
-func (l *layout) shut(open []string) error {
+func (l *layout) hideSockets(open []string) error {
 	for i, path := range open {
 		open[i] = resolve(path)
 	}
@@ -24,10 +24,10 @@ func (l *layout) shut(open []string) error {
 	for _, path := range paths {
 		path = resolve(path)
 		below := func(dir string) bool { return dir != "" && (path == dir || strings.HasPrefix(path, dir+"/")) }
-		if _, said := l.at[path]; path == "" || said || l.kindOf(path) == hide || slices.ContainsFunc(open, below) {
+		if _, said := l.kinds[path]; path == "" || said || l.kindOf(path) == hide || slices.ContainsFunc(open, below) {
 			continue
 		}
-		l.at[path] = hide
+		l.kinds[path] = hide
 	}
 	return nil
 }

@@ -15,12 +15,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// way connects a cell whose network is restricted to the outside. Inside, the entrance listens on the cell's loopback and passes
+// networkBridge connects a cell whose network is restricted to the outside. Inside, the entrance listens on the cell's loopback and passes
 // its listeners out; outside, the gateway serves on them.
-type way struct {
-	gateway *gateway.Gateway
-	from    *net.UnixConn // connection to the entrance
-	taken   chan error    // receives nil once the listeners were received, or the error
+type networkBridge struct {
+	gateway  *gateway.Gateway
+	entrance *net.UnixConn // connection to the entrance
+	result   chan error    // receives nil once the listeners were received, or the error
 }
 
 // File descriptors of a launcher whose network is restricted, after its three streams.
@@ -29,20 +29,20 @@ const (
 	programFile             // the program that plays the entrance
 )
 
-// lateListeners is how long listeners may still arrive after their program has ended. The wait ends early when the last copy of
+// listenerTimeout is how long listeners may still arrive after their program has ended. The wait ends early when the last copy of
 // the other end of the connection is closed.
-const lateListeners = 10 * time.Second
+const listenerTimeout = 10 * time.Second
 
-// narrowed returns c with its network restricted to what the gateway lets through.
-func (b *Box) narrowed(c Cell, n Need) (Cell, error) {
-	c, err := b.narrowCell(c, n)
+// restrictNetwork returns c with its network restricted to what the gateway lets through.
+func (b *Box) restrictNetwork(c Cell, n Need) (Cell, error) {
+	c, err := b.restrictCell(c, n)
 	if err != nil {
 		return Cell{}, flow.Fail(string(trellis.AgentMissing), "sandbox: %s, but it can't narrow the network: %v", b.Mode, err)
 	}
 	return c, nil
 }
 
-func (b *Box) narrowCell(c Cell, n Need) (Cell, error) {
+func (b *Box) restrictCell(c Cell, n Need) (Cell, error) {
 	if b.Program == "" {
 		return c, errors.New("there is no program for its entrance")
 	}
@@ -50,18 +50,18 @@ func (b *Box) narrowCell(c Cell, n Need) (Cell, error) {
 	if err != nil {
 		return c, fmt.Errorf("opening the program for its entrance: %w", err)
 	}
-	ours, theirs, err := connected()
+	ours, theirs, err := socketPair()
 	if err != nil {
 		program.Close()
 		return c, err
 	}
 	g := gateway.New(gateway.Options{Hosts: slices.Concat(b.Hosts, n.Own.Hosts), Servers: n.Own.Servers, Environ: b.Environ, Lookup: b.Lookup, Dial: b.Dial})
-	c.Files, c.way = []*os.File{theirs, program}, &way{gateway: g, from: ours, taken: make(chan error, 1)}
-	c.Launcher = slices.Concat(c.Launcher, []string{fmt.Sprintf("/proc/self/fd/%d", programFile), entrance}, g.Addresses(), []string{"--"})
+	c.Files, c.bridge = []*os.File{theirs, program}, &networkBridge{gateway: g, entrance: ours, result: make(chan error, 1)}
+	c.Launcher = slices.Concat(c.Launcher, []string{fmt.Sprintf("/proc/self/fd/%d", programFile), entranceArgument}, g.Addresses(), []string{"--"})
 	for _, name := range proxyVariables { // the person's own values may hold an account
 		c.Env = append(c.Env, name+"=", strings.ToUpper(name)+"=")
 	}
-	go c.way.take()
+	go c.bridge.serveListeners()
 	return c, nil
 }
 
@@ -69,33 +69,33 @@ func (b *Box) narrowCell(c Cell, n Need) (Cell, error) {
 // what the program asked for and was denied, each as the end of a sentence, and an error if the program never began because its
 // network could not be set up.
 func (c Cell) Leave() (refused []string, err error) {
-	if c.way == nil {
+	if c.bridge == nil {
 		return nil, nil
 	}
 	for _, f := range c.Files {
 		f.Close()
 	}
-	_ = c.way.from.SetReadDeadline(time.Now().Add(lateListeners)) // listeners that have arrived are still received
-	err = <-c.way.taken
-	c.way.from.Close()
-	c.way.gateway.Close()
+	_ = c.bridge.entrance.SetReadDeadline(time.Now().Add(listenerTimeout)) // listeners that have arrived are still received
+	err = <-c.bridge.result
+	c.bridge.entrance.Close()
+	c.bridge.gateway.Close()
 	if err != nil {
 		return nil, flow.Fail(string(trellis.AgentMissing), "the sandbox can't narrow the network of the program: %v", err)
 	}
-	return c.way.gateway.Refused(), nil
+	return c.bridge.gateway.Refused(), nil
 }
 
-// take waits for the listeners and serves on them.
-func (w *way) take() {
-	listeners, err := received(w.from, len(w.gateway.Addresses()))
+// serveListeners waits for the listeners and serves on them.
+func (w *networkBridge) serveListeners() {
+	listeners, err := receiveListeners(w.entrance, len(w.gateway.Addresses()))
 	if err == nil {
 		w.gateway.Serve(listeners)
 	}
-	w.taken <- err
+	w.result <- err
 }
 
-// connected returns the two ends of a connection, of which the second is for a program.
-func connected() (ours *net.UnixConn, theirs *os.File, err error) {
+// socketPair returns the two ends of a connection, of which the second is for a program.
+func socketPair() (ours *net.UnixConn, theirs *os.File, err error) {
 	syscall.ForkLock.RLock()
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err == nil {
@@ -127,8 +127,8 @@ func unixConn(f *os.File) (*net.UnixConn, error) {
 	return nil, errors.New("taking a file for a socket: it is none of this system")
 }
 
-// received returns n listeners that arrive on a connection.
-func received(from *net.UnixConn, n int) (listeners []net.Listener, err error) {
+// receiveListeners returns n listeners that arrive on a connection.
+func receiveListeners(from *net.UnixConn, n int) (listeners []net.Listener, err error) {
 	rights := make([]byte, syscall.CmsgSpace(4*n))
 	_, many, _, _, err := from.ReadMsgUnix(make([]byte, 1), rights)
 	if err != nil {

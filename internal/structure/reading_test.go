@@ -61,7 +61,7 @@ var openers = map[string]string{
 	"internal/proc.pipes.openInput":         kernelOpened,
 	"internal/proc.pipes.openOutput":        kernelOpened,
 	"internal/sandbox.sockets":              kernelOpened,
-	"internal/sandbox.Box.narrowCell":       freshOpened,
+	"internal/sandbox.Box.restrictCell":     freshOpened,
 	"internal/cli/doctor.diagnosis.system":  kernelOpened,
 	"internal/git.Worktrees.branchIn":       gitOpened,
 	"internal/git.Refs.isLink":              gitOpened,

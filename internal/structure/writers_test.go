@@ -38,7 +38,7 @@ var replacesWhole = map[string]string{
 	"internal/git/index.go emptyBlob":                      "an object",
 	"internal/git/worktrees.go writeOwner":                 "git's folder of a worktree",
 	"internal/git/git.go makeCloneID":                      "a name that nobody else has, in git's folder",
-	"internal/sandbox/gitconfig.go keepCopy":               "in git's folder, a copy of Trellis alone",
+	"internal/sandbox/gitconfig.go writeIfChanged":         "in git's folder, a copy of Trellis alone",
 	"internal/engine/journal/lock.go makeFolder":           "run/.gitignore",
 	"internal/engine/journal/run.go begin":                 "the journal",
 	"internal/notify/book.go compact":                      "the book of news",
