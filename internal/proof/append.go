@@ -19,10 +19,10 @@ type Chain struct {
 	Disk *durable.Disk // nil: the real disk
 	Dir  string        // directory of the task or run
 
-	mu    sync.Mutex
-	chain *chain      // the content as of info; nil: has to be read
-	info  os.FileInfo // nil: there is no file
-	safe  bool        // the whole file survives a power cut
+	mu     sync.Mutex
+	chain  *chain      // the content as of info; nil: has to be read
+	info   os.FileInfo // nil: there is no file
+	synced bool        // the whole file survives a power cut
 }
 
 // Append adds records, gives them their place in the chain, and returns them as they are in the file. They are synced to disk
@@ -36,7 +36,7 @@ func (c *Chain) Append(list ...Proof) ([]Proof, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var written []Proof
-	err := locked(c.Disk, c.Dir, func() (err error) {
+	err := withWriteLock(c.Disk, c.Dir, func() (err error) {
 		if err = c.load(); err == nil {
 			written, err = c.add(list)
 		}
@@ -59,12 +59,12 @@ func (c *Chain) List() (list []Proof, err error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	err = locked(c.Disk, c.Dir, func() (err error) {
+	err = withWriteLock(c.Disk, c.Dir, func() (err error) {
 		if err = c.load(); err != nil {
 			c.chain = nil
 			return err
 		}
-		list = c.chain.valid()
+		list = c.chain.validProofs()
 		return nil
 	})
 	if err != nil {
@@ -98,7 +98,7 @@ func (c *Chain) load() error {
 			return err
 		}
 	}
-	c.chain, c.safe = read, false
+	c.chain, c.synced = read, false
 	return c.remember()
 }
 
@@ -136,31 +136,31 @@ func withoutTornEnd(data []byte) []byte {
 func (c *Chain) add(list []Proof) (written []Proof, err error) {
 	var lines []byte
 	for _, p := range list {
-		i, there := c.chain.keys[p.key()]
+		i, there := c.chain.byKey[p.key()]
 		if !there {
 			line, err := c.chain.extend(p)
 			if err != nil {
 				return nil, err
 			}
 			lines, i = append(lines, line...), len(c.chain.entries)-1
-		} else if err := sameWork(c.chain.entries[i].proof, p); err != nil {
+		} else if err := checkSameWork(c.chain.entries[i].proof, p); err != nil {
 			return nil, err
 		}
 		written = append(written, c.chain.entries[i].proof)
 	}
 	if len(lines) == 0 {
-		return written, c.secure()
+		return written, c.syncExisting()
 	}
 	if err := c.Disk.Append(c.path(), lines, 0o644); err != nil {
 		return nil, err
 	}
-	c.safe = true
+	c.synced = true
 	return written, c.remember()
 }
 
 // extend adds p to the end of the chain and returns its line.
 func (c *chain) extend(p Proof) ([]byte, error) {
-	p, line, err := p.sealed(c.head())
+	p, line, err := p.seal(c.head())
 	if err != nil {
 		return nil, err
 	}
@@ -169,27 +169,27 @@ func (c *chain) extend(p Proof) ([]byte, error) {
 	if len(c.entries) > 0 {
 		task = c.entries[0].proof.Task
 	}
-	c.entries = append(c.entries, entry{proof: p, sum: p.Hash})
+	c.entries = append(c.entries, entry{proof: p, contentHash: p.Hash})
 	i := len(c.entries) - 1
-	if bad := c.misplaced(i, task, nil); bad != nil {
+	if bad := c.misplacedFinding(i, task, nil); bad != nil {
 		return nil, fmt.Errorf("%w: %s", ErrChain, bad.Message)
 	}
-	c.hashes[p.Hash] = i
-	c.count(i)
+	c.byHash[p.Hash] = i
+	c.index(i)
 	return line, nil
 }
 
-// sameWork returns an error if an existing record can't be that of p. Times and results may differ.
-func sameWork(old, p Proof) error {
+// checkSameWork returns an error if an existing record can't be that of p. Times and results may differ.
+func checkSameWork(old, p Proof) error {
 	if old.Task == p.Task && old.Step == p.Step && old.StepHash == p.StepHash && old.Kind == p.Kind {
 		return nil
 	}
 	return fmt.Errorf("%w: line %d is another record of %s in run %s", ErrChain, old.Line, p.Activity, p.Run)
 }
 
-// secure makes sure that existing records survive a power cut: the process that wrote them may have died before its sync.
-func (c *Chain) secure() error {
-	if c.safe || c.info == nil {
+// syncExisting makes sure that existing records survive a power cut: the process that wrote them may have died before its sync.
+func (c *Chain) syncExisting() error {
+	if c.synced || c.info == nil {
 		return nil
 	}
 	if err := c.Disk.Step("sync", c.path()); err != nil {
@@ -205,6 +205,6 @@ func (c *Chain) secure() error {
 	if err := c.Disk.SyncDir(c.Dir); err != nil {
 		return err
 	}
-	c.safe = true
+	c.synced = true
 	return nil
 }

@@ -134,13 +134,13 @@ func (a Approval) check() error {
 
 // encode returns the decision as a line of the file, with its newline.
 func (a Approval) encode() ([]byte, error) {
-	r := record{Step: a.Step, Decision: a.Decision, By: a.By, Reason: a.Reason, Hash: a.Hash, At: stamp(a.At), ExpiresAt: stamp(a.ExpiresAt),
+	r := record{Step: a.Step, Decision: a.Decision, By: a.By, Reason: a.Reason, Hash: a.Hash, At: jsonTime(a.At), ExpiresAt: jsonTime(a.ExpiresAt),
 		Account: a.Account, Key: a.Key, Sig: a.Sig}
 	line, err := text.JSON(r)
 	return append(line, '\n'), err
 }
 
-func stamp(t time.Time) *time.Time {
+func jsonTime(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
 	}
@@ -159,21 +159,21 @@ func Append(disk *durable.Disk, dir string, a Approval) error {
 	if err != nil {
 		return fmt.Errorf("adding approval: %w", err)
 	}
-	return locked(disk, dir, func() error {
+	return withWriteLock(disk, dir, func() error {
 		file := filepath.Join(dir, ApprovalsFile)
 		data, err := durable.ReadRecords(dir, ApprovalsFile)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if _, problems := parse(file, whole(data)); len(problems) > 0 {
+		if _, problems := parse(file, withoutUnfinishedLine(data)); len(problems) > 0 {
 			return &problems[0]
 		}
 		return disk.Append(file, line, 0o644)
 	})
 }
 
-// whole returns data without a last line whose write was interrupted, which the next line replaces.
-func whole(data []byte) []byte {
+// withoutUnfinishedLine returns data without a last line whose write was interrupted, which the next line replaces.
+func withoutUnfinishedLine(data []byte) []byte {
 	begin := bytes.LastIndexByte(data, '\n') + 1
 	err := json.NewDecoder(bytes.NewReader(data[begin:])).Decode(new(any))
 	if errors.Is(err, io.ErrUnexpectedEOF) || bytes.IndexByte(data[begin:], 0) >= 0 { // as a power cut leaves it
@@ -186,7 +186,7 @@ func whole(data []byte) []byte {
 // how many lines got one. Other contents of such a line, and all other lines, are kept unchanged. If hash returns an error, the
 // file is not changed.
 func Bind(disk *durable.Disk, dir string, hash func(Approval) (string, error)) (bound int, err error) {
-	err = locked(disk, dir, func() error {
+	err = withWriteLock(disk, dir, func() error {
 		return disk.Edit(filepath.Join(dir, ApprovalsFile), func(data []byte) (out []byte, err error) {
 			out, bound, err = bind(data, hash)
 			return out, err
@@ -219,16 +219,16 @@ func bind(data []byte, hash func(Approval) (string, error)) (out []byte, bound i
 // bindLine adds the hash to the object on a line, in place of an empty one or at the end.
 func bindLine(line []byte, hash string) []byte {
 	value, _ := json.Marshal(hash) // a string can always be encoded
-	begin, end := emptyHash(line)
+	begin, end := hashPosition(line)
 	if begin == end {
 		value = append([]byte(`, "hash": `), value...)
 	}
 	return slices.Concat(line[:begin], value, line[end:])
 }
 
-// emptyHash returns the position of the value of "hash" on a line. If there is none, begin and end are both the end of the
+// hashPosition returns the position of the value of "hash" on a line. If there is none, begin and end are both the end of the
 // object.
-func emptyHash(line []byte) (begin, end int) {
+func hashPosition(line []byte) (begin, end int) {
 	mark := len(line) - len(bytes.TrimPrefix(line, []byte(bom)))
 	d := json.NewDecoder(bytes.NewReader(line[mark:]))
 	d.Token() // the line has been parsed before, so there are no errors
@@ -247,8 +247,8 @@ func emptyHash(line []byte) (begin, end int) {
 	return begin, end
 }
 
-// locked runs do while holding the task's write lock, which every writer of the task's files takes.
-func locked(disk *durable.Disk, dir string, do func() error) error {
+// withWriteLock runs do while holding the task's write lock, which every writer of the task's files takes.
+func withWriteLock(disk *durable.Disk, dir string, do func() error) error {
 	run := filepath.Join(dir, runDir)
 	if err := durable.RealFolder(run); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

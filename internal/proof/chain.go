@@ -38,29 +38,29 @@ type Finding struct {
 
 // entry is one line of the file.
 type entry struct {
-	proof Proof
-	sum   string   // hash of the current content; "" if the line can't be read
-	bad   *Finding // nil: the record is unchanged and in its place
+	proof       Proof
+	contentHash string   // hash of the current content; "" if the line can't be read
+	finding     *Finding // nil: the record is unchanged and in its place
 }
 
 // chain is the content of a proofs.jsonl.
 type chain struct {
-	entries []entry
-	keys    map[[2]string]int // index of each run and activity
-	hashes  map[string]int    // index of each record, by the hash that it states
-	runs    map[string]int    // index of each run's last record
+	entries   []entry
+	byKey     map[[2]string]int // index of each run and activity
+	byHash    map[string]int    // index of each record, by the hash that it states
+	lastOfRun map[string]int    // index of each run's last record
 }
 
 // readChain reads the records of task and checks each by itself and by its position. If task is "", that of the first record is
 // used. runs are the runs of the task, nil if they are not known.
 func readChain(data []byte, task string, runs []string) *chain {
-	c := &chain{keys: map[[2]string]int{}, hashes: map[string]int{}, runs: map[string]int{}}
+	c := &chain{byKey: map[[2]string]int{}, byHash: map[string]int{}, lastOfRun: map[string]int{}}
 	for line := range bytes.Lines(data) {
 		c.entries = append(c.entries, readEntry(line, len(c.entries)+1))
 	}
 	for i, e := range c.entries {
-		if _, again := c.hashes[e.proof.Hash]; e.proof.Hash != "" && !again {
-			c.hashes[e.proof.Hash] = i
+		if _, again := c.byHash[e.proof.Hash]; e.proof.Hash != "" && !again {
+			c.byHash[e.proof.Hash] = i
 		}
 	}
 	if task == "" && len(c.entries) > 0 {
@@ -68,11 +68,11 @@ func readChain(data []byte, task string, runs []string) *chain {
 	}
 	for i := range c.entries {
 		e := &c.entries[i]
-		if e.bad == nil {
-			e.bad = c.misplaced(i, task, runs)
+		if e.finding == nil {
+			e.finding = c.misplacedFinding(i, task, runs)
 		}
-		if e.sum != "" {
-			c.count(i)
+		if e.contentHash != "" {
+			c.index(i)
 		}
 	}
 	return c
@@ -89,86 +89,86 @@ func readEntry(line []byte, n int) entry {
 	p.Line = n
 	e := entry{proof: p}
 	if err != nil {
-		e.bad = finding(Damaged, p, "%v", err)
+		e.finding = newFinding(Damaged, p, "%v", err)
 	}
-	e.sum, _ = p.sum() // if the hash can't be computed, the record is damaged anyway
+	e.contentHash, _ = p.contentHash() // if the hash can't be computed, the record is damaged anyway
 	if p.Hash == "" {
-		e.sum = ""
+		e.contentHash = ""
 	}
 	return e
 }
 
-func finding(f Fault, p Proof, format string, args ...any) *Finding {
+func newFinding(f Fault, p Proof, format string, args ...any) *Finding {
 	return &Finding{Problem: trellis.Problem{Line: p.Line, Message: fmt.Sprintf(format, args...)}, Fault: f, Step: p.Step}
 }
 
-// count makes a record known to the checks of later records.
-func (c *chain) count(i int) {
+// index makes a record known to the checks of later records.
+func (c *chain) index(i int) {
 	p := c.entries[i].proof
-	if _, there := c.keys[p.key()]; !there {
-		c.keys[p.key()] = i
+	if _, there := c.byKey[p.key()]; !there {
+		c.byKey[p.key()] = i
 	}
-	c.runs[p.Run] = i
+	c.lastOfRun[p.Run] = i
 }
 
 func (p Proof) key() [2]string { return [2]string{p.Run, p.Activity} }
 
-// misplaced returns a finding if the record i, which is unchanged, does not belong at its position, and nil otherwise.
-func (c *chain) misplaced(i int, task string, runs []string) *Finding {
+// misplacedFinding returns a finding if the record i, which is unchanged, does not belong at its position, and nil otherwise.
+func (c *chain) misplacedFinding(i int, task string, runs []string) *Finding {
 	p := c.entries[i].proof
 	if p.Task != task {
-		return finding(Replayed, p, "it is a record of task %s", p.Task)
+		return newFinding(Replayed, p, "it is a record of task %s", p.Task)
 	}
 	if runs != nil && !slices.Contains(runs, p.Run) {
-		return finding(Replayed, p, "it is a record of run %s, which is none of this task", p.Run)
+		return newFinding(Replayed, p, "it is a record of run %s, which is none of this task", p.Run)
 	}
-	if j, there := c.keys[p.key()]; there {
-		return finding(Replayed, p, "it repeats line %d: run %s has recorded %s before", j+1, p.Run, p.Activity)
+	if j, there := c.byKey[p.key()]; there {
+		return newFinding(Replayed, p, "it repeats line %d: run %s has recorded %s before", j+1, p.Run, p.Activity)
 	}
-	if bad := c.outOfOrder(i); bad != nil {
+	if bad := c.outOfOrderFinding(i); bad != nil {
 		return bad
 	}
-	if j, there := c.runs[p.Run]; there && c.entries[i-1].proof.Run != p.Run && c.entries[i-1].bad == nil {
-		return finding(Replayed, p, "it is a record of run %s, which ended with line %d", p.Run, j+1)
+	if j, there := c.lastOfRun[p.Run]; there && c.entries[i-1].proof.Run != p.Run && c.entries[i-1].finding == nil {
+		return newFinding(Replayed, p, "it is a record of run %s, which ended with line %d", p.Run, j+1)
 	}
 	return nil
 }
 
-// outOfOrder returns a finding if the record i does not follow the record before it, and nil otherwise.
-func (c *chain) outOfOrder(i int) *Finding {
+// outOfOrderFinding returns a finding if the record i does not follow the record before it, and nil otherwise.
+func (c *chain) outOfOrderFinding(i int) *Finding {
 	p := c.entries[i].proof
-	if i == 0 && p.Previous == "" || i > 0 && (p.Previous == c.entries[i-1].proof.Hash || p.Previous == c.entries[i-1].sum) {
+	if i == 0 && p.Previous == "" || i > 0 && (p.Previous == c.entries[i-1].proof.Hash || p.Previous == c.entries[i-1].contentHash) {
 		return nil
 	}
-	j, known := c.hashes[p.Previous]
+	j, known := c.byHash[p.Previous]
 	switch {
 	case p.Previous == "":
-		return finding(Broken, p, "it is the first record of a chain: what stands before it was added or moved")
+		return newFinding(Broken, p, "it is the first record of a chain: what stands before it was added or moved")
 	case known && j > i:
-		return finding(Broken, p, "it was moved: it follows the record that is now in line %d", j+1)
+		return newFinding(Broken, p, "it was moved: it follows the record that is now in line %d", j+1)
 	case known:
-		return finding(Broken, p, "it follows line %d: what stands between was added or moved", j+1)
+		return newFinding(Broken, p, "it follows line %d: what stands between was added or moved", j+1)
 	case i == 0:
-		return finding(Broken, p, "it is not the first record of its chain: those before it were deleted")
-	case c.entries[i-1].bad != nil && c.entries[i-1].bad.Fault == Damaged:
+		return newFinding(Broken, p, "it is not the first record of its chain: those before it were deleted")
+	case c.entries[i-1].finding != nil && c.entries[i-1].finding.Fault == Damaged:
 		return nil // it follows the original of the damaged record
 	}
-	return finding(Broken, p, "it does not follow line %d: a record between them was deleted, or that one was replaced", i)
+	return newFinding(Broken, p, "it does not follow line %d: a record between them was deleted, or that one was replaced", i)
 }
 
 func (c *chain) findings() (list []Finding) {
 	for _, e := range c.entries {
-		if e.bad != nil {
-			list = append(list, *e.bad)
+		if e.finding != nil {
+			list = append(list, *e.finding)
 		}
 	}
 	return list
 }
 
-// valid returns the records without a fault.
-func (c *chain) valid() (list []Proof) {
+// validProofs returns the records without a fault.
+func (c *chain) validProofs() (list []Proof) {
 	for _, e := range c.entries {
-		if e.bad == nil {
+		if e.finding == nil {
 			list = append(list, e.proof)
 		}
 	}
@@ -196,7 +196,7 @@ func ReadProofs(dir string) ([]Proof, []trellis.Problem, error) {
 		f.File = filepath.Join(dir, ProofsFile)
 		problems = append(problems, f.Problem)
 	}
-	return c.valid(), problems, nil
+	return c.validProofs(), problems, nil
 }
 
 // writerWait limits how long a reader waits for a record that is being written, which usually takes milliseconds.

@@ -42,7 +42,7 @@ func Decide(list []Approval, step, hash string, approvers int, now time.Time) Ap
 		case a.Hash != hash || v.State != Pending || !a.ExpiresAt.IsZero() && !now.Before(a.ExpiresAt):
 		case a.Decision == Reject:
 			v.State, v.By, v.Reason, v.At = Rejected, []string{a.By}, a.Reason, a.At
-		case a.Decision == Approve && !contains(v.voters, a.voter()):
+		case a.Decision == Approve && !containsFold(v.voters, a.voter()):
 			v.approve(a)
 		}
 	}
@@ -51,7 +51,7 @@ func Decide(list []Approval, step, hash string, approvers int, now time.Time) Ap
 
 func (v *ApprovalState) approve(a Approval) {
 	v.voters = append(v.voters, a.voter())
-	if !contains(v.By, a.By) {
+	if !containsFold(v.By, a.By) {
 		v.By = append(v.By, a.By)
 	}
 	if v.Missing--; v.Missing == 0 {
@@ -62,7 +62,7 @@ func (v *ApprovalState) approve(a Approval) {
 // voter returns who is counted: the name of the signing key, if a Filter has set it, else the account, else the name in By.
 func (a Approval) voter() string { return cmp.Or(a.Voter, a.Account, a.By) }
 
-// contains reports whether list has name. It ignores case: Ann and ann are one person.
-func contains(list []string, name string) bool {
+// containsFold reports whether list has name. It ignores case: Ann and ann are one person.
+func containsFold(list []string, name string) bool {
 	return slices.ContainsFunc(list, func(s string) bool { return strings.EqualFold(s, name) })
 }

@@ -2,7 +2,7 @@ package proof
 
 // ProofLine is the line of the file that a record is, with its newline.
 func ProofLine(p Proof) string {
-	line, err := canonical(p)
+	line, err := canonicalJSON(p)
 	if err != nil {
 		panic(err)
 	}

@@ -74,9 +74,9 @@ type Digest struct {
 	SHA256 string `json:"sha256"`
 }
 
-// canonical encodes v by the JSON Canonicalization Scheme (RFC 8785). It relies on keys being declared in order and on strings
+// canonicalJSON encodes v by the JSON Canonicalization Scheme (RFC 8785). It relies on keys being declared in order and on strings
 // being valid UTF-8.
-func canonical(v any) ([]byte, error) {
+func canonicalJSON(v any) ([]byte, error) {
 	raw, err := text.JSON(v)
 	return plainSeparators(raw), err
 }
@@ -102,10 +102,10 @@ func plainSeparators(text []byte) []byte {
 	return out
 }
 
-// sum returns the hash of all fields except Hash.
-func (p Proof) sum() (string, error) {
+// contentHash returns the hash of all fields except Hash.
+func (p Proof) contentHash() (string, error) {
 	p.Hash = ""
-	text, err := canonical(p)
+	text, err := canonicalJSON(p)
 	if err != nil {
 		return "", err
 	}
@@ -113,11 +113,11 @@ func (p Proof) sum() (string, error) {
 	return hashPrefix + hex.EncodeToString(sum[:]), nil
 }
 
-// sealed returns p as it will be read back, with its place in the chain, and the line for the file.
-func (p Proof) sealed(previous string) (Proof, []byte, error) {
+// seal returns p as it will be read back, with its place in the chain, and the line for the file.
+func (p Proof) seal(previous string) (Proof, []byte, error) {
 	p.Previous, p.Hash, p.Version = previous, "", proofVersion
-	p.Began, p.Ended = stamped(p.Began), stamped(p.Ended)
-	text, err := canonical(p)
+	p.Began, p.Ended = recordTime(p.Began), recordTime(p.Ended)
+	text, err := canonicalJSON(p)
 	if err != nil {
 		return p, nil, err
 	}
@@ -128,15 +128,15 @@ func (p Proof) sealed(previous string) (Proof, []byte, error) {
 	if err := read.check(); err != nil {
 		return p, nil, err
 	}
-	if read.Hash, err = read.sum(); err != nil {
+	if read.Hash, err = read.contentHash(); err != nil {
 		return p, nil, err
 	}
-	line, err := canonical(read)
+	line, err := canonicalJSON(read)
 	return read, append(line, '\n'), err
 }
 
-// stamped returns t as records store it.
-func stamped(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
+// recordTime returns t as records store it.
+func recordTime(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
 
 // parseProof parses a line, without its newline. Only the exact bytes that were written are accepted. With an error it returns as
 // much of the record as could be read, which is good only for finding out where the record belongs.
@@ -147,11 +147,11 @@ func parseProof(line []byte) (Proof, error) {
 	err := d.Decode(&p)
 	if err == nil {
 		var same []byte
-		if same, err = canonical(p); err == nil && bytes.Equal(same, line) {
+		if same, err = canonicalJSON(p); err == nil && bytes.Equal(same, line) {
 			return p, p.verifyHash()
 		}
 	}
-	return p, explain(line, err)
+	return p, lineError(line, err)
 }
 
 // verifyHash returns an error if the content of a canonical record was changed.
@@ -159,7 +159,7 @@ func (p Proof) verifyHash() error {
 	if p.Version != proofVersion {
 		return fmt.Errorf("its version is %d, this trellis knows %d", p.Version, proofVersion)
 	}
-	sum, err := p.sum()
+	sum, err := p.contentHash()
 	if err != nil {
 		return err
 	}
@@ -169,8 +169,8 @@ func (p Proof) verifyHash() error {
 	return p.check()
 }
 
-// explain returns what is wrong with a line that is not canonical; err is the error of decoding it.
-func explain(line []byte, err error) error {
+// lineError returns what is wrong with a line that is not canonical; err is the error of decoding it.
+func lineError(line []byte, err error) error {
 	var loose struct {
 		V int `json:"v"`
 	}
@@ -226,7 +226,7 @@ func (p Proof) check() error {
 		return errors.New("it must name task, run and activity")
 	case p.Began.IsZero() || p.Ended.IsZero():
 		return errors.New("it does not say when it began and ended")
-	case p.Began != stamped(p.Began) || p.Ended != stamped(p.Ended):
+	case p.Began != recordTime(p.Began) || p.Ended != recordTime(p.Ended):
 		return errors.New("its times must be in UTC and whole milliseconds")
 	}
 	for _, c := range p.Checks {

@@ -21,8 +21,8 @@ import (
 // SignaturesFile is the name of the file with the signatures, next to ProofsFile. It has one line per key.
 const SignaturesFile = "proofs.sig"
 
-// signedText precedes the head in the signed text, so that no other text can be mistaken for it.
-const signedText = "trellis proofs 1 "
+// signaturePrefix precedes the head in the signed text, so that no other text can be mistaken for it.
+const signaturePrefix = "trellis proofs 1 "
 
 var (
 	// ErrUnsigned means that there is no signature.
@@ -51,11 +51,11 @@ func Sign(disk *durable.Disk, dir, head string, key ed25519.PrivateKey) error {
 	if err != nil {
 		return fmt.Errorf("signing proofs: %w", err)
 	}
-	line, err := canonical(signature{Head: head, Key: name, Sig: ed25519.Sign(key, []byte(signedText+head))})
+	line, err := canonicalJSON(signature{Head: head, Key: name, Sig: ed25519.Sign(key, []byte(signaturePrefix+head))})
 	if err != nil {
 		return fmt.Errorf("signing proofs: %w", err)
 	}
-	err = locked(disk, dir, func() error {
+	err = withWriteLock(disk, dir, func() error {
 		return disk.Edit(filepath.Join(dir, SignaturesFile), func(old []byte) ([]byte, error) {
 			return append(append(signaturesOfOthers(old, name), line...), '\n'), nil
 		})
@@ -91,7 +91,7 @@ func VerifySignature(dir, head string, key ed25519.PublicKey) error {
 	}
 	verdict := ErrUnsigned
 	for line := range bytes.Lines(data) {
-		switch err := judgeSignature(bytes.TrimSuffix(line, []byte("\n")), name, head, key); {
+		switch err := checkSignatureLine(bytes.TrimSuffix(line, []byte("\n")), name, head, key); {
 		case err == nil:
 			return nil
 		case !errors.Is(err, ErrOtherKey) || errors.Is(verdict, ErrUnsigned):
@@ -101,19 +101,19 @@ func VerifySignature(dir, head string, key ed25519.PublicKey) error {
 	return fmt.Errorf("%s: %w", path, verdict)
 }
 
-// judgeSignature returns an error unless line shows that the owner of key, whose name is given, signed head.
-func judgeSignature(line []byte, name, head string, key ed25519.PublicKey) error {
+// checkSignatureLine returns an error unless line shows that the owner of key, whose name is given, signed head.
+func checkSignatureLine(line []byte, name, head string, key ed25519.PublicKey) error {
 	var s signature
 	if err := json.Unmarshal(line, &s); err != nil {
 		return fmt.Errorf("%w: %w", ErrSignature, err)
 	}
-	same, err := canonical(s)
+	same, err := canonicalJSON(s)
 	switch {
 	case err != nil || !bytes.Equal(same, line):
 		return fmt.Errorf("%w: it is not spelled as it was written", ErrSignature)
 	case s.Key != name:
 		return fmt.Errorf("%w, %s", ErrOtherKey, s.Key)
-	case !ed25519.Verify(key, []byte(signedText+s.Head), s.Sig):
+	case !ed25519.Verify(key, []byte(signaturePrefix+s.Head), s.Sig):
 		return ErrSignature
 	case s.Head != head:
 		return fmt.Errorf("%w, %s", ErrOtherHead, s.Head)
@@ -121,8 +121,8 @@ func judgeSignature(line []byte, name, head string, key ed25519.PublicKey) error
 	return nil
 }
 
-// signedApproval precedes a decision in the signed text.
-const signedApproval = "trellis approval 1 "
+// approvalPrefix precedes a decision in the signed text.
+const approvalPrefix = "trellis approval 1 "
 
 // Sign signs a decision with its hash. It counts wherever trust.keys contain the key, no matter how the decision got there.
 func (a Approval) Sign(key ed25519.PrivateKey) (Approval, error) {
@@ -138,7 +138,7 @@ func (a Approval) Sign(key ed25519.PrivateKey) (Approval, error) {
 	if err != nil {
 		return a, fmt.Errorf("signing the decision: %w", err)
 	}
-	a.Sig = ed25519.Sign(key, append([]byte(signedApproval), line...))
+	a.Sig = ed25519.Sign(key, append([]byte(approvalPrefix), line...))
 	return a, nil
 }
 
@@ -151,7 +151,7 @@ func (a Approval) SignedBy(keys []ed25519.PublicKey) string {
 		return ""
 	}
 	for _, key := range keys {
-		if name, err := keyName(key); err == nil && name == a.Key && ed25519.Verify(key, append([]byte(signedApproval), line...), a.Sig) {
+		if name, err := keyName(key); err == nil && name == a.Key && ed25519.Verify(key, append([]byte(approvalPrefix), line...), a.Sig) {
 			return name
 		}
 	}

@@ -55,13 +55,13 @@ func Verify(dir string, w ExpectedState) (*Report, error) {
 		return nil, err
 	}
 	c := readChain(data, w.Task, w.Runs)
-	a := &Report{Records: c.valid(), Findings: c.findings()}
+	a := &Report{Records: c.validProofs(), Findings: c.findings()}
 	if len(c.entries) == 0 && w.Plan == "" && len(w.Steps) == 0 && w.Head == "" {
 		a.Nothing = true
 		return a, nil
 	}
 	a.checkSteps(w, a.OK())
-	if n := len(c.entries); n == 0 || c.entries[n-1].bad == nil {
+	if n := len(c.entries); n == 0 || c.entries[n-1].finding == nil {
 		a.checkTip(w)
 	}
 	for _, p := range a.Records {
@@ -70,7 +70,7 @@ func Verify(dir string, w ExpectedState) (*Report, error) {
 		}
 	}
 	a.checkHead(c, w)
-	if a.OK() && len(a.Unproven) == 0 && (len(a.Proven) > 0 || a.last().concludes()) {
+	if a.OK() && len(a.Unproven) == 0 && (len(a.Proven) > 0 || a.last().isPassedFinal()) {
 		a.Overall = c.head()
 	}
 	a.sort(filepath.Join(dir, ProofsFile))
@@ -102,8 +102,8 @@ func (a *Report) last() Proof {
 	return a.Records[len(a.Records)-1]
 }
 
-// concludes reports whether p is a final record with exit code 0.
-func (p Proof) concludes() bool { return p.Kind == Final && p.Exit == 0 }
+// isPassedFinal reports whether p is a final record with exit code 0.
+func (p Proof) isPassedFinal() bool { return p.Kind == Final && p.Exit == 0 }
 
 // checkOutputs compares the kept output of commands with the record.
 func (a *Report) checkOutputs(run fs.FS, p Proof) error {
@@ -111,26 +111,26 @@ func (a *Report) checkOutputs(run fs.FS, p Proof) error {
 		if d == (Digest{}) {
 			continue
 		}
-		if gone, err := missing(run, d.Path); err != nil {
+		if gone, err := outputNotKept(run, d.Path); err != nil {
 			return err
 		} else if gone {
 			a.NotRechecked++
 			continue
 		}
-		why, err := d.differs(run)
+		why, err := d.difference(run)
 		if err != nil {
 			return err
 		}
 		if why != "" {
-			a.add(finding(Changed, p, "its output run/%s %s", d.Path, why))
+			a.add(newFinding(Changed, p, "its output run/%s %s", d.Path, why))
 		}
 	}
 	return nil
 }
 
-// missing reports whether output is not kept at all: it never was, or the folder of its run was removed. It returns false if only
+// outputNotKept reports whether output is not kept at all: it never was, or the folder of its run was removed. It returns false if only
 // the file is missing.
-func missing(run fs.FS, path string) (bool, error) {
+func outputNotKept(run fs.FS, path string) (bool, error) {
 	folder, _, inFolder := strings.Cut(path, "/")
 	if run == nil || path == "" {
 		return true, nil
@@ -145,8 +145,8 @@ func missing(run fs.FS, path string) (bool, error) {
 	return false, err
 }
 
-// differs returns how the file in run differs from the recorded one, or "".
-func (d Digest) differs(run fs.FS) (string, error) {
+// difference returns how the file in run differs from the recorded one, or "".
+func (d Digest) difference(run fs.FS) (string, error) {
 	info, err := fs.Stat(run, d.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -180,7 +180,7 @@ func (a *Report) checkSteps(w ExpectedState, whole bool) {
 		}
 		path, there := w.planPath(p.Step)
 		if !there && p.PlanHash == w.Plan {
-			a.add(finding(Stale, p, "the plan has no step %s", p.Step))
+			a.add(newFinding(Stale, p, "the plan has no step %s", p.Step))
 		}
 		records[path] = append(records[path], p)
 	}
@@ -190,7 +190,7 @@ func (a *Report) checkSteps(w ExpectedState, whole bool) {
 			a.Unchecked = append(a.Unchecked, s.Path)
 			continue
 		}
-		f := unproven(s, list)
+		f := unprovenFinding(s, list)
 		if f == nil {
 			a.Proven = append(a.Proven, s.Path)
 			continue
@@ -224,11 +224,11 @@ func isItem(part string) bool {
 	return ok && n != "" && strings.Trim(n, "0123456789") == ""
 }
 
-// unproven returns a finding if a step is not proven. Records of an earlier definition are ignored once there is one of the
+// unprovenFinding returns a finding if a step is not proven. Records of an earlier definition are ignored once there is one of the
 // current definition. For each path the last record counts, so each item of a loop must be proven.
-func unproven(s Step, list []Proof) *Finding {
+func unprovenFinding(s Step, list []Proof) *Finding {
 	if len(list) == 0 {
-		return finding(Missing, Proof{}, "step %s has no proof", s.Path)
+		return newFinding(Missing, Proof{}, "step %s has no proof", s.Path)
 	}
 	last := map[string]Proof{}
 	for _, p := range list {
@@ -237,11 +237,11 @@ func unproven(s Step, list []Proof) *Finding {
 		}
 	}
 	if len(last) == 0 {
-		return finding(Stale, list[len(list)-1], "step %s was changed after this proof", s.Path)
+		return newFinding(Stale, list[len(list)-1], "step %s was changed after this proof", s.Path)
 	}
 	for _, p := range list {
 		if p.Exit != 0 && last[p.Step].Line == p.Line {
-			return finding(Missing, p, "step %s is not proven: its last check exited with %d", p.Step, p.Exit)
+			return newFinding(Missing, p, "step %s is not proven: its last check exited with %d", p.Step, p.Exit)
 		}
 	}
 	return nil
@@ -252,28 +252,28 @@ func (a *Report) checkTip(w ExpectedState) {
 	p := a.last()
 	switch {
 	case p.Line == 0 && w.Delivered:
-		a.add(finding(Missing, p, "it is missing or empty, and the task was delivered"))
+		a.add(newFinding(Missing, p, "it is missing or empty, and the task was delivered"))
 		return
 	case p.Line == 0:
 		return
 	case w.Delivered && p.Kind != Final:
-		a.add(finding(Missing, p, "the task was delivered, and no proof of the committed tree ends the chain"))
+		a.add(newFinding(Missing, p, "the task was delivered, and no proof of the committed tree ends the chain"))
 	case w.Delivered && p.Exit != 0:
-		a.add(finding(Missing, p, "the task was delivered, and its last proof exited with %d", p.Exit))
+		a.add(newFinding(Missing, p, "the task was delivered, and its last proof exited with %d", p.Exit))
 	}
 	switch {
 	case p.PlanHash != "" && w.Plan == "":
-		a.add(finding(Stale, p, "the plan was removed after this proof"))
+		a.add(newFinding(Stale, p, "the plan was removed after this proof"))
 	case p.PlanHash != w.Plan:
-		a.add(finding(Stale, p, "the plan was edited after this proof"))
+		a.add(newFinding(Stale, p, "the plan was edited after this proof"))
 	}
 	if w.Tree != "" && w.Tree != p.Tree || w.Tree == "" && w.Commit != "" && w.Commit != p.Commit {
-		a.add(finding(Stale, p, "the branch moved after this proof: it was of %s, now there is %s",
-			snapshot(p.Commit, p.Tree), snapshot(w.Commit, w.Tree)))
+		a.add(newFinding(Stale, p, "the branch moved after this proof: it was of %s, now there is %s",
+			describeTree(p.Commit, p.Tree), describeTree(w.Commit, w.Tree)))
 	}
 }
 
-func snapshot(commit, tree string) string {
+func describeTree(commit, tree string) string {
 	short := func(s string) string { return s[:min(len(s), 12)] }
 	switch {
 	case commit == "" && tree == "":
@@ -288,12 +288,12 @@ func snapshot(commit, tree string) string {
 
 // checkHead compares the end of the chain with the reported head. Before delivery the chain may have grown since the report.
 func (a *Report) checkHead(c *chain, w ExpectedState) {
-	i, there := c.hashes[w.Head]
+	i, there := c.byHash[w.Head]
 	switch {
 	case w.Head == "" || w.Head == c.head():
 	case !there:
-		a.add(finding(Broken, Proof{}, "the records do not lead to the head %s that was reported: they were cut off or replaced", w.Head))
+		a.add(newFinding(Broken, Proof{}, "the records do not lead to the head %s that was reported: they were cut off or replaced", w.Head))
 	case w.Delivered:
-		a.add(finding(Broken, c.entries[i].proof, "the chain was reported to end with this record: what follows was added"))
+		a.add(newFinding(Broken, c.entries[i].proof, "the chain was reported to end with this record: what follows was added"))
 	}
 }

@@ -33,7 +33,7 @@ var replacesWhole = map[string]string{
 	"internal/delivery/findings.go Write":                  "run/",
 	"internal/runner/file_inputs.go keepFinished":          "run/inputs",
 	"internal/proof/append.go load":                        "proofs.jsonl, the chain of Trellis alone",
-	"internal/proof/approvals.go locked":                   "run/.gitignore",
+	"internal/proof/approvals.go withWriteLock":            "run/.gitignore",
 	"internal/git/stores.go tellAlternates":                "in a folder of objects",
 	"internal/git/index.go emptyBlob":                      "an object",
 	"internal/git/worktrees.go writeOwner":                 "git's folder of a worktree",
