@@ -36,9 +36,9 @@ type Gateway struct {
 	hosts    []Host
 	forwards []Host // entries on this machine that are reached without the proxy
 	direct   *http.Transport
-	chained  *http.Transport
+	viaProxy *http.Transport
 	ctx      context.Context // ends at Close
-	end      context.CancelFunc
+	cancel   context.CancelFunc
 	slots    chan struct{} // one element per connection
 	running  sync.WaitGroup
 	mu       sync.Mutex
@@ -49,39 +49,39 @@ const (
 	maxConnections = 256
 	maxHeader      = 64 << 10 // bytes of the headers of each connection: a program may fill all connections with headers
 	maxIdle        = 16       // idle connections to servers that are kept for the next request
-	idle           = 90 * time.Second
+	idleTimeout    = 90 * time.Second
 	maxRefused     = 20 // refusals that are reported to people
 )
 
 // New returns a gateway that does not serve yet.
 func New(o Options) *Gateway {
 	g := &Gateway{o: o, slots: make(chan struct{}, maxConnections)}
-	g.ctx, g.end = context.WithCancel(context.Background())
+	g.ctx, g.cancel = context.WithCancel(context.Background())
 	for _, entry := range slices.Concat(o.Hosts, o.Servers) {
 		h, err := ParseHost(entry)
 		if err != nil {
 			continue
 		}
 		g.hosts = append(g.hosts, h)
-		if at := h.inside(); at != "" && !slices.ContainsFunc(g.forwards, func(f Host) bool { return f.inside() == at }) {
+		if at := h.loopbackAddress(); at != "" && !slices.ContainsFunc(g.forwards, func(f Host) bool { return f.loopbackAddress() == at }) {
 			g.forwards = append(g.forwards, h)
 		}
 	}
-	g.direct = &http.Transport{DisableCompression: true, MaxResponseHeaderBytes: maxHeader, MaxIdleConns: maxIdle, IdleConnTimeout: idle, DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+	g.direct = &http.Transport{DisableCompression: true, MaxResponseHeaderBytes: maxHeader, MaxIdleConns: maxIdle, IdleConnTimeout: idleTimeout, DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
 		name, port, err := net.SplitHostPort(address)
 		if err != nil {
 			return nil, err
 		}
 		return g.dial(ctx, plainName(name), port)
 	}}
-	g.chained = &http.Transport{DisableCompression: true, MaxResponseHeaderBytes: maxHeader, MaxIdleConns: maxIdle, IdleConnTimeout: idle, Proxy: Proxies(o.Environ).Of}
+	g.viaProxy = &http.Transport{DisableCompression: true, MaxResponseHeaderBytes: maxHeader, MaxIdleConns: maxIdle, IdleConnTimeout: idleTimeout, Proxy: Proxies(o.Environ).Of}
 	return g
 }
 
 // Addresses returns the addresses to listen on. The last one is for the proxy.
 func (g *Gateway) Addresses() (list []string) {
 	for _, h := range g.forwards {
-		list = append(list, h.inside())
+		list = append(list, h.loopbackAddress())
 	}
 	return append(list, "127.0.0.1:0")
 }
@@ -92,20 +92,20 @@ func (g *Gateway) Serve(listeners []net.Listener) {
 		return
 	}
 	for i, l := range listeners[:len(listeners)-1] {
-		g.accept(&bounded{l, g}, g.forwards[i])
+		g.acceptForwards(&limitedListener{l, g}, g.forwards[i])
 	}
-	server := &http.Server{Handler: http.HandlerFunc(g.handle), ReadHeaderTimeout: time.Minute, IdleTimeout: idle, MaxHeaderBytes: maxHeader, ErrorLog: log.New(io.Discard, "", 0), ConnState: follow,
+	server := &http.Server{Handler: http.HandlerFunc(g.handle), ReadHeaderTimeout: time.Minute, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader, ErrorLog: log.New(io.Discard, "", 0), ConnState: connStateChanged,
 		BaseContext: func(net.Listener) context.Context { return g.ctx }, ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }}
 	context.AfterFunc(g.ctx, func() { server.Close() })
-	g.running.Go(func() { server.Serve(&bounded{listeners[len(listeners)-1], g}) }) //nolint:errcheck // it ends with Close
+	g.running.Go(func() { server.Serve(&limitedListener{listeners[len(listeners)-1], g}) }) //nolint:errcheck // it ends with Close
 }
 
 // Close closes all connections and returns when all goroutines have ended.
 func (g *Gateway) Close() {
-	g.end()
+	g.cancel()
 	g.running.Wait()
 	g.direct.CloseIdleConnections()
-	g.chained.CloseIdleConnections()
+	g.viaProxy.CloseIdleConnections()
 }
 
 // Refused returns the hosts that were asked for and refused, each once, as the end of a sentence.
@@ -115,8 +115,8 @@ func (g *Gateway) Refused() []string {
 	return slices.Clone(g.refused)
 }
 
-// accept connects each connection of a listener with a server of this machine.
-func (g *Gateway) accept(l net.Listener, to Host) {
+// acceptForwards connects each connection of a listener with a server of this machine.
+func (g *Gateway) acceptForwards(l net.Listener, to Host) {
 	context.AfterFunc(g.ctx, func() { l.Close() })
 	g.running.Go(func() {
 		for {
@@ -124,32 +124,32 @@ func (g *Gateway) accept(l net.Listener, to Host) {
 			if err != nil {
 				return
 			}
-			go g.forward(conn.(*counted), to) // Close waits for its connection
+			go g.forward(conn.(*slotConn), to) // Close waits for its connection
 		}
 	})
 }
 
-func (g *Gateway) forward(conn *counted, to Host) {
-	defer conn.leave()
+func (g *Gateway) forward(conn *slotConn, to Host) {
+	defer conn.release()
 	server, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(g.ctx, "tcp", to.String())
 	if err != nil {
 		conn.Close()
 		return
 	}
-	g.join(conn, conn, server)
+	g.copyBoth(conn, conn, server)
 }
 
 // handle serves a request to the proxy.
 func (g *Gateway) handle(w http.ResponseWriter, r *http.Request) {
-	conn := r.Context().Value(connKey{}).(*counted)
+	conn := r.Context().Value(connKey{}).(*slotConn)
 	defer func() {
-		if conn.taken {
-			conn.leave()
+		if conn.hijacked {
+			conn.release()
 		}
 	}()
-	name, port, err := asked(r)
+	name, port, err := requestedServer(r)
 	if err == nil {
-		err = g.allows(name, port)
+		err = g.checkAllowed(name, port)
 	}
 	switch {
 	case err != nil:
@@ -157,12 +157,12 @@ func (g *Gateway) handle(w http.ResponseWriter, r *http.Request) {
 	case r.Method == http.MethodConnect:
 		g.connect(w, r, name, port)
 	default:
-		g.pass(w, r)
+		g.forwardRequest(w, r)
 	}
 }
 
-// asked returns the server that a request is for.
-func asked(r *http.Request) (name, port string, err error) {
+// requestedServer returns the server that a request is for.
+func requestedServer(r *http.Request) (name, port string, err error) {
 	switch {
 	case r.Method == http.MethodTrace: // TRACE would reveal what the next proxy is sent, including its account
 		err = errors.New("this proxy passes no TRACE on")
@@ -196,23 +196,23 @@ func (g *Gateway) connect(w http.ResponseWriter, r *http.Request, name, port str
 		server.Close()
 		return
 	}
-	g.join(conn, early(conn, buffered.Reader), server)
+	g.copyBoth(conn, clientReader(conn, buffered.Reader), server)
 }
 
-// early returns what a client sends, including what it sent before it got the answer to its request.
-func early(conn net.Conn, said *bufio.Reader) io.Reader {
+// clientReader returns what a client sends, including what it sent before it got the answer to its request.
+func clientReader(conn net.Conn, said *bufio.Reader) io.Reader {
 	return io.MultiReader(io.LimitReader(said, int64(said.Buffered())), conn)
 }
 
-// pass forwards a request to the server and returns the server's response.
-func (g *Gateway) pass(w http.ResponseWriter, r *http.Request) {
+// forwardRequest forwards a request to the server and returns the server's response.
+func (g *Gateway) forwardRequest(w http.ResponseWriter, r *http.Request) {
 	transport := g.direct
 	switch via, err := Proxies(g.o.Environ).Of(r); {
 	case err != nil:
 		g.fail(w, errProxy)
 		return
 	case via != nil:
-		transport = g.chained
+		transport = g.viaProxy
 	}
 	through := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
 		Rewrite:      func(p *httputil.ProxyRequest) { p.Out.Host = p.In.URL.Host },
@@ -225,12 +225,12 @@ func (g *Gateway) fail(w http.ResponseWriter, err error) {
 	code := http.StatusBadGateway
 	if no, ok := errors.AsType[*refusal](err); ok {
 		code = http.StatusForbidden
-		g.note(no.Error())
+		g.recordRefusal(no.Error())
 	}
 	http.Error(w, "trellis: "+err.Error(), code)
 }
 
-func (g *Gateway) note(what string) {
+func (g *Gateway) recordRefusal(what string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.refused) < maxRefused && !slices.Contains(g.refused, what) {
@@ -238,23 +238,23 @@ func (g *Gateway) note(what string) {
 	}
 }
 
-// join copies data in both directions until both sides are done or the gateway is closed.
-func (g *Gateway) join(conn net.Conn, said io.Reader, server net.Conn) {
+// copyBoth copies data in both directions until both sides are done or the gateway is closed.
+func (g *Gateway) copyBoth(conn net.Conn, said io.Reader, server net.Conn) {
 	stop := context.AfterFunc(g.ctx, func() { conn.Close(); server.Close() })
 	defer stop()
 	defer conn.Close()
 	defer server.Close()
 	var up sync.WaitGroup
-	up.Go(func() { carry(server, said, conn) })
-	carry(conn, server, server)
+	up.Go(func() { copyDirection(server, said, conn) })
+	copyDirection(conn, server, server)
 	up.Wait()
 }
 
-// lateAnswer is how long one side may continue to send after the other is done.
-const lateAnswer = time.Minute
+// halfCloseTimeout is how long one side may continue to send after the other is done.
+const halfCloseTimeout = time.Minute
 
-// carry copies what one side sends, up to its end, and then closes that direction.
-func carry(to net.Conn, said io.Reader, from net.Conn) {
+// copyDirection copies what one side sends, up to its end, and then closes that direction.
+func copyDirection(to net.Conn, said io.Reader, from net.Conn) {
 	_, err := io.Copy(to, said)
 	half, ok := to.(interface{ CloseWrite() error })
 	if err != nil || !ok || half.CloseWrite() != nil {
@@ -262,16 +262,16 @@ func carry(to net.Conn, said io.Reader, from net.Conn) {
 		from.Close()
 		return
 	}
-	_ = to.SetReadDeadline(time.Now().Add(lateAnswer)) // an error means that to is closed
+	_ = to.SetReadDeadline(time.Now().Add(halfCloseTimeout)) // an error means that to is closed
 }
 
-// bounded is a listener that accepts only as many connections as a gateway may have.
-type bounded struct {
+// limitedListener is a listener that accepts only as many connections as a gateway may have.
+type limitedListener struct {
 	net.Listener
 	g *Gateway
 }
 
-func (b *bounded) Accept() (net.Conn, error) {
+func (b *limitedListener) Accept() (net.Conn, error) {
 	select {
 	case b.g.slots <- struct{}{}:
 	case <-b.g.ctx.Done():
@@ -283,36 +283,36 @@ func (b *bounded) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	b.g.running.Add(1) // Add, because its goroutine is started elsewhere
-	return &counted{Conn: conn, g: b.g}, nil
+	return &slotConn{Conn: conn, g: b.g}, nil
 }
 
-// counted is a connection that occupies one of the gateway's slots, and that Close waits for, until leave is called.
-type counted struct {
+// slotConn is a connection that occupies one of the gateway's slots, and that Close waits for, until release is called.
+type slotConn struct {
 	net.Conn
-	g     *Gateway
-	taken bool // taken over from the HTTP server by a handler
-	once  sync.Once
+	g        *Gateway
+	hijacked bool // taken over from the HTTP server by a handler
+	once     sync.Once
 }
 
 // connKey is the context key for the connection of a request.
 type connKey struct{}
 
-// follow frees the slot of a connection that the HTTP server has closed.
-func follow(c net.Conn, state http.ConnState) {
-	switch conn := c.(*counted); state {
+// connStateChanged frees the slot of a connection that the HTTP server has closed.
+func connStateChanged(c net.Conn, state http.ConnState) {
+	switch conn := c.(*slotConn); state {
 	case http.StateHijacked:
-		conn.taken = true
+		conn.hijacked = true
 	case http.StateClosed:
-		conn.leave()
+		conn.release()
 	}
 }
 
-func (c *counted) leave() {
+func (c *slotConn) release() {
 	c.once.Do(func() { <-c.g.slots; c.g.running.Done() })
 }
 
 // CloseWrite closes the direction to the program, which may still send.
-func (c *counted) CloseWrite() error {
+func (c *slotConn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}

@@ -14,10 +14,10 @@ import (
 
 // Host is a parsed entry of a list of hosts.
 type Host struct {
-	name  string     // in lower case, "" for an address
-	below bool       // only names below the name, not the name itself
-	addr  netip.Addr // set if the entry is an address
-	port  string     // "" means 80 and 443
+	name       string     // in lower case, "" for an address
+	subdomains bool       // only names below the name, not the name itself
+	addr       netip.Addr // set if the entry is an address
+	port       string     // "" means 80 and 443
 }
 
 var hostName = trellis.Pattern(`^[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$`)
@@ -42,21 +42,21 @@ func ParseHost(entry string) (Host, error) {
 	case wrong || !isAddr && !hostName().MatchString(rest):
 		return Host{}, fmt.Errorf("a host is written as api.example.org, *.example.org or 127.0.0.1:8080, not %q", entry)
 	}
-	h := Host{name: rest, below: below, port: port}
+	h := Host{name: rest, subdomains: below, port: port}
 	if err == nil {
 		h = Host{addr: addr.Unmap(), port: port}
 	}
-	if n, _ := strconv.Atoi(port); h.loopback() && n < unprivileged {
-		return Host{}, fmt.Errorf("a server of this machine is written with its port, of %d or more, as 127.0.0.1:8080, not %q", unprivileged, entry)
+	if n, _ := strconv.Atoi(port); h.isLoopback() && n < firstUnprivilegedPort {
+		return Host{}, fmt.Errorf("a server of this machine is written with its port, of %d or more, as 127.0.0.1:8080, not %q", firstUnprivilegedPort, entry)
 	}
 	return h, nil
 }
 
-// unprivileged is the first port on which any user may listen.
-const unprivileged = 1024
+// firstUnprivilegedPort is the first port on which any user may listen.
+const firstUnprivilegedPort = 1024
 
-// loopback reports whether an entry is on this machine.
-func (h Host) loopback() bool { return h.addr.IsLoopback() || h.name == "localhost" && !h.below }
+// isLoopback reports whether an entry is on this machine.
+func (h Host) isLoopback() bool { return h.addr.IsLoopback() || h.name == "localhost" && !h.subdomains }
 
 // Server returns the host and port of a URL, or "" if its scheme is neither http nor https.
 func Server(address string) string {
@@ -72,23 +72,23 @@ func Server(address string) string {
 // plainName returns a name in the form in which names are compared.
 func plainName(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }
 
-// fits reports whether the entry allows a requested host.
-func (h Host) fits(name, port string) bool {
+// matches reports whether the entry allows a requested host.
+func (h Host) matches(name, port string) bool {
 	if h.port != port && (h.port != "" || port != "80" && port != "443") {
 		return false
 	}
 	if addr, err := netip.ParseAddr(name); err == nil {
 		return h.addr == addr.Unmap()
 	}
-	return h.name != "" && isName(name) && (!h.below && name == h.name || h.below && strings.HasSuffix(name, "."+h.name))
+	return h.name != "" && isName(name) && (!h.subdomains && name == h.name || h.subdomains && strings.HasSuffix(name, "."+h.name))
 }
 
-// inside returns the loopback address at which programs reach an entry on this machine without a proxy, "" for others.
-func (h Host) inside() string {
+// loopbackAddress returns the loopback address at which programs reach an entry on this machine without a proxy, "" for others.
+func (h Host) loopbackAddress() string {
 	switch {
 	case h.addr.IsLoopback():
 		return net.JoinHostPort(h.addr.String(), h.port)
-	case h.loopback():
+	case h.isLoopback():
 		return net.JoinHostPort("127.0.0.1", h.port)
 	}
 	return ""

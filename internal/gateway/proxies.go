@@ -15,14 +15,14 @@ type Proxies []string
 
 // Of returns the proxy for a request, nil for none: that of the scheme, else that of ALL_PROXY. This machine and the hosts in
 // NO_PROXY are reached without one.
-func (p Proxies) Of(r *http.Request) (*url.URL, error) { return p.to(r.URL) }
+func (p Proxies) Of(r *http.Request) (*url.URL, error) { return p.proxyFor(r.URL) }
 
-func (p Proxies) to(u *url.URL) (*url.URL, error) {
-	if !p.used(u) {
+func (p Proxies) proxyFor(u *url.URL) (*url.URL, error) {
+	if !p.usesProxy(u) {
 		return nil, nil
 	}
 	for _, name := range []string{u.Scheme + "_proxy", "all_proxy"} {
-		address := p.either(name)
+		address := p.variable(name)
 		if address == "" {
 			continue
 		}
@@ -34,7 +34,7 @@ func (p Proxies) to(u *url.URL) (*url.URL, error) {
 	return nil, nil
 }
 
-func (p Proxies) either(name string) string {
+func (p Proxies) variable(name string) string {
 	if value := p.lookup(name); value != "" {
 		return value
 	}
@@ -46,13 +46,13 @@ func (p Proxies) lookup(name string) string {
 	return value
 }
 
-func (p Proxies) used(u *url.URL) bool {
+func (p Proxies) usesProxy(u *url.URL) bool {
 	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
 	ip, err := netip.ParseAddr(host)
 	if host == "localhost" || err == nil && ip.IsLoopback() {
 		return false
 	}
-	for entry := range strings.SplitSeq(strings.ToLower(p.either("no_proxy")), ",") {
+	for entry := range strings.SplitSeq(strings.ToLower(p.variable("no_proxy")), ",") {
 		entry = strings.TrimSpace(entry)
 		if name, port, err := net.SplitHostPort(entry); err == nil {
 			if port != u.Port() && (u.Port() != "" || port != map[string]string{"http": "80", "https": "443"}[u.Scheme]) {
@@ -60,15 +60,15 @@ func (p Proxies) used(u *url.URL) bool {
 			}
 			entry = name
 		}
-		if entry != "" && excepts(entry, host, ip) {
+		if entry != "" && noProxyMatches(entry, host, ip) {
 			return false
 		}
 	}
 	return true
 }
 
-// excepts reports whether an entry of NO_PROXY matches a host: as a name, a domain above it, an address or a network.
-func excepts(entry, host string, ip netip.Addr) bool {
+// noProxyMatches reports whether an entry of NO_PROXY matches a host: as a name, a domain above it, an address or a network.
+func noProxyMatches(entry, host string, ip netip.Addr) bool {
 	if network, err := netip.ParsePrefix(entry); err == nil {
 		return network.Contains(ip)
 	}

@@ -21,9 +21,9 @@ import (
 // dialTimeout is how long a server may take to accept a connection.
 const dialTimeout = 30 * time.Second
 
-// allows returns a refusal unless an entry allows the host.
-func (g *Gateway) allows(name, port string) error {
-	if slices.ContainsFunc(g.hosts, func(h Host) bool { return h.fits(name, port) }) {
+// checkAllowed returns a refusal unless an entry allows the host.
+func (g *Gateway) checkAllowed(name, port string) error {
+	if slices.ContainsFunc(g.hosts, func(h Host) bool { return h.matches(name, port) }) {
 		return nil
 	}
 	return &refusal{name: name, port: port, why: "which is not let through", next: "it"}
@@ -35,7 +35,7 @@ var errProxy = errors.New("the proxy that this machine's environment names has n
 // reach connects to an allowed host, through the proxy that this machine uses for it.
 func (g *Gateway) reach(ctx context.Context, name, port string) (net.Conn, error) {
 	address := net.JoinHostPort(name, port)
-	via, err := Proxies(g.o.Environ).to(&url.URL{Scheme: "https", Host: address})
+	via, err := Proxies(g.o.Environ).proxyFor(&url.URL{Scheme: "https", Host: address})
 	switch {
 	case err != nil:
 		return nil, errProxy
@@ -44,7 +44,7 @@ func (g *Gateway) reach(ctx context.Context, name, port string) (net.Conn, error
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	conn, err := through(ctx, via, address)
+	conn, err := dialThrough(ctx, via, address)
 	if err != nil {
 		return nil, fmt.Errorf("reaching %s through %s: %w", name, via.Host, err)
 	}
@@ -62,7 +62,7 @@ func (g *Gateway) dial(ctx context.Context, name, port string) (net.Conn, error)
 		return nil, err
 	}
 	for _, address := range addresses {
-		conn, failed := g.to(ctx, netip.AddrPortFrom(address, uint16(number)))
+		conn, failed := g.dialAddress(ctx, netip.AddrPortFrom(address, uint16(number)))
 		if failed == nil {
 			return conn, nil
 		}
@@ -71,7 +71,7 @@ func (g *Gateway) dial(ctx context.Context, name, port string) (net.Conn, error)
 	return nil, fmt.Errorf("reaching %s: %w", name, err)
 }
 
-func (g *Gateway) to(ctx context.Context, at netip.AddrPort) (net.Conn, error) {
+func (g *Gateway) dialAddress(ctx context.Context, at netip.AddrPort) (net.Conn, error) {
 	if g.o.Dial != nil {
 		return g.o.Dial(ctx, at)
 	}
@@ -101,46 +101,46 @@ func (g *Gateway) addresses(ctx context.Context, name, port string) ([]netip.Add
 	if err != nil {
 		return nil, fmt.Errorf("listing the addresses of this machine: %w", err)
 	}
-	let := []netip.Addr{}
+	allowed := []netip.Addr{}
 	for _, address := range found {
 		address = address.Unmap()
-		if g.allows(address.String(), port) == nil || outside(address) && !isOne(ours, address) {
-			let = append(let, address)
+		if g.checkAllowed(address.String(), port) == nil || isPublic(address) && !containsAddress(ours, address) {
+			allowed = append(allowed, address)
 		}
 	}
-	if len(let) == 0 && len(found) > 0 {
+	if len(allowed) == 0 && len(found) > 0 {
 		return nil, &refusal{name: name, port: port, why: "which leads to " + found[0].String() + ", on this machine or a network of its own", next: "that address too"}
 	}
-	slices.SortStableFunc(let, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() }) // IPv4 first: not every machine has both
-	return let, nil
+	slices.SortStableFunc(allowed, func(a, b netip.Addr) int { return a.BitLen() - b.BitLen() }) // IPv4 first: not every machine has both
+	return allowed, nil
 }
 
-// within are non-public networks that netip does not know.
-var within = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("240.0.0.0/4"),
+// nonPublicNetworks are non-public networks that netip does not know.
+var nonPublicNetworks = []netip.Prefix{netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("100.64.0.0/10"), netip.MustParsePrefix("240.0.0.0/4"),
 	netip.MustParsePrefix("64:ff9b:1::/48"), netip.MustParsePrefix("2002::/16"), netip.MustParsePrefix("::/96")}
 
-// translated are IPv4 addresses as machines without IPv4 write them; the last four bytes are the address.
-var translated = netip.MustParsePrefix("64:ff9b::/96")
+// nat64Prefix has IPv4 addresses as machines without IPv4 write them; the last four bytes are the address.
+var nat64Prefix = netip.MustParsePrefix("64:ff9b::/96")
 
-// outside reports whether an address is public.
-func outside(a netip.Addr) bool {
-	if translated.Contains(a) {
+// isPublic reports whether an address is public.
+func isPublic(a netip.Addr) bool {
+	if nat64Prefix.Contains(a) {
 		b := a.As16()
 		a = netip.AddrFrom4([4]byte(b[12:]))
 	}
-	return a.IsGlobalUnicast() && !a.IsPrivate() && !slices.ContainsFunc(within, func(p netip.Prefix) bool { return p.Contains(a) })
+	return a.IsGlobalUnicast() && !a.IsPrivate() && !slices.ContainsFunc(nonPublicNetworks, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// isOne reports whether ours contains an address.
-func isOne(ours []net.Addr, a netip.Addr) bool {
+// containsAddress reports whether ours contains an address.
+func containsAddress(ours []net.Addr, a netip.Addr) bool {
 	return slices.ContainsFunc(ours, func(own net.Addr) bool {
 		p, err := netip.ParsePrefix(own.String())
 		return err == nil && p.Addr().Unmap() == a
 	})
 }
 
-// through connects to an address through a proxy.
-func through(ctx context.Context, via *url.URL, address string) (net.Conn, error) {
+// dialThrough connects to an address through a proxy.
+func dialThrough(ctx context.Context, via *url.URL, address string) (net.Conn, error) {
 	if via.Scheme == "socks5" || via.Scheme == "socks5h" {
 		d, err := proxy.FromURL(via, &net.Dialer{})
 		if err != nil {
@@ -148,7 +148,7 @@ func through(ctx context.Context, via *url.URL, address string) (net.Conn, error
 		}
 		return d.(proxy.ContextDialer).DialContext(ctx, "tcp", address)
 	}
-	conn, err := toProxy(ctx, via)
+	conn, err := dialProxy(ctx, via)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func through(ctx context.Context, via *url.URL, address string) (net.Conn, error
 	return conn, nil
 }
 
-func toProxy(ctx context.Context, via *url.URL) (net.Conn, error) {
+func dialProxy(ctx context.Context, via *url.URL) (net.Conn, error) {
 	port := map[string]string{"http": "80", "https": "443"}[via.Scheme]
 	if port == "" {
 		return nil, fmt.Errorf("a proxy of the kind %q", via.Scheme)
