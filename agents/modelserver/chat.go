@@ -44,13 +44,13 @@ func (chat) parse(body []byte) (Request, error) {
 	return r, nil
 }
 
-func (chat) stream(r Request, t Turn) []event {
+func (chat) events(r Request, t Turn) []event {
 	chunk := func(delta object, finish any) event {
 		return event{data: object{"id": "chatcmpl-" + r.id, "object": "chat.completion.chunk", "created": 1, "model": r.Model,
 			"choices": []any{object{"index": 0, "delta": delta, "finish_reason": finish}}}}
 	}
 	events := []event{chunk(object{"role": "assistant", "content": ""}, nil)}
-	for _, p := range pieces(t.Text) {
+	for _, p := range halves(t.Text) {
 		events = append(events, chunk(object{"content": p}, nil))
 	}
 	for i, c := range t.calls(r) {
@@ -62,7 +62,7 @@ func (chat) stream(r Request, t Turn) []event {
 	return append(events, last, event{data: "[DONE]"})
 }
 
-func (chat) whole(r Request, t Turn) any {
+func (chat) body(r Request, t Turn) any {
 	message := object{"role": "assistant", "content": t.Text}
 	var calls []any
 	for _, c := range t.calls(r) {
@@ -75,9 +75,9 @@ func (chat) whole(r Request, t Turn) any {
 		"choices": []any{object{"index": 0, "message": message, "finish_reason": chatFinish(t)}}}
 }
 
-func (chat) failure(f Fail) any { return openAIFailure(f) }
+func (chat) errorBody(f Fail) any { return openAIFailure(f) }
 
-func chatFinish(t Turn) string { return t.ended("length", "tool_calls", "stop") }
+func chatFinish(t Turn) string { return t.stopReason("length", "tool_calls", "stop") }
 
 func chatUsage(u Usage) object {
 	return object{"prompt_tokens": u.Input + u.Cached, "completion_tokens": u.Output, "total_tokens": u.Input + u.Cached + u.Output,

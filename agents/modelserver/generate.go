@@ -54,14 +54,14 @@ func (p generate) parse(body []byte) (Request, error) {
 		}
 	}
 	for _, c := range in.Contents {
-		r.heard(c)
+		r.addGeminiContent(c)
 	}
 	r.Dir = workingDir(r.System)
 	return r, nil
 }
 
-// heard adds one entry of the conversation to r.
-func (r *Request) heard(c geminiContent) {
+// addGeminiContent adds one entry of the conversation to r.
+func (r *Request) addGeminiContent(c geminiContent) {
 	if c.Role == "model" {
 		r.Turns++
 		return
@@ -73,7 +73,7 @@ func (r *Request) heard(c geminiContent) {
 		case p.Result != nil:
 			r.ToolResults = append(r.ToolResults, p.Result.Response.Output+p.Result.Response.Error)
 			prompt, answers = nil, true // the program itself added the text next to a result
-		case begins(p.Text, "<session_context>"): // added by the program itself
+		case hasAnyPrefix(p.Text, "<session_context>"): // added by the program itself
 			r.System += p.Text + "\n"
 		case p.Text != "" && !answers:
 			prompt = append(prompt, p.Text)
@@ -99,17 +99,17 @@ func (generate) parts(r Request, t Turn) []any {
 	return parts
 }
 
-func (p generate) whole(r Request, t Turn) any {
+func (p generate) body(r Request, t Turn) any {
 	return geminiAnswer(r, p.parts(r, t), geminiFinish(t), t.usage())
 }
 
-func (p generate) stream(r Request, t Turn) []event {
+func (p generate) events(r Request, t Turn) []event {
 	var events []event
-	for _, piece := range pieces(t.Text) {
+	for _, piece := range halves(t.Text) {
 		events = append(events, event{data: geminiAnswer(r, []any{object{"text": piece}}, "", Usage{})})
 	}
 	t.Text = ""
-	return append(events, event{data: p.whole(r, t)})
+	return append(events, event{data: p.body(r, t)})
 }
 
 func geminiAnswer(r Request, parts []any, finish string, u Usage) object {
@@ -126,9 +126,9 @@ func geminiAnswer(r Request, parts []any, finish string, u Usage) object {
 	return answer
 }
 
-func geminiFinish(t Turn) string { return t.ended("MAX_TOKENS", "STOP", "STOP") }
+func geminiFinish(t Turn) string { return t.stopReason("MAX_TOKENS", "STOP", "STOP") }
 
-func (generate) failure(f Fail) any {
+func (generate) errorBody(f Fail) any {
 	code := cmp.Or(f.Code, map[int]string{400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED", 429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE"}[f.Status])
 	return object{"error": object{"code": f.Status, "message": f.message(), "status": code}}
 }

@@ -38,9 +38,9 @@ func (messages) parse(body []byte) (Request, error) {
 		switch m.Role {
 		case "assistant":
 			r.Turns++
-			m.Content.names(names)
+			m.Content.addToolNames(names)
 		case "user":
-			r.said(m.Content, names)
+			r.addUserMessage(m.Content, names)
 		default:
 			r.System += m.Content.text() + "\n"
 		}
@@ -49,7 +49,7 @@ func (messages) parse(body []byte) (Request, error) {
 	return r, nil
 }
 
-func (c content) names(into map[string]string) {
+func (c content) addToolNames(into map[string]string) {
 	for _, p := range c {
 		if p.Type == "tool_use" {
 			into[p.ID] = p.Name
@@ -57,16 +57,16 @@ func (c content) names(into map[string]string) {
 	}
 }
 
-// said adds one message sent as the user's to r: a prompt, or results of tools. Either may contain reminders that the program
+// addUserMessage adds one message sent as the user's to r: a prompt, or results of tools. Either may contain reminders that the program
 // adds by itself.
-func (r *Request) said(c content, names map[string]string) {
-	r.answered = false
+func (r *Request) addUserMessage(c content, names map[string]string) {
+	r.answerAccepted = false
 	var prompt []string
 	for _, p := range c {
 		switch {
 		case p.Type == "tool_result":
 			r.ToolResults = append(r.ToolResults, p.Content.text())
-			r.answered = names[p.ToolUse] == answerTool && !p.IsError
+			r.answerAccepted = names[p.ToolUse] == answerTool && !p.IsError
 		case addedByClaude(p.Text):
 			r.System += p.Text + "\n"
 		case p.Text != "":
@@ -81,11 +81,11 @@ func (r *Request) said(c content, names map[string]string) {
 // addedByClaude reports whether the program itself added a text that it sends as the user's: a reminder, or a nudge after an
 // answer that was empty or too long.
 func addedByClaude(text string) bool {
-	return begins(strings.TrimSpace(text), "<system-reminder>", "[Your previous response had no visible output", "Output token limit hit.")
+	return hasAnyPrefix(strings.TrimSpace(text), "<system-reminder>", "[Your previous response had no visible output", "Output token limit hit.")
 }
 
-// handIn turns a JSON answer into a call of answerTool if the client offers that tool.
-func handIn(r Request, t Turn) Turn {
+// withAnswerCall turns a JSON answer into a call of answerTool if the client offers that tool.
+func withAnswerCall(r Request, t Turn) Turn {
 	var answer map[string]any
 	if !slices.Contains(r.Tools, answerTool) || json.Unmarshal([]byte(t.Text), &answer) != nil {
 		return t
@@ -106,8 +106,8 @@ func (messages) blocks(r Request, t Turn) []object {
 	return blocks
 }
 
-func (p messages) whole(r Request, t Turn) any {
-	t = handIn(r, t)
+func (p messages) body(r Request, t Turn) any {
+	t = withAnswerCall(r, t)
 	blocks := p.blocks(r, t)
 	if blocks == nil {
 		blocks = []object{}
@@ -116,8 +116,8 @@ func (p messages) whole(r Request, t Turn) any {
 		"stop_reason": stopReason(t), "stop_sequence": nil, "usage": messagesUsage(t.usage())}
 }
 
-func (p messages) stream(r Request, t Turn) []event {
-	t = handIn(r, t)
+func (p messages) events(r Request, t Turn) []event {
+	t = withAnswerCall(r, t)
 	var events []event
 	add := func(kind string, more object) {
 		more["type"] = kind
@@ -130,7 +130,7 @@ func (p messages) stream(r Request, t Turn) []event {
 	for n, b := range p.blocks(r, t) {
 		if b["type"] == "text" {
 			add("content_block_start", object{"index": n, "content_block": object{"type": "text", "text": ""}})
-			for _, piece := range pieces(t.Text) {
+			for _, piece := range halves(t.Text) {
 				add("content_block_delta", object{"index": n, "delta": object{"type": "text_delta", "text": piece}})
 			}
 		} else {
@@ -145,13 +145,13 @@ func (p messages) stream(r Request, t Turn) []event {
 	return events
 }
 
-func stopReason(t Turn) string { return t.ended("max_tokens", "tool_use", "end_turn") }
+func stopReason(t Turn) string { return t.stopReason("max_tokens", "tool_use", "end_turn") }
 
 func messagesUsage(u Usage) object {
 	return object{"input_tokens": u.Input - u.Written, "output_tokens": u.Output, "cache_read_input_tokens": u.Cached, "cache_creation_input_tokens": u.Written}
 }
 
-func (messages) failure(f Fail) any {
+func (messages) errorBody(f Fail) any {
 	code := cmp.Or(f.Code, map[int]string{400: "invalid_request_error", 401: "authentication_error", 429: "rate_limit_error", 500: "api_error"}[f.Status])
 	return object{"type": "error", "error": object{"type": code, "message": f.message()}}
 }

@@ -43,15 +43,15 @@ func (responses) parse(body []byte) (Request, error) {
 	}
 	speaking := false // the previous entry was the model's
 	for _, i := range in.Input {
-		speaking = r.take(i, speaking)
+		speaking = r.addItem(i, speaking)
 	}
 	r.Dir = workingDir(r.System)
 	return r, nil
 }
 
-// take adds one entry of the conversation to r and reports whether it is the model's. A turn of the model is several consecutive
+// addItem adds one entry of the conversation to r and reports whether it is the model's. A turn of the model is several consecutive
 // entries, one for each message and call.
-func (r *Request) take(i item, speaking bool) bool {
+func (r *Request) addItem(i item, speaking bool) bool {
 	switch {
 	case strings.HasSuffix(i.Type, "_output"):
 		r.ToolResults = append(r.ToolResults, i.Output.text())
@@ -70,10 +70,10 @@ func (r *Request) take(i item, speaking bool) bool {
 
 // addedByCodex reports whether the program itself added a message that it sends as the user's.
 func addedByCodex(text string) bool {
-	return begins(text, "<environment_context>", "<user_instructions>", "# AGENTS.md instructions")
+	return hasAnyPrefix(text, "<environment_context>", "<user_instructions>", "# AGENTS.md instructions")
 }
 
-func begins(text string, with ...string) bool {
+func hasAnyPrefix(text string, with ...string) bool {
 	return slices.ContainsFunc(with, func(start string) bool { return strings.HasPrefix(text, start) })
 }
 
@@ -93,7 +93,7 @@ func (responses) items(r Request, t Turn) []any {
 	return items
 }
 
-func (p responses) whole(r Request, t Turn) any {
+func (p responses) body(r Request, t Turn) any {
 	u := t.usage()
 	out := object{"id": "resp_" + r.id, "object": "response", "created_at": 1, "model": r.Model, "status": "completed", "output": p.items(r, t),
 		"usage": object{"input_tokens": u.Input + u.Cached, "input_tokens_details": object{"cached_tokens": u.Cached},
@@ -104,7 +104,7 @@ func (p responses) whole(r Request, t Turn) any {
 	return out
 }
 
-func (p responses) stream(r Request, t Turn) []event {
+func (p responses) events(r Request, t Turn) []event {
 	var events []event
 	add := func(kind string, more object) {
 		more["type"] = kind
@@ -113,9 +113,9 @@ func (p responses) stream(r Request, t Turn) []event {
 	}
 	add("response.created", object{"response": object{"id": "resp_" + r.id, "object": "response", "status": "in_progress", "model": r.Model}})
 	for n, i := range p.items(r, t) {
-		add("response.output_item.added", object{"output_index": n, "item": opened(i.(object))})
+		add("response.output_item.added", object{"output_index": n, "item": announcedItem(i.(object))})
 		if i.(object)["type"] == "message" {
-			for _, piece := range pieces(t.Text) {
+			for _, piece := range halves(t.Text) {
 				add("response.output_text.delta", object{"output_index": n, "item_id": "msg_" + r.id, "content_index": 0, "delta": piece})
 			}
 		}
@@ -125,12 +125,12 @@ func (p responses) stream(r Request, t Turn) []event {
 	if t.Length {
 		kind = "response.incomplete"
 	}
-	add(kind, object{"response": p.whole(r, t)})
+	add(kind, object{"response": p.body(r, t)})
 	return events
 }
 
-// opened returns an item as it is announced, before it has content.
-func opened(i object) object {
+// announcedItem returns an item as it is announced, before it has content.
+func announcedItem(i object) object {
 	o := maps.Clone(i)
 	o["status"] = "in_progress"
 	if o["type"] == "message" {
@@ -141,4 +141,4 @@ func opened(i object) object {
 	return o
 }
 
-func (responses) failure(f Fail) any { return openAIFailure(f) }
+func (responses) errorBody(f Fail) any { return openAIFailure(f) }

@@ -36,7 +36,7 @@ func sendFailure(p protocol, w http.ResponseWriter, f Fail) {
 			w.Header().Set(name, value)
 		}
 	}
-	writeJSON(w, f.Status, p.failure(f))
+	writeJSON(w, f.Status, p.errorBody(f))
 }
 
 // limitHeaders returns the headers that tell a client when to retry: the usual one, and those of the two providers for accounts.
@@ -60,8 +60,8 @@ func writeJSON(w http.ResponseWriter, status int, v any) {
 	json.NewEncoder(w).Encode(v) //nolint:errcheck // the client is gone
 }
 
-// pieces splits text in two, so that clients have something to assemble.
-func pieces(text string) []string {
+// halves splits text in two, so that clients have something to assemble.
+func halves(text string) []string {
 	r := []rune(text)
 	if len(r) < 2 {
 		return []string{text}

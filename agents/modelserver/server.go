@@ -25,15 +25,15 @@ type Script func(Request) Turn
 type Server struct {
 	URL string
 
-	script   Script
-	http     *http.Server
-	closing  chan struct{}
-	close    sync.Once
-	turns    atomic.Int64
-	mu       sync.Mutex
-	requests []Request
-	used     Usage
-	strange  []string
+	script     Script
+	http       *http.Server
+	closing    chan struct{}
+	close      sync.Once
+	turns      atomic.Int64
+	mu         sync.Mutex
+	requests   []Request
+	used       Usage
+	unanswered []string
 }
 
 // New starts a server on a free loopback port.
@@ -71,7 +71,7 @@ func (s *Server) Used() Usage {
 	return s.used
 }
 
-func (s *Server) count(u Usage) {
+func (s *Server) addUsage(u Usage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.used = Usage{s.used.Input + u.Input, s.used.Output + u.Output, s.used.Cached + u.Cached, s.used.Written + u.Written}
@@ -81,24 +81,24 @@ func (s *Server) count(u Usage) {
 func (s *Server) Strange() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return append([]string(nil), s.strange...)
+	return append([]string(nil), s.unanswered...)
 }
 
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	for _, p := range []protocol{chat{}, responses{}, messages{}} {
-		mux.HandleFunc("POST "+p.path(), func(w http.ResponseWriter, r *http.Request) { s.turn(p, w, r) })
+		mux.HandleFunc("POST "+p.path(), func(w http.ResponseWriter, r *http.Request) { s.serveTurn(p, w, r) })
 	}
 	mux.HandleFunc("POST "+generate{}.path(), func(w http.ResponseWriter, r *http.Request) {
 		model, method, _ := strings.Cut(r.PathValue("call"), ":")
 		switch method {
 		case "generateContent", "streamGenerateContent":
-			s.turn(generate{model, method == "streamGenerateContent"}, w, r)
+			s.serveTurn(generate{model, method == "streamGenerateContent"}, w, r)
 		case "countTokens":
 			body, _ := io.ReadAll(r.Body)
 			writeJSON(w, http.StatusOK, object{"totalTokens": len(body) / 4})
 		default:
-			s.unknown(w, r)
+			s.handleUnknown(w, r)
 		}
 	})
 	mux.HandleFunc("POST /v1/messages/count_tokens", func(w http.ResponseWriter, r *http.Request) {
@@ -109,13 +109,13 @@ func (s *Server) routes() http.Handler {
 		writeJSON(w, http.StatusOK, object{"object": "list", "data": []any{}, "models": []any{}, "has_more": false})
 	})
 	mux.HandleFunc("/{$}", func(w http.ResponseWriter, r *http.Request) {})
-	mux.HandleFunc("/", s.unknown)
+	mux.HandleFunc("/", s.handleUnknown)
 	return mux
 }
 
-func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
+func (s *Server) handleUnknown(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
-	s.strange = append(s.strange, r.Method+" "+r.URL.Path)
+	s.unanswered = append(s.unanswered, r.Method+" "+r.URL.Path)
 	s.mu.Unlock()
 	http.NotFound(w, r)
 }
@@ -124,9 +124,9 @@ func (s *Server) unknown(w http.ResponseWriter, r *http.Request) {
 type protocol interface {
 	path() string
 	parse(body []byte) (Request, error)
-	stream(r Request, t Turn) []event // the events for a streaming client, in order
-	whole(r Request, t Turn) any      // the body for a client that does not stream
-	failure(f Fail) any               // the body of an error response
+	events(r Request, t Turn) []event // the events for a streaming client, in order
+	body(r Request, t Turn) any       // the body for a client that does not stream
+	errorBody(f Fail) any             // the body of an error response
 }
 
 // event is one server-sent event. An empty name is omitted.
@@ -135,32 +135,32 @@ type event struct {
 	data any // a string is sent unchanged, any other value as JSON
 }
 
-func (s *Server) turn(p protocol, w http.ResponseWriter, hr *http.Request) {
+func (s *Server) serveTurn(p protocol, w http.ResponseWriter, hr *http.Request) {
 	body, err := io.ReadAll(hr.Body)
 	if err != nil {
 		return
 	}
 	r, err := p.parse(body)
 	if err != nil {
-		writeJSON(w, http.StatusBadRequest, p.failure(Fail{Status: 400, Message: err.Error()}))
+		writeJSON(w, http.StatusBadRequest, p.errorBody(Fail{Status: 400, Message: err.Error()}))
 		return
 	}
 	r.Raw, r.Header, r.id = body, hr.Header, strconv.FormatInt(s.turns.Add(1), 10)
-	t, own := ownTurn(r)
+	t, own := builtinTurn(r)
 	if !own {
 		s.mu.Lock()
 		s.requests = append(s.requests, r)
 		s.mu.Unlock()
 		t = s.script(r)
 		if t.Fail == nil && !t.Garbage && !t.Hang && !t.Cut {
-			s.count(t.usage())
+			s.addUsage(t.usage())
 		}
 	}
-	s.play(p, w, hr, r, t)
+	s.sendTurn(p, w, hr, r, t)
 }
 
-func (s *Server) play(p protocol, w http.ResponseWriter, hr *http.Request, r Request, t Turn) {
-	if !s.pause(hr, t.Delay) {
+func (s *Server) sendTurn(p protocol, w http.ResponseWriter, hr *http.Request, r Request, t Turn) {
+	if !s.waitDelay(hr, t.Delay) {
 		return
 	}
 	switch {
@@ -174,9 +174,9 @@ func (s *Server) play(p protocol, w http.ResponseWriter, hr *http.Request, r Req
 	case !r.Stream && t.Cut:
 		panic(http.ErrAbortHandler)
 	case !r.Stream:
-		writeJSON(w, http.StatusOK, p.whole(r, t))
+		writeJSON(w, http.StatusOK, p.body(r, t))
 	default:
-		s.sendEvents(w, hr, p.stream(r, t), t)
+		s.sendEvents(w, hr, p.events(r, t), t)
 	}
 }
 
@@ -222,7 +222,7 @@ func (s *Server) hang(hr *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-func (s *Server) pause(hr *http.Request, d time.Duration) bool {
+func (s *Server) waitDelay(hr *http.Request, d time.Duration) bool {
 	if d <= 0 {
 		return true
 	}
@@ -237,13 +237,13 @@ func (s *Server) pause(hr *http.Request, d time.Duration) bool {
 	return false
 }
 
-// ownTurn answers requests that a script should not have to handle: that of a client for a title in its list of sessions, and
+// builtinTurn answers requests that a script should not have to handle: that of a client for a title in its list of sessions, and
 // that after a structured answer was handed in.
-func ownTurn(r Request) (Turn, bool) {
+func builtinTurn(r Request) (Turn, bool) {
 	switch {
 	case len(r.Tools) == 0 && strings.Contains(r.System, "title generator"):
 		return Turn{Text: "Scripted"}, true
-	case r.answered:
+	case r.answerAccepted:
 		return Turn{Text: "Handed in."}, true
 	}
 	return Turn{}, false

@@ -34,8 +34,8 @@ type Request struct {
 	Header      http.Header
 	Raw         []byte // the whole body
 
-	answered bool   // the last tool call handed in the structured answer, and was accepted
-	id       string // unique among the requests of this server, since clients merge responses with the same id
+	answerAccepted bool   // the last tool call handed in the structured answer, and was accepted
+	id             string // unique among the requests of this server, since clients merge responses with the same id
 }
 
 // Turn is what the model does: it answers, calls tools or misbehaves.
@@ -92,8 +92,8 @@ func Play(turns ...Turn) Script {
 	return func(r Request) Turn { return turns[min(r.Turns, len(turns)-1)] }
 }
 
-// native returns the call with the tool name and arguments of the client.
-func (c Call) native(r Request) Call {
+// forClient returns the call with the tool name and arguments of the client.
+func (c Call) forClient(r Request) Call {
 	switch c.Tool {
 	case shellTool:
 		return nativeShell(r.Wire, c.Input["command"].(string))
@@ -143,8 +143,8 @@ func (c Call) arguments() string {
 	return string(b)
 }
 
-// ended returns the stop reason of a turn, given the protocol's words for the three reasons.
-func (t Turn) ended(length, calls, well string) string {
+// stopReason returns the stop reason of a turn, given the protocol's words for the three reasons.
+func (t Turn) stopReason(length, calls, well string) string {
 	switch {
 	case t.Length:
 		return length
@@ -162,15 +162,15 @@ func (t Turn) usage() Usage {
 }
 
 // calls returns the turn's calls as the client knows them, with ids that are unique per turn.
-func (t Turn) calls(r Request) []identified {
-	var list []identified
+func (t Turn) calls(r Request) []callWithID {
+	var list []callWithID
 	for i, c := range t.Calls {
-		list = append(list, identified{c.native(r), fmt.Sprintf("call_%s_%d", r.id, i)})
+		list = append(list, callWithID{c.forClient(r), fmt.Sprintf("call_%s_%d", r.id, i)})
 	}
 	return list
 }
 
-type identified struct {
+type callWithID struct {
 	Call
 	id string
 }
