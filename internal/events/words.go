@@ -10,14 +10,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// exits matches how a program ended in the detail of a failure.
-var exits = trellis.Pattern(`\b(exit(?:ed with| status)? \d+|signal:? [a-zA-Z0-9]+)`)
+// exitPattern matches how a program ended in the detail of a failure.
+var exitPattern = trellis.Pattern(`\b(exit(?:ed with| status)? \d+|signal:? [a-zA-Z0-9]+)`)
 
 // Crashed describes the failure of an agent's call that is retried.
 func Crashed(code trellis.Code, detail string) string {
 	switch code {
 	case trellis.AgentExit, trellis.AgentSignal:
-		how := exits().FindStringIndex(detail)
+		how := exitPattern().FindStringIndex(detail)
 		if how == nil {
 			return "agent crashed: " + clip(detail)
 		}
@@ -39,7 +39,7 @@ func clip(s string) string {
 func (w Wait) Words(now time.Time) string {
 	left := ""
 	if !w.Until.IsZero() {
-		left = until(w.Until, now)
+		left = timePhrase(w.Until, now)
 	}
 	switch w.For {
 	case "backoff":
@@ -47,7 +47,7 @@ func (w Wait) Words(now time.Time) string {
 	case "slot":
 		return "queued (" + w.Why + ")"
 	}
-	words := w.begins()
+	words := w.phrase()
 	switch {
 	case w.Why == "" || w.Why == w.For:
 	case w.For == "checks":
@@ -64,7 +64,7 @@ func (w Wait) Words(now time.Time) string {
 
 // Short is like Words without the reason, for places with little room.
 func (w Wait) Short(now time.Time) string {
-	words := w.begins()
+	words := w.phrase()
 	switch {
 	case w.For == "backoff" && w.Attempt > 0 && w.Of > 0:
 		words = fmt.Sprintf("attempt %d of %d", w.Attempt, w.Of)
@@ -74,13 +74,13 @@ func (w Wait) Short(now time.Time) string {
 		words = "queued"
 	}
 	if !w.Until.IsZero() {
-		words += " " + until(w.Until, now)
+		words += " " + timePhrase(w.Until, now)
 	}
 	return words
 }
 
-// begins returns the words for what the task waits for.
-func (w Wait) begins() string {
+// phrase returns the words for what the task waits for.
+func (w Wait) phrase() string {
 	about := map[string]string{"backoff": "next attempt", "rate_limit": "waits for the rate limit", "provider": "waits for the provider", "approval": "waits for approval", "trust": "waits for trust",
 		"dependency": "waits for", "checks": "waits for", "time": "waits", "budget": "waits for a budget", "person": "waits for somebody", "watcher": "waits for a watcher"}[w.For]
 	return cmp.Or(about, "waits")
@@ -124,8 +124,8 @@ func Idle(since time.Time, waits []Event) string {
 	return "idle since " + since.Local().Format(time.TimeOnly) + ": " + strings.Join(sorts, ", ")
 }
 
-// until describes a time as of now: in seconds if it is near, else by the clock.
-func until(at, now time.Time) string {
+// timePhrase describes a time as of now: in seconds if it is near, else by the clock.
+func timePhrase(at, now time.Time) string {
 	left := at.Sub(now).Round(time.Second)
 	switch {
 	case left <= 0:
