@@ -30,13 +30,13 @@ func commands(a *command.Console) []*cli.Command {
 		pullCommand(a),
 		statusCommand(a),
 		completionCommand(a),
-		commandline.CompleteCommand(a, func() commandline.Program { return program(a) }, completing{a}),
+		commandline.CompleteCommand(a, func() commandline.Program { return program(a) }, completer{a}),
 		helpCommand(a),
 	}
 }
 
-// told are the exit codes of commands that send the machines an order about a task.
-var told = []int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitWaiting, command.ExitNotFound, command.ExitLocked}
+// orderExitCodes are the exit codes of commands that send the machines an order about a task.
+var orderExitCodes = []int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitWaiting, command.ExitNotFound, command.ExitLocked}
 
 func serveCommand(a *command.Console) *cli.Command {
 	return &cli.Command{Name: "serve", Usage: "take tasks of this repository, until interrupted", Flags: []cli.Flag{&cli.IntFlag{Name: "parallel", Usage: "`N` tasks at once; limits.parallel of config.yaml"}, command.SharedFlag()},
@@ -52,53 +52,53 @@ func submitCommand(a *command.Console) *cli.Command {
 		Description: command.Manual(`The task directory goes to the git remote that shared.remote names, and the server hands the task out. Of two who submit
 it the second reads who has it. With --plan a machine makes the task of a requirement; what becomes ready, or waits for a yes, is handed
 out by itself. trellis-cluster pull brings back what becomes of it.`,
-			told, "trellis-cluster submit 02-03-paging", "trellis-cluster submit --plan --name paging --type backend --requirement-file paging.md"),
+			orderExitCodes, "trellis-cluster submit 02-03-paging", "trellis-cluster submit --plan --name paging --type backend --requirement-file paging.md"),
 		Action: func(c *cli.Context) error {
 			if c.Bool("plan") {
 				return submitPlan(a, c)
 			}
-			return forTask(a, submit)(c)
+			return taskCommand(a, submit)(c)
 		}}
 }
 
 func startCommand(a *command.Console) *cli.Command {
 	return &cli.Command{Name: "start", Usage: "have the machines go on with a task", ArgsUsage: "TASKDIR", Flags: []cli.Flag{command.JSONFlag()},
-		Description: command.Manual("Has a machine look at a task now: one that rests, waits, or was never handed out.", told, "trellis-cluster start 02-03-paging"),
-		Action:      forTask(a, start)}
+		Description: command.Manual("Has a machine look at a task now: one that rests, waits, or was never handed out.", orderExitCodes, "trellis-cluster start 02-03-paging"),
+		Action:      taskCommand(a, start)}
 }
 
 func retryCommand(a *command.Console) *cli.Command {
 	return &cli.Command{Name: "retry", Usage: "have the machines run a task again that failed or was cancelled", ArgsUsage: "TASKDIR", Flags: []cli.Flag{&cli.BoolFlag{Name: "fresh", Usage: "begin again at the base"}, command.JSONFlag()},
-		Description: command.Manual("As trellis retry, and hands the task out again. What was done so far counts, unless --fresh.", told, "trellis-cluster retry 02-03-paging"),
-		Action:      forTask(a, retry)}
+		Description: command.Manual("As trellis retry, and hands the task out again. What was done so far counts, unless --fresh.", orderExitCodes, "trellis-cluster retry 02-03-paging"),
+		Action:      taskCommand(a, retry)}
 }
 
 func approveCommand(a *command.Console) *cli.Command {
 	return &cli.Command{Name: "approve", Usage: "agree to a plan, or to a step that waits for it", ArgsUsage: "TASKDIR", Flags: decisionFlags(),
-		Description: command.Manual("The machine that runs the task is told by the git remote; else it is written down here. The machines look at the task then.", told, "trellis-cluster approve 02-03-paging"),
-		Action: order(a, func(c *cli.Context, o app.Orders, dir string) (app.Ordered, error) {
+		Description: command.Manual("The machine that runs the task is told by the git remote; else it is written down here. The machines look at the task then.", orderExitCodes, "trellis-cluster approve 02-03-paging"),
+		Action: orderCommand(a, func(c *cli.Context, o app.Orders, dir string) (app.Ordered, error) {
 			return o.Approve(c.Context, dir, decision(c))
 		})}
 }
 
 func rejectCommand(a *command.Console) *cli.Command {
 	return &cli.Command{Name: "reject", Usage: "say no to a plan, or to a step that waits for approval", ArgsUsage: "TASKDIR", Flags: append(decisionFlags(), &cli.StringFlag{Name: "reason", Usage: "why, as `TEXT`"}),
-		Description: command.Manual("As trellis-cluster approve, and the answer is no.", told, "trellis-cluster reject 02-03-paging --reason 'too much at once'"),
-		Action: order(a, func(c *cli.Context, o app.Orders, dir string) (app.Ordered, error) {
+		Description: command.Manual("As trellis-cluster approve, and the answer is no.", orderExitCodes, "trellis-cluster reject 02-03-paging --reason 'too much at once'"),
+		Action: orderCommand(a, func(c *cli.Context, o app.Orders, dir string) (app.Ordered, error) {
 			return o.Reject(c.Context, dir, decision(c))
 		})}
 }
 
 func stopCommand(a *command.Console) *cli.Command {
 	return &cli.Command{Name: "stop", Flags: []cli.Flag{command.JSONFlag()}, Usage: "pause a task that runs", ArgsUsage: "TASKDIR",
-		Description: command.Manual("The machine that runs it ends its agents and keeps the work. trellis-cluster start goes on.", told, "trellis-cluster stop 02-03-paging"),
-		Action:      order(a, func(c *cli.Context, o app.Orders, dir string) (app.Ordered, error) { return o.Stop(c.Context, dir) })}
+		Description: command.Manual("The machine that runs it ends its agents and keeps the work. trellis-cluster start goes on.", orderExitCodes, "trellis-cluster stop 02-03-paging"),
+		Action:      orderCommand(a, func(c *cli.Context, o app.Orders, dir string) (app.Ordered, error) { return o.Stop(c.Context, dir) })}
 }
 
 func cancelCommand(a *command.Console) *cli.Command {
 	return &cli.Command{Name: "cancel", Flags: []cli.Flag{command.JSONFlag()}, Usage: "cancel a task", ArgsUsage: "TASKDIR",
-		Description: command.Manual("The machine that runs it ends its agents; else it is cancelled here. trellis-cluster retry takes that back.", told, "trellis-cluster cancel 02-03-paging"),
-		Action:      order(a, func(c *cli.Context, o app.Orders, dir string) (app.Ordered, error) { return o.Cancel(c.Context, dir) })}
+		Description: command.Manual("The machine that runs it ends its agents; else it is cancelled here. trellis-cluster retry takes that back.", orderExitCodes, "trellis-cluster cancel 02-03-paging"),
+		Action:      orderCommand(a, func(c *cli.Context, o app.Orders, dir string) (app.Ordered, error) { return o.Cancel(c.Context, dir) })}
 }
 
 func pullCommand(a *command.Console) *cli.Command {
@@ -113,7 +113,7 @@ func statusCommand(a *command.Console) *cli.Command {
 	return &cli.Command{Name: "status", Usage: "show the machines, and who has what since when", Flags: []cli.Flag{command.JSONFlag()},
 		Description: command.Manual("Shows the machines that wait for tasks, and each task that is handed out: who runs it since when, what it waits for, or that no machine can run it.",
 			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage}, "trellis-cluster status", "trellis-cluster status --json | jq '.tasks[].task'"),
-		Action: func(c *cli.Context) error { return show(a, c) }}
+		Action: func(c *cli.Context) error { return showStatus(a, c) }}
 }
 
 func decisionFlags() []cli.Flag {
@@ -124,13 +124,13 @@ func decision(c *cli.Context) app.Decision {
 	return app.Decision{By: c.String("by"), Step: c.String("step"), Reason: c.String("reason")}
 }
 
-// forTask returns a command for the task that its argument names. Only people may run it.
-func forTask(a *command.Console, do func(*command.Console, *cli.Context, *joined, string) error) cli.ActionFunc {
+// taskCommand returns a command for the task that its argument names. Only people may run it.
+func taskCommand(a *command.Console, do func(*command.Console, *cli.Context, *sharedCheckout, string) error) cli.ActionFunc {
 	return a.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
 		if err := a.OnlyPeople(c.Command.Name); err != nil {
 			return err
 		}
-		j := &joined{project: p}
+		j := &sharedCheckout{project: p}
 		if err := j.connect(a, c); err != nil {
 			return err
 		}
@@ -143,20 +143,20 @@ func forTask(a *command.Console, do func(*command.Console, *cli.Context, *joined
 }
 
 // submit hands a task out, unless the machines have it already.
-func submit(a *command.Console, c *cli.Context, j *joined, dir string) error {
-	if err := j.server.free(c.Context, filepath.Base(dir)); err != nil {
+func submit(a *command.Console, c *cli.Context, j *sharedCheckout, dir string) error {
+	if err := j.server.checkFree(c.Context, filepath.Base(dir)); err != nil {
 		return err
 	}
-	return hand(a, c, j, dir, false)
+	return shareAndHandOut(a, c, j, dir, false)
 }
 
 // start has the machines continue a task, whether they have it or not.
-func start(a *command.Console, c *cli.Context, j *joined, dir string) error {
-	return hand(a, c, j, dir, true)
+func start(a *command.Console, c *cli.Context, j *sharedCheckout, dir string) error {
+	return shareAndHandOut(a, c, j, dir, true)
 }
 
-// hand shares a task with the team and hands it out.
-func hand(a *command.Console, c *cli.Context, j *joined, dir string, goOn bool) error {
+// shareAndHandOut shares a task with the team and hands it out.
+func shareAndHandOut(a *command.Console, c *cli.Context, j *sharedCheckout, dir string, wake bool) error {
 	runs, res, err := j.project.Orders().Admit(c.Context, dir)
 	if err != nil {
 		return err
@@ -164,12 +164,12 @@ func hand(a *command.Console, c *cli.Context, j *joined, dir string, goOn bool) 
 	if !runs && len(res.Waits) == 0 && res.Until.IsZero() {
 		return &runner.RefusedError{Why: fmt.Sprintf("%s is %s, and there is nothing to run", filepath.Base(dir), res.Status), Hint: "trellis status " + filepath.Base(dir)}
 	}
-	t, err := j.give(c, dir)
+	t, err := j.shareTask(c, dir)
 	if err != nil {
 		return err
 	}
-	if goOn {
-		err = j.server.goOn(c.Context, t)
+	if wake {
+		err = j.server.wakeOrStart(c.Context, t)
 	} else {
 		err = j.server.start(c.Context, t)
 	}
@@ -197,24 +197,24 @@ func (h handedOut) print(a *command.Console, c *cli.Context) error {
 }
 
 // retry has the machines run a task again.
-func retry(a *command.Console, c *cli.Context, j *joined, dir string) error {
+func retry(a *command.Console, c *cli.Context, j *sharedCheckout, dir string) error {
 	done, err := j.project.Orders().Retry(c.Context, dir, c.Bool("fresh"))
 	if err != nil {
 		return err
 	}
-	t, err := j.give(c, dir)
+	t, err := j.shareTask(c, dir)
 	if err != nil {
 		return err
 	}
-	if err := j.server.goOn(c.Context, t); err != nil {
+	if err := j.server.wakeOrStart(c.Context, t); err != nil {
 		return err
 	}
 	done.Next = ""
 	return outcome.PrintOrder(a, done, c.Bool("json"))
 }
 
-// give returns the task of a directory after sharing it with the team.
-func (j *joined) give(c *cli.Context, dir string) (*taskdir.Task, error) {
+// shareTask returns the task of a directory after sharing it with the team.
+func (j *sharedCheckout) shareTask(c *cli.Context, dir string) (*taskdir.Task, error) {
 	t, err := j.task(dir)
 	if err == nil {
 		_, err = j.team.Submit(c.Context, dir)
@@ -222,10 +222,10 @@ func (j *joined) give(c *cli.Context, dir string) (*taskdir.Task, error) {
 	return t, err
 }
 
-// order returns a command that gives an order about a task. The order goes to the machine that has the task, or else is carried
+// orderCommand returns a command that gives an order about a task. The order goes to the machine that has the task, or else is carried
 // out here. Then the machines check the task again.
-func order(a *command.Console, do func(*cli.Context, app.Orders, string) (app.Ordered, error)) cli.ActionFunc {
-	return forTask(a, func(a *command.Console, c *cli.Context, j *joined, dir string) error {
+func orderCommand(a *command.Console, do func(*cli.Context, app.Orders, string) (app.Ordered, error)) cli.ActionFunc {
+	return taskCommand(a, func(a *command.Console, c *cli.Context, j *sharedCheckout, dir string) error {
 		done, err := do(c, j.project.Orders(), dir)
 		if err != nil {
 			return err

@@ -37,22 +37,22 @@ type Standing struct {
 
 // Shortest and longest pause before a machine checks again a task that waits without a known time.
 const (
-	firstLook = time.Minute
-	lastLook  = 30 * time.Minute
+	minPause = time.Minute
+	maxPause = 30 * time.Minute
 )
 
-// mostEvents is the length of a history after which the workflow continues in a new one.
-const mostEvents = 4000
+// maxHistory is the length of a history after which the workflow continues in a new one.
+const maxHistory = 4000
 
 // Task is the workflow of a task. It has machines run the task, one after the other, until it has ended. While the task waits for
 // a person or a time, no machine has it.
 func Task(ctx workflow.Context, in Given) (s Standing, err error) {
 	woken := workflow.GetSignalChannel(ctx, wakeSignal)
-	for pause := firstLook; ; pause = min(2*pause, lastLook) {
+	for pause := minPause; ; pause = min(2*pause, maxPause) {
 		for woken.ReceiveAsync(nil) {
-			pause = firstLook
+			pause = minPause
 		}
-		if s, err = segment(ctx, in, s.Own); err != nil {
+		if s, err = runSegment(ctx, in, s.Own); err != nil {
 			return s, err
 		}
 		if woken.Len() > 0 {
@@ -64,36 +64,36 @@ func Task(ctx workflow.Context, in Given) (s Standing, err error) {
 		if err := sleep(ctx, s, pause, woken); err != nil {
 			return s, err
 		}
-		if workflow.GetInfo(ctx).GetCurrentHistoryLength() > mostEvents {
+		if workflow.GetInfo(ctx).GetCurrentHistoryLength() > maxHistory {
 			return s, workflow.NewContinueAsNewError(ctx, taskType, in)
 		}
 	}
 }
 
-// segment has a machine run the task for as long as it can go on: the machine with the queue own, which has the worktree, if that
+// runSegment has a machine run the task for as long as it can go on: the machine with the queue own, which has the worktree, if that
 // takes the task within in.Prefer, and otherwise any. When a machine sends no heartbeat, another one follows.
-func segment(ctx workflow.Context, in Given, own string) (s Standing, err error) {
+func runSegment(ctx workflow.Context, in Given, own string) (s Standing, err error) {
 	if in.Prefer > 0 && own != "" {
-		last := workflow.WithTaskQueue(workflow.WithScheduleToStartTimeout(activityOf(ctx, in), in.Prefer), own)
+		last := workflow.WithTaskQueue(workflow.WithScheduleToStartTimeout(activityContext(ctx, in), in.Prefer), own)
 		last = workflow.WithRetryPolicy(last, temporal.RetryPolicy{MaximumAttempts: 1})
 		if err = workflow.ExecuteActivity(last, segmentType, in).Get(ctx, &s); err == nil || temporal.IsCanceledError(err) {
 			return s, err
 		}
 	}
-	err = workflow.ExecuteActivity(activityOf(ctx, in), segmentType, in).Get(ctx, &s)
+	err = workflow.ExecuteActivity(activityContext(ctx, in), segmentType, in).Get(ctx, &s)
 	return s, err
 }
 
-// activityOf returns a context for activities on machines of the task's queue. When one sends no heartbeat, another follows.
-func activityOf(ctx workflow.Context, in Given) workflow.Context {
+// activityContext returns a context for activities on machines of the task's queue. When one sends no heartbeat, another follows.
+func activityContext(ctx workflow.Context, in Given) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
-		TaskQueue: in.Queue, StartToCloseTimeout: longest, HeartbeatTimeout: in.Silence, WaitForCancellation: true,
+		TaskQueue: in.Queue, StartToCloseTimeout: maxSegment, HeartbeatTimeout: in.Silence, WaitForCancellation: true,
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, MaximumInterval: time.Minute},
 	})
 }
 
-// longest is longer than any segment takes: the budgets of the task end it before.
-const longest = 30 * 24 * time.Hour
+// maxSegment is longer than any segment takes: the budgets of the task end it before.
+const maxSegment = 30 * 24 * time.Hour
 
 // sleep blocks until a task should be checked again: its time has come, a person changed it, or pause is over if no time is
 // known.

@@ -12,8 +12,8 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 )
 
-// handed is a task that was handed out to the machines.
-type handed struct {
+// handedTask is a task that was handed out to the machines.
+type handedTask struct {
 	Task     string    `json:"task"`
 	State    string    `json:"state"` // runs, queued, waits
 	Host     string    `json:"host,omitempty"`
@@ -26,7 +26,7 @@ type handed struct {
 	WaitsFor string    `json:"waits_for,omitempty"` // what it waits for, in that state, while no machine has it
 }
 
-func (h handed) words() string {
+func (h handedTask) description() string {
 	since := h.Since.Local().Format("2006-01-02 15:04:05")
 	said := ""
 	switch {
@@ -55,20 +55,20 @@ func (h handed) words() string {
 	return said
 }
 
-// handed returns the task as the server knows it, or nil if it is not handed out.
-func (s *server) handed(ctx context.Context, task string) (*handed, error) {
-	d, err := s.DescribeWorkflowExecution(ctx, s.workflow(task), "")
+// findTask returns the task as the server knows it, or nil if it is not handed out.
+func (s *server) findTask(ctx context.Context, task string) (*handedTask, error) {
+	d, err := s.DescribeWorkflowExecution(ctx, s.workflowID(task), "")
 	if errors.As(err, new(*serviceerror.NotFound)) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, s.failed("looking for", task, err)
+		return nil, s.wrapError("looking for", task, err)
 	}
 	info := d.GetWorkflowExecutionInfo()
 	if info.GetStatus() != enumspb.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		return nil, nil
 	}
-	h := &handed{Task: task, State: "waits", Since: info.GetStartTime().AsTime()}
+	h := &handedTask{Task: task, State: "waits", Since: info.GetStartTime().AsTime()}
 	for _, p := range d.GetPendingActivities() {
 		h.State, h.Attempt, h.Failed = "queued", int(p.GetAttempt()), p.GetLastFailure().GetMessage()
 		if p.GetState() == enumspb.PENDING_ACTIVITY_STATE_STARTED {
@@ -78,7 +78,7 @@ func (s *server) handed(ctx context.Context, task string) (*handed, error) {
 		h.Since = p.GetScheduledTime().AsTime()
 		h.Queue = p.GetActivityOptions().GetTaskQueue().GetName()
 	}
-	if h.State == "queued" && h.Queue != "" && !s.owned(h.Queue) {
+	if h.State == "queued" && h.Queue != "" && !s.isOwnQueue(h.Queue) {
 		machines, err := s.machines(ctx, h.Queue)
 		if err != nil {
 			return nil, err
@@ -98,7 +98,7 @@ type machine struct {
 func (s *server) machines(ctx context.Context, queue string) (list []machine, err error) {
 	d, err := s.DescribeTaskQueue(ctx, queue, enumspb.TASK_QUEUE_TYPE_ACTIVITY)
 	if err != nil {
-		return nil, s.failed("asking who waits for", queue, err)
+		return nil, s.wrapError("asking who waits for", queue, err)
 	}
 	for _, p := range d.GetPollers() {
 		list = append(list, machine{p.GetIdentity(), p.GetLastAccessTime().AsTime()})
@@ -106,17 +106,17 @@ func (s *server) machines(ctx context.Context, queue string) (list []machine, er
 	return list, nil
 }
 
-// all returns the tasks of the repository that are handed out.
-func (s *server) all(ctx context.Context) (list []handed, err error) {
+// listTasks returns the tasks of the repository that are handed out.
+func (s *server) listTasks(ctx context.Context) (list []handedTask, err error) {
 	ask := &workflowservice.ListWorkflowExecutionsRequest{Namespace: s.Namespace,
 		Query: fmt.Sprintf("WorkflowType IN ('%s', '%s') AND ExecutionStatus = 'Running' AND TaskQueue = '%s'", taskType, planningType, strings.ReplaceAll(s.Repo, "'", `\'`))}
 	for {
 		page, err := s.ListWorkflow(ctx, ask)
 		if err != nil {
-			return nil, s.failed("listing the tasks of", s.Repo, err)
+			return nil, s.wrapError("listing the tasks of", s.Repo, err)
 		}
 		for _, e := range page.GetExecutions() {
-			h, err := s.handed(ctx, strings.TrimPrefix(e.GetExecution().GetWorkflowId(), s.Repo+"/"))
+			h, err := s.findTask(ctx, strings.TrimPrefix(e.GetExecution().GetWorkflowId(), s.Repo+"/"))
 			if err != nil {
 				return nil, err
 			}

@@ -30,12 +30,12 @@ func Main() int {
 	return program(a).Run(ctx, a, os.Args[1:])
 }
 
-// account is the prefix of the variables that authenticate a person or a machine to the Temporal server.
-const account = "TEMPORAL_"
+// accountPrefix is the prefix of the variables that authenticate a person or a machine to the Temporal server.
+const accountPrefix = "TEMPORAL_"
 
 // withoutAccount returns the environment for Trellis and its agents and commands, which have no business with the server.
 func withoutAccount(env []string) []string {
-	return slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, account) })
+	return slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, accountPrefix) })
 }
 
 func program(a *command.Console) commandline.Program {
@@ -64,11 +64,11 @@ func completionCommand(a *command.Console) *cli.Command {
 		}}
 }
 
-// completing completes the arguments of commands.
-type completing struct{ a *command.Console }
+// completer completes the arguments of commands.
+type completer struct{ a *command.Console }
 
 // Value completes the value of --type, and of no other flag.
-func (completing) Value(flag string, _ *commandline.Line, _ string) []string {
+func (completer) Value(flag string, _ *commandline.Line, _ string) []string {
 	if flag == "type" {
 		return trellis.DevTypes
 	}
@@ -76,7 +76,7 @@ func (completing) Value(flag string, _ *commandline.Line, _ string) []string {
 }
 
 // Argument completes task directories.
-func (c completing) Argument(line *commandline.Line, last string) []string {
+func (c completer) Argument(line *commandline.Line, last string) []string {
 	if commandline.NextWord(line) == "TASKDIR" {
 		return commandline.Tasks(c.a, last)
 	}

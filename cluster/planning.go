@@ -44,19 +44,19 @@ type Wanted struct {
 // Planning is the workflow of a requirement: a machine plans it, and hands out the task if it becomes ready. When a machine sends
 // no heartbeat, another one begins the planning again.
 func Planning(ctx workflow.Context, in Wanted) (s Standing, err error) {
-	err = workflow.ExecuteActivity(activityOf(ctx, in.Given), planType, in).Get(ctx, &s)
+	err = workflow.ExecuteActivity(activityContext(ctx, in.Given), planType, in).Get(ctx, &s)
 	return s, err
 }
 
 // plan plans a requirement, shares the resulting task and hands it out. It may be called again after any interruption: a task
 // that was shared is not planned again.
-func (s *serving) plan(ctx context.Context, in Wanted) (Standing, error) {
-	return s.work(ctx, in.Given, func(own context.Context) (Standing, error) { return s.planAndHandOut(own, in) })
+func (s *servingMachine) plan(ctx context.Context, in Wanted) (Standing, error) {
+	return s.whileOwned(ctx, in.Given, func(own context.Context) (Standing, error) { return s.planAndHandOut(own, in) })
 }
 
-func (s *serving) planAndHandOut(ctx context.Context, in Wanted) (st Standing, err error) {
+func (s *servingMachine) planAndHandOut(ctx context.Context, in Wanted) (st Standing, err error) {
 	if err := s.pull(ctx); err != nil {
-		return st, again(shortly, err)
+		return st, retryAfter(retrySoon, err)
 	}
 	dir := filepath.Join(s.site.Store.Tasks(), in.Task)
 	t, err := s.site.Store.Load(dir)
@@ -67,26 +67,26 @@ func (s *serving) planAndHandOut(ctx context.Context, in Wanted) (st Standing, e
 		t, err = s.site.Store.Load(dir)
 	}
 	if err == nil {
-		err = madeOf(dir, in)
+		err = checkRequirement(dir, in)
 	}
 	if err != nil {
-		return st, again(later, err)
+		return st, retryAfter(retryLater, err)
 	}
 	if _, err := s.team.Submit(ctx, dir); err != nil {
-		return st, again(shortly, err)
+		return st, retryAfter(retrySoon, err)
 	}
 	s.say("%s: planned, %s", in.Task, t.Status)
 	if t.Status == trellis.Ready || t.Status == trellis.Waiting {
-		if err := s.server.goOn(ctx, t); err != nil {
-			return st, again(shortly, err)
+		if err := s.server.wakeOrStart(ctx, t); err != nil {
+			return st, retryAfter(retrySoon, err)
 		}
 	}
 	return Standing{Status: t.Status, Host: s.host}, nil
 }
 
-// madeOf returns an error if the task was made from a different requirement with the same name, of which the person who submitted
+// checkRequirement returns an error if the task was made from a different requirement with the same name, of which the person who submitted
 // this one did not know.
-func madeOf(dir string, in Wanted) error {
+func checkRequirement(dir string, in Wanted) error {
 	text, err := taskdir.ReadFile(dir, taskdir.Requirement)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -99,35 +99,35 @@ func madeOf(dir string, in Wanted) error {
 
 // planHere plans on this machine, or resumes what an earlier process here had begun when it died. It returns nil once there is a
 // task directory, whatever the verdict.
-func (s *serving) planHere(ctx context.Context, in Wanted) error {
+func (s *servingMachine) planHere(ctx context.Context, in Wanted) error {
 	o := runner.PlanOptions{New: in.New, Requirement: in.Requirement, Agent: in.Agent}
 	res, err := s.site.PlanRunner().Plan(ctx, o)
 	if draft, ok := errors.AsType[*runner.DraftError](err); ok {
 		dir := filepath.Join(s.site.Store.Root, filepath.FromSlash(draft.Dir))
-		if madeOf(dir, in) == nil { // what was paid for is not asked again
+		if checkRequirement(dir, in) == nil { // what was paid for is not asked again
 			o = runner.PlanOptions{Agent: in.Agent}
 		}
 		res, err = s.site.PlanRunner().Replan(ctx, dir, o)
 	}
 	switch {
 	case errors.Is(err, durable.ErrHeld), err != nil && ctx.Err() == nil:
-		return again(later, err)
+		return retryAfter(retryLater, err)
 	case err != nil, res.Interrupted:
-		return again(time.Second, errors.New("this machine was told to end"))
+		return retryAfter(time.Second, errors.New("this machine was told to end"))
 	}
 	return nil
 }
 
-// planning returns the name that distinguishes the workflow of a planning from those of tasks.
-func planning(task string) string { return "plan/" + task }
+// planningID returns the name that distinguishes the workflow of a planning from those of tasks.
+func planningID(task string) string { return "plan/" + task }
 
 // startPlanning hands a requirement out.
 func (s *server) startPlanning(ctx context.Context, in Wanted) error {
-	_, err := s.ExecuteWorkflow(ctx, s.options(planning(in.Task)), planningType, in)
+	_, err := s.ExecuteWorkflow(ctx, s.options(planningID(in.Task)), planningType, in)
 	if errors.As(err, new(*serviceerror.WorkflowExecutionAlreadyStarted)) {
 		return app.AsKind(app.ErrLocked, fmt.Errorf("%s is being planned already", in.Task))
 	}
-	return s.failed("handing out", in.Task, err)
+	return s.wrapError("handing out", in.Task, err)
 }
 
 func planFlags() []cli.Flag {
@@ -150,11 +150,11 @@ func submitPlan(a *command.Console, c *cli.Context) error {
 	if err := a.OnlyPeople("submit"); err != nil {
 		return err
 	}
-	in, err := wanted(a, c)
+	in, err := requirementFromFlags(a, c)
 	if err != nil {
 		return err
 	}
-	j, err := join(a, c)
+	j, err := joinCluster(a, c)
 	if err != nil {
 		return err
 	}
@@ -175,8 +175,8 @@ func submitPlan(a *command.Console, c *cli.Context) error {
 	})
 }
 
-// wanted returns the requirement that the flags describe.
-func wanted(a *command.Console, c *cli.Context) (in Wanted, err error) {
+// requirementFromFlags returns the requirement that the flags describe.
+func requirementFromFlags(a *command.Console, c *cli.Context) (in Wanted, err error) {
 	in = Wanted{Agent: c.String("agent"), Requirement: c.String("requirement"),
 		New: taskdir.New{Name: c.String("name"), DevType: c.String("type"), Created: a.Now()}}
 	if !trellis.ValidName(in.New.Name) {

@@ -22,16 +22,16 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// serving is a machine that takes tasks.
-type serving struct {
-	site   *runner.Site
-	team   *app.Team
-	server *server
-	host   string
-	own    string // the queue of this checkout alone
-	say    func(format string, args ...any)
-	room   chan struct{} // slots, one element per running task
-	bring  sync.Mutex    // serializes fetching, which reads all tasks
+// servingMachine is a machine that takes tasks.
+type servingMachine struct {
+	site     *runner.Site
+	team     *app.Team
+	server   *server
+	host     string
+	own      string // the queue of this checkout alone
+	say      func(format string, args ...any)
+	slots    chan struct{} // slots, one element per running task
+	fetching sync.Mutex    // serializes fetching, which reads all tasks
 }
 
 // serve takes tasks until the command's context ends.
@@ -40,7 +40,7 @@ func serve(a *command.Console, c *cli.Context) error {
 	if c.IsSet("parallel") && parallel < 1 {
 		return app.Usagef("--parallel must be at least 1")
 	}
-	j, err := join(a, c)
+	j, err := joinCluster(a, c)
 	if err != nil {
 		return err
 	}
@@ -48,11 +48,11 @@ func serve(a *command.Console, c *cli.Context) error {
 	if parallel = cmp.Or(parallel, j.site.Config.Limits.Parallel); parallel < 1 {
 		parallel = 1
 	}
-	s := &serving{site: j.site, team: j.team, server: j.server, host: j.host, own: j.server.ownQueue(j.host, j.clone), say: a.Say, room: make(chan struct{}, parallel)}
+	s := &servingMachine{site: j.site, team: j.team, server: j.server, host: j.host, own: j.server.ownQueue(j.host, j.clone), say: a.Say, slots: make(chan struct{}, parallel)}
 	if err := s.site.TaskRunner().CheckPrograms("tasks are", s.site.Config.Verify); err != nil {
 		return err
 	}
-	s.site.Event = s.tell
+	s.site.Event = s.printEvent
 	j.project.News.Work(s.site)
 	workers, queues, err := s.workers(c.Context, parallel)
 	if err != nil {
@@ -60,18 +60,18 @@ func serve(a *command.Console, c *cli.Context) error {
 	}
 	for i, w := range workers {
 		if err := w.Start(); err != nil {
-			stop(workers[:i])
+			stopWorkers(workers[:i])
 			return fmt.Errorf("waiting for tasks of %s: %w", j.server.Repo, err)
 		}
 	}
 	a.Say("%s waits for tasks of %v, %d at once, process %d", s.host, queues, parallel, os.Getpid())
 	<-c.Context.Done()
-	stop(workers)
+	stopWorkers(workers)
 	return context.Cause(c.Context)
 }
 
-// stop stops all workers concurrently, each together with its tasks.
-func stop(workers []worker.Worker) {
+// stopWorkers stops all workers concurrently, each together with its tasks.
+func stopWorkers(workers []worker.Worker) {
 	var all sync.WaitGroup
 	for _, w := range workers {
 		all.Go(w.Stop)
@@ -81,14 +81,14 @@ func stop(workers []worker.Worker) {
 
 // workers returns a worker for the queue of tasks that name no agent, one for each agent that can work here, and one for this
 // checkout's own queue.
-func (s *serving) workers(ctx context.Context, parallel int) (list []worker.Worker, queues []string, err error) {
+func (s *servingMachine) workers(ctx context.Context, parallel int) (list []worker.Worker, queues []string, err error) {
 	usual := s.site.Roles().CanRun(ctx, "")
 	first := s.worker(s.server.queue(""), parallel)
 	first.RegisterWorkflowWithOptions(Task, workflow.RegisterOptions{Name: taskType})
 	first.RegisterWorkflowWithOptions(Planning, workflow.RegisterOptions{Name: planningType})
 	list = append(list, first)
 	if usual == nil {
-		s.takes(first)
+		s.registerActivities(first)
 		queues = append(queues, s.server.queue(""))
 	}
 	for _, name := range agentNames(s.site) {
@@ -96,26 +96,26 @@ func (s *serving) workers(ctx context.Context, parallel int) (list []worker.Work
 			continue
 		}
 		w := s.worker(s.server.queue(name), parallel)
-		s.takes(w)
+		s.registerActivities(w)
 		list, queues = append(list, w), append(queues, s.server.queue(name))
 	}
 	if len(queues) == 0 {
 		return nil, nil, usual
 	}
 	own := s.worker(s.own, parallel)
-	s.takes(own)
+	s.registerActivities(own)
 	return append(list, own), queues, nil
 }
 
-func (s *serving) worker(queue string, parallel int) worker.Worker {
-	beat := s.server.silence / beatsInSilence
+func (s *servingMachine) worker(queue string, parallel int) worker.Worker {
+	beat := s.server.silence / heartbeatsPerSilence
 	return worker.New(s.server.Client, queue, worker.Options{
 		MaxConcurrentActivityExecutionSize: parallel, MaxConcurrentActivityTaskPollers: 1, // a machine that freezes holds at most one task more
 		DisableEagerActivities: true, MaxHeartbeatThrottleInterval: beat, DefaultHeartbeatThrottleInterval: beat,
-		StickyScheduleToStartTimeout: stickiness, WorkerStopTimeout: farewell})
+		StickyScheduleToStartTimeout: stickiness, WorkerStopTimeout: stopTimeout})
 }
 
-func (s *serving) takes(w worker.Worker) {
+func (s *servingMachine) registerActivities(w worker.Worker) {
 	w.RegisterActivityWithOptions(s.segment, activity.RegisterOptions{Name: segmentType})
 	w.RegisterActivityWithOptions(s.plan, activity.RegisterOptions{Name: planType})
 }
@@ -127,8 +127,8 @@ func agentNames(s *runner.Site) []string {
 	return slices.Compact(names)
 }
 
-// tell prints an event of a task.
-func (s *serving) tell(e runner.Event) {
+// printEvent prints an event of a task.
+func (s *servingMachine) printEvent(e runner.Event) {
 	switch {
 	case e.Message != "" && e.Task == "":
 		s.say("%s", e.Message)
@@ -139,8 +139,8 @@ func (s *serving) tell(e runner.Event) {
 	}
 }
 
-// joined is a checkout that shares its tasks through a server.
-type joined struct {
+// sharedCheckout is a checkout that shares its tasks through a server.
+type sharedCheckout struct {
 	project *app.Project
 	site    *runner.Site
 	team    *app.Team
@@ -149,16 +149,16 @@ type joined struct {
 	clone   string // id of the checkout
 }
 
-// join opens the project and connects it to the server and the team's remote.
-func join(a *command.Console, c *cli.Context) (j *joined, err error) {
-	j = &joined{}
+// joinCluster opens the project and connects it to the server and the team's remote.
+func joinCluster(a *command.Console, c *cli.Context) (j *sharedCheckout, err error) {
+	j = &sharedCheckout{}
 	if j.project, err = a.Open(c.Context); err != nil {
 		return nil, err
 	}
 	return j, j.connect(a, c)
 }
 
-func (j *joined) connect(a *command.Console, c *cli.Context) (err error) {
+func (j *sharedCheckout) connect(a *command.Console, c *cli.Context) (err error) {
 	if j.site, err = a.Site(c, j.project); err != nil {
 		return err
 	}
@@ -175,7 +175,7 @@ func (j *joined) connect(a *command.Console, c *cli.Context) (err error) {
 	return err
 }
 
-func (j *joined) task(dir string) (*taskdir.Task, error) {
+func (j *sharedCheckout) task(dir string) (*taskdir.Task, error) {
 	t, err := j.project.Store.Load(dir)
 	if errors.Is(err, taskdir.ErrNotFound) {
 		return nil, app.AsKind(app.ErrNotFound, err)

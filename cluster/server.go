@@ -36,7 +36,7 @@ func dial(ctx context.Context, a *command.Console, cfg *config.Config, identity 
 	}
 	o := client.Options{HostPort: cfg.Cluster.Address, Namespace: cfg.Cluster.Namespace, Identity: identity,
 		Logger: log.NewStructuredLogger(slog.New(slog.NewTextHandler(a.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))}
-	if key := os.Getenv(account + "API_KEY"); key != "" {
+	if key := os.Getenv(accountPrefix + "API_KEY"); key != "" {
 		o.Credentials = client.NewAPIKeyStaticCredentials(key)
 	}
 	var err error
@@ -47,20 +47,20 @@ func dial(ctx context.Context, a *command.Console, cfg *config.Config, identity 
 	if err != nil {
 		return nil, app.WithHints(fmt.Errorf("connecting to the Temporal server at %s: %w", cfg.Cluster.Address, err), "trellis doctor")
 	}
-	return &server{c, cfg.Cluster, max(cfg.Shared.Silence, leastSilence)}, nil
+	return &server{c, cfg.Cluster, max(cfg.Shared.Silence, minSilence)}, nil
 }
 
-// leastSilence is the shortest time in which a machine reliably reaches the server and the remote.
-const leastSilence = 2 * time.Second
+// minSilence is the shortest time in which a machine reliably reaches the server and the remote.
+const minSilence = 2 * time.Second
 
 // certificates returns the TLS settings, from the variables that the temporal command uses too; nil means a connection without
 // TLS.
 func certificates() (*tls.Config, error) {
-	ca, cert, key := os.Getenv(account+"TLS_SERVER_CA_CERT_PATH"), os.Getenv(account+"TLS_CLIENT_CERT_PATH"), os.Getenv(account+"TLS_CLIENT_KEY_PATH")
-	if ca == "" && cert == "" && os.Getenv(account+"TLS") != "true" && os.Getenv(account+"API_KEY") == "" {
+	ca, cert, key := os.Getenv(accountPrefix+"TLS_SERVER_CA_CERT_PATH"), os.Getenv(accountPrefix+"TLS_CLIENT_CERT_PATH"), os.Getenv(accountPrefix+"TLS_CLIENT_KEY_PATH")
+	if ca == "" && cert == "" && os.Getenv(accountPrefix+"TLS") != "true" && os.Getenv(accountPrefix+"API_KEY") == "" {
 		return nil, nil
 	}
-	t := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: os.Getenv(account + "TLS_SERVER_NAME")}
+	t := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: os.Getenv(accountPrefix + "TLS_SERVER_NAME")}
 	if cert != "" {
 		pair, err := tls.LoadX509KeyPair(cert, key)
 		if err != nil {
@@ -80,8 +80,8 @@ func certificates() (*tls.Config, error) {
 	return t, nil
 }
 
-// workflow returns the workflow id of a task. There is one workflow at a time, no matter who starts it.
-func (s *server) workflow(task string) string { return s.Repo + "/" + task }
+// workflowID returns the workflow id of a task. There is one workflow at a time, no matter who starts it.
+func (s *server) workflowID(task string) string { return s.Repo + "/" + task }
 
 // queue returns the queue for tasks that name the given agent, or that name none if agent is "".
 func (s *server) queue(agent string) string {
@@ -96,63 +96,63 @@ func (s *server) ownQueue(host, clone string) string {
 	return fmt.Sprintf("%s@%s.%.6s", s.Repo, host, clone)
 }
 
-// owned reports whether a queue is that of a single checkout.
-func (s *server) owned(queue string) bool { return strings.HasPrefix(queue, s.Repo+"@") }
+// isOwnQueue reports whether a queue is that of a single checkout.
+func (s *server) isOwnQueue(queue string) bool { return strings.HasPrefix(queue, s.Repo+"@") }
 
-func (s *server) given(t *taskdir.Task) Given {
+func (s *server) taskInput(t *taskdir.Task) Given {
 	return Given{Task: t.ID, Queue: s.queue(t.Pipeline.Agent), Silence: s.silence, Prefer: s.PreferLast}
 }
 
 func (s *server) options(task string) client.StartWorkflowOptions {
-	return client.StartWorkflowOptions{ID: s.workflow(task), TaskQueue: s.Repo, WorkflowExecutionErrorWhenAlreadyStarted: true}
+	return client.StartWorkflowOptions{ID: s.workflowID(task), TaskQueue: s.Repo, WorkflowExecutionErrorWhenAlreadyStarted: true}
 }
 
 // start hands a task out. It returns a *runner.ElsewhereError or an error of kind locked if the task is handed out already and
 // has not ended.
 func (s *server) start(ctx context.Context, t *taskdir.Task) error {
 	for {
-		_, err := s.ExecuteWorkflow(ctx, s.options(t.ID), taskType, s.given(t))
+		_, err := s.ExecuteWorkflow(ctx, s.options(t.ID), taskType, s.taskInput(t))
 		if !errors.As(err, new(*serviceerror.WorkflowExecutionAlreadyStarted)) {
-			return s.failed("handing out", t.ID, err)
+			return s.wrapError("handing out", t.ID, err)
 		}
-		if err := s.free(ctx, t.ID); err != nil {
+		if err := s.checkFree(ctx, t.ID); err != nil {
 			return err
 		} // it has ended in the meantime: try again
 	}
 }
 
-// goOn has machines check a task again. If it is not handed out, goOn hands it out.
-func (s *server) goOn(ctx context.Context, t *taskdir.Task) error {
-	_, err := s.SignalWithStartWorkflow(ctx, s.workflow(t.ID), wakeSignal, nil, s.options(t.ID), taskType, s.given(t))
-	return s.failed("handing out", t.ID, err)
+// wakeOrStart has machines check a task again. If it is not handed out, wakeOrStart hands it out.
+func (s *server) wakeOrStart(ctx context.Context, t *taskdir.Task) error {
+	_, err := s.SignalWithStartWorkflow(ctx, s.workflowID(t.ID), wakeSignal, nil, s.options(t.ID), taskType, s.taskInput(t))
+	return s.wrapError("handing out", t.ID, err)
 }
 
 // wake has machines check a task again, if it is handed out.
 func (s *server) wake(ctx context.Context, task string) error {
-	err := s.SignalWorkflow(ctx, s.workflow(task), "", wakeSignal, nil)
+	err := s.SignalWorkflow(ctx, s.workflowID(task), "", wakeSignal, nil)
 	if errors.As(err, new(*serviceerror.NotFound)) {
 		return nil
 	}
-	return s.failed("waking", task, err)
+	return s.wrapError("waking", task, err)
 }
 
-func (s *server) failed(doing, task string, err error) error {
+func (s *server) wrapError(doing, task string, err error) error {
 	if err == nil {
 		return nil
 	}
 	return fmt.Errorf("%s %s by the Temporal server: %w", doing, task, err)
 }
 
-// free returns nil if a task is not handed out, and an error that says who has it otherwise.
-func (s *server) free(ctx context.Context, task string) error {
-	h, err := s.handed(ctx, task)
+// checkFree returns nil if a task is not handed out, and an error that says who has it otherwise.
+func (s *server) checkFree(ctx context.Context, task string) error {
+	h, err := s.findTask(ctx, task)
 	if err != nil || h == nil {
 		return err
 	}
 	if h.Host != "" {
 		return &runner.ElsewhereError{Task: task, Host: h.Host, Since: h.Since}
 	}
-	return app.AsKind(app.ErrLocked, fmt.Errorf("%s is handed out already: %s", task, h.words()))
+	return app.AsKind(app.ErrLocked, fmt.Errorf("%s is handed out already: %s", task, h.description()))
 }
 
 // hostOf returns the host in the identity of a worker.

@@ -13,19 +13,19 @@ import (
 
 // overview lists the machines that wait for tasks, and the tasks with their machines.
 type overview struct {
-	Queues []queued `json:"queues"`
-	Tasks  []handed `json:"tasks"`
+	Queues []queueStatus `json:"queues"`
+	Tasks  []handedTask  `json:"tasks"`
 }
 
-// queued is a queue with the machines that wait for its tasks.
-type queued struct {
+// queueStatus is a queue with the machines that wait for its tasks.
+type queueStatus struct {
 	Name     string    `json:"name"`
 	Machines []machine `json:"machines"`
 }
 
-// show prints the machines and the tasks that are handed out.
-func show(a *command.Console, c *cli.Context) error {
-	j, err := join(a, c)
+// showStatus prints the machines and the tasks that are handed out.
+func showStatus(a *command.Console, c *cli.Context) error {
+	j, err := joinCluster(a, c)
 	if err != nil {
 		return err
 	}
@@ -40,8 +40,8 @@ func show(a *command.Console, c *cli.Context) error {
 	return a.Print(c.Bool("json"), all, func() error { return all.print(a) })
 }
 
-func (j *joined) overview(c *cli.Context) (all overview, err error) {
-	if all.Tasks, err = j.server.all(c.Context); err != nil {
+func (j *sharedCheckout) overview(c *cli.Context) (all overview, err error) {
+	if all.Tasks, err = j.server.listTasks(c.Context); err != nil {
 		return all, err
 	}
 	reader := j.project.Reader()
@@ -52,7 +52,7 @@ func (j *joined) overview(c *cli.Context) (all overview, err error) {
 		}
 	}
 	for _, agent := range append([]string{""}, agentNames(j.site)...) {
-		q := queued{Name: j.server.queue(agent)}
+		q := queueStatus{Name: j.server.queue(agent)}
 		if q.Machines, err = j.server.machines(c.Context, q.Name); err != nil {
 			return all, err
 		}
@@ -76,7 +76,7 @@ func (all overview) print(a *command.Console) error {
 	}
 	fmt.Fprintln(w, "\t\t\nTASK\tSTATE\t")
 	for _, h := range all.Tasks {
-		fmt.Fprintf(w, "%s\t%s\t\n", h.Task, h.words())
+		fmt.Fprintf(w, "%s\t%s\t\n", h.Task, h.description())
 	}
 	return w.Flush()
 }
