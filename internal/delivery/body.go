@@ -30,19 +30,19 @@ const (
 // body returns the text of a new pull request: our part, followed by the repository's template.
 func body(main string, w Work) string {
 	t := template(main)
-	return below(section(w, maxBody-len(below("", t))), t)
+	return appendTemplate(section(w, maxBody-len(appendTemplate("", t))), t)
 }
 
-// below returns text followed by template, if there is one.
-func below(text, template string) string {
+// appendTemplate returns text followed by template, if there is one.
+func appendTemplate(text, template string) string {
 	if template == "" {
 		return text
 	}
 	return text + "\n\n" + template
 }
 
-// renewed returns the text of a pull request with our part brought up to date, and false if our part isn't in it.
-func (m mask) renewed(text string, section func(room int) string) (string, bool) {
+// replaceSection returns the text of a pull request with our part brought up to date, and false if our part isn't in it.
+func (m mask) replaceSection(text string, section func(room int) string) (string, bool) {
 	before, rest, ok := strings.Cut(text, beginMark)
 	if !ok {
 		return text, false
@@ -62,21 +62,21 @@ func (m mask) renewed(text string, section func(room int) string) (string, bool)
 func section(w Work, room int) string {
 	end := facts(w) + endMark
 	top := beginMark + "\n"
-	return top + fit(summary(w.Summary)+warning(w)+gutted(w.Report.Checks.Defining)+criteria(w.Report.Criteria)+checks(w.Report.Checks.Results), room-len(top)-len(end)) + end
+	return top + fit(summary(w.Summary)+undecidedWarning(w)+changedChecksWarning(w.Report.Checks.Defining)+criteria(w.Report.Criteria)+checks(w.Report.Checks.Results), room-len(top)-len(end)) + end
 }
 
-const shortened = "\n*What is missing here stands in report.md of the task.*\n\n"
+const truncatedNote = "\n*What is missing here stands in report.md of the task.*\n\n"
 
 // fit cuts text to at most room bytes, at the end of a line.
 func fit(text string, room int) string {
 	if len(text) <= room {
 		return text
 	}
-	room -= len(shortened)
+	room -= len(truncatedNote)
 	if room <= 0 {
 		return ""
 	}
-	return text[:strings.LastIndexByte(text[:room], '\n')+1] + shortened
+	return text[:strings.LastIndexByte(text[:room], '\n')+1] + truncatedNote
 }
 
 // summary returns the beginning of prd.md: the text below the title, up to the first section.
@@ -101,7 +101,7 @@ func summary(prd string) string {
 	return strings.TrimSpace(b.String()) + "\n\n"
 }
 
-func warning(w Work) string {
+func undecidedWarning(w Work) string {
 	if w.Report.Executed {
 		return ""
 	}
@@ -109,8 +109,8 @@ func warning(w Work) string {
 	return fmt.Sprintf("> **%s**: %s. The verdict is the agents' own.\n\n", what, why)
 }
 
-// gutted returns a warning that names the changed files which define what the checks do.
-func gutted(files []string) string {
+// changedChecksWarning returns a warning that names the changed files which define what the checks do.
+func changedChecksWarning(files []string) string {
 	if len(files) == 0 {
 		return ""
 	}
@@ -175,14 +175,14 @@ func escape(s string) string {
 		}
 		return r
 	}, s)
-	s = marks().Replace(s)
+	s = markupEscapes().Replace(s)
 	if strings.HasPrefix(s, "/") {
 		s = `\` + s
 	}
-	return reference().ReplaceAllString(s, "${1}\u200b${2}")
+	return issueReference().ReplaceAllString(s, "${1}\u200b${2}")
 }
 
-var marks = sync.OnceValue(func() *strings.Replacer {
+var markupEscapes = sync.OnceValue(func() *strings.Replacer {
 	list := []string{"&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "@\u200b"}
 	for _, c := range "\\`*_[]|~" {
 		list = append(list, string(c), "\\"+string(c))
@@ -190,8 +190,8 @@ var marks = sync.OnceValue(func() *strings.Replacer {
 	return strings.NewReplacer(list...)
 })
 
-// reference matches what a forge takes for the number of an issue or a merge request: #12, GH-12, GL-12, !12, and their addresses.
-var reference = trellis.Pattern(`(?i)(#|gh-|gl-|!|/(?:issues|pull|discussions|merge_requests|work_items)/)(\d)`)
+// issueReference matches what a forge takes for the number of an issue or a merge request: #12, GH-12, GL-12, !12, and their addresses.
+var issueReference = trellis.Pattern(`(?i)(#|gh-|gl-|!|/(?:issues|pull|discussions|merge_requests|work_items)/)(\d)`)
 
 func cell(s string) string { return escape(short(s)) }
 

@@ -38,66 +38,66 @@ func FindChanges(ctx context.Context, repo *git.Repo, in pipeline.DeliverIn) (*C
 		return o, err // the delivery reports it
 	}
 	o.tip, o.To = tip, tip
-	if err := o.ask(ctx); err != nil || o.theirs == "" {
+	if err := o.readRemoteTip(ctx); err != nil || o.theirs == "" {
 		return o, err
 	}
 	message := fmt.Sprintf("Merge branch '%s' of %s", in.Job.Branch, o.remote)
 	if o.To, err = update.New(repo).Joined(ctx, tip, o.theirs, message); err != nil {
-		return o, o.refuse(ctx, err)
+		return o, o.mergeFailure(ctx, err)
 	}
 	if o.Moved() && len(in.Job.Modules) > 0 && o.To != o.theirs {
-		return o, o.refuse(ctx, errors.New("the task works in a submodule"))
+		return o, o.mergeFailure(ctx, errors.New("the task works in a submodule"))
 	}
 	return o, nil
 }
 
-// ask reads the tip of the branch at the remote. If the remote doesn't answer, the later push reports that.
-func (o *Changes) ask(ctx context.Context) (err error) {
+// readRemoteTip reads the tip of the branch at the remote. If the remote doesn't answer, the later push reports that.
+func (o *Changes) readRemoteTip(ctx context.Context) (err error) {
 	repo, branch := o.repo, o.in.Job.Branch
 	if o.remote, err = repo.Remotes().Remote(ctx, o.in.Job.BaseBranch); err != nil || o.remote == "" {
 		return err
 	}
 	tips, err := repo.Remotes().RemoteBranches(ctx, o.remote, branch)
-	there := tips[branch]
-	if err != nil || there == "" {
+	remoteTip := tips[branch]
+	if err != nil || remoteTip == "" {
 		return context.Cause(ctx)
 	}
-	if there == o.tip {
-		o.theirs = there
+	if remoteTip == o.tip {
+		o.theirs = remoteTip
 		return nil
 	}
-	if _, err := repo.Refs().Resolve(ctx, there); errors.Is(err, git.ErrNotFound) {
-		if err := repo.Remotes().Fetch(ctx, o.remote, fetchWall, branch); err != nil {
+	if _, err := repo.Refs().Resolve(ctx, remoteTip); errors.Is(err, git.ErrNotFound) {
+		if err := repo.Remotes().Fetch(ctx, o.remote, fetchTimeout, branch); err != nil {
 			return context.Cause(ctx)
 		}
 	}
-	if _, err := repo.Refs().Resolve(ctx, there); err != nil {
+	if _, err := repo.Refs().Resolve(ctx, remoteTip); err != nil {
 		return context.Cause(ctx)
 	}
-	if old, err := repo.History().IsAncestor(ctx, there, o.tip); err != nil || old {
+	if old, err := repo.History().IsAncestor(ctx, remoteTip, o.tip); err != nil || old {
 		return err
 	}
-	on, err := repo.History().IsAncestor(ctx, o.in.Report.Commit, there)
+	on, err := repo.History().IsAncestor(ctx, o.in.Report.Commit, remoteTip)
 	if err == nil && !on {
-		on, err = o.onPushed(ctx, there)
+		on, err = o.buildsOnPushed(ctx, remoteTip)
 	}
 	if on {
-		o.theirs = there
+		o.theirs = remoteTip
 	}
 	return err
 }
 
-// onPushed reports whether people built on a commit that was pushed before. That commit itself is ours and may be replaced.
-func (o *Changes) onPushed(ctx context.Context, there string) (bool, error) {
-	ours, err := o.repo.Remotes().Pushed(ctx, o.in.Task, there)
+// buildsOnPushed reports whether people built on a commit that was pushed before. That commit itself is ours and may be replaced.
+func (o *Changes) buildsOnPushed(ctx context.Context, remoteTip string) (bool, error) {
+	ours, err := o.repo.Remotes().Pushed(ctx, o.in.Task, remoteTip)
 	if err != nil || ours {
 		return false, err
 	}
-	return o.repo.History().Builds(ctx, o.in.Task, there)
+	return o.repo.History().Builds(ctx, o.in.Task, remoteTip)
 }
 
-// refuse returns the failure for changes that can't be merged automatically.
-func (o *Changes) refuse(ctx context.Context, err error) error {
+// mergeFailure returns the failure for changes that can't be merged automatically.
+func (o *Changes) mergeFailure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -119,18 +119,18 @@ func (o *Changes) TakeIn(ctx context.Context, trusted func(ctx context.Context, 
 	if err := trusted(ctx, o.tip, o.theirs); err != nil {
 		return "", err
 	}
-	said, err := o.said(ctx)
+	said, err := o.describeCommits(ctx)
 	if err != nil {
 		return "", err
 	}
-	if err := o.follow(ctx); err != nil {
+	if err := o.fastForward(ctx); err != nil {
 		return "", err
 	}
 	return "its branch has " + said + " that nobody verified: what is there now is checked before it is delivered", nil
 }
 
-// follow moves branch and worktree forward to o.To.
-func (o *Changes) follow(ctx context.Context) error {
+// fastForward moves branch and worktree forward to o.To.
+func (o *Changes) fastForward(ctx context.Context) error {
 	if o.To == o.tip {
 		return nil
 	}
@@ -138,15 +138,15 @@ func (o *Changes) follow(ctx context.Context) error {
 	if !durable.Exists(dir) {
 		dir = "" // it is created again from the branch
 	}
-	there, err := snapshot.NewBackups(o.repo).Forward(ctx, dir, o.in.Job.Branch, o.tip, o.To, pipeline.Outside(o.in.Job)...)
-	if err == nil && !there {
-		err = o.refuse(ctx, errors.New("the worktree holds what is not committed, or is not on that branch"))
+	moved, err := snapshot.NewBackups(o.repo).Forward(ctx, dir, o.in.Job.Branch, o.tip, o.To, pipeline.Outside(o.in.Job)...)
+	if err == nil && !moved {
+		err = o.mergeFailure(ctx, errors.New("the worktree holds what is not committed, or is not on that branch"))
 	}
 	return err
 }
 
-// said describes whose commits there are, locally and at the remote.
-func (o *Changes) said(ctx context.Context) (string, error) {
+// describeCommits says how many commits there are and whose, locally and at the remote.
+func (o *Changes) describeCommits(ctx context.Context) (string, error) {
 	var list []string
 	for _, end := range []string{o.theirs, o.tip} {
 		if end == "" || end == o.tip && o.To == o.theirs {

@@ -20,8 +20,8 @@ type Work struct {
 	PR            string // address of the pull request opened by an earlier delivery, "" if there is none
 	Source        taskdir.Source
 
-	above string // commit that people pushed on top of the work, "" if there is none
-	parts []Part // work in submodules, delivered before this
+	pushedOnTop string // commit that people pushed on top of the work, "" if there is none
+	parts       []Part // work in submodules, delivered before this
 }
 
 // NewWork returns the work that a run delivers. What it reads from store is not recorded in the journal, since it may have changed.
@@ -66,7 +66,7 @@ func (d *Deliverer) branches() branches { return branches{d.Repo, d.Redact} }
 // fails with push_failed or pr_failed, which are retryable if the cause is likely to be temporary, or with empty_diff if the
 // base contains the work already.
 func (d *Deliverer) Deliver(ctx context.Context, w Work) (out Delivered, err error) {
-	w = d.Redact.work(w)
+	w = d.Redact.hideInWork(w)
 	if out, err = d.branches().assess(ctx, w); err != nil {
 		return out, err
 	}
@@ -82,21 +82,21 @@ func (d *Deliverer) Deliver(ctx context.Context, w Work) (out Delivered, err err
 		return out, d.Redact.prFailure(ctx, err)
 	}
 	w.parts = out.Parts
-	o := git.PushOptions{Dir: checkout(ctx, d.Repo, w.Report.Worktree), Remote: out.Remote, Branch: w.Job.Branch, Commit: w.Report.Commit, Whose: w.Task}
-	if w.above, err = d.branches().push(ctx, o, &out); err != nil {
+	o := git.PushOptions{Dir: hookDir(ctx, d.Repo, w.Report.Worktree), Remote: out.Remote, Branch: w.Job.Branch, Commit: w.Report.Commit, Whose: w.Task}
+	if w.pushedOnTop, err = d.branches().push(ctx, o, &out); err != nil {
 		return out, d.Redact.pushFailure(ctx, w, err)
 	}
 	out.Pushed = true
 	if !w.Job.Delivery.PR {
-		out.Commands = append(out.Commands, create(f, w, out))
+		out.Commands = append(out.Commands, createCommand(f, w, out))
 		return out, nil
 	}
 	out, err = d.open(ctx, f, w, out)
 	if err != nil {
 		return out, err
 	}
-	if err := d.link(ctx, w, first, &out); err != nil {
+	if err := d.linkModules(ctx, w, first, &out); err != nil {
 		return out, err
 	}
-	return out, d.tellIssue(ctx, w, &out)
+	return out, d.commentOnIssue(ctx, w, &out)
 }

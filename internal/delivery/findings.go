@@ -19,18 +19,18 @@ import (
 // Findings are what checks and reviewers find wrong with an open pull request. Only reviews and remarks by people who belong to
 // the repository count.
 type Findings struct {
-	head    string // the commit that the checks are about
-	past    pipeline.Reactions
-	again   bool // also report what a run has reacted to already
-	checks  []forge.Check
-	reviews []forge.Review
-	remarks []forge.Remark
+	head           string // the commit that the checks are about
+	past           pipeline.Reactions
+	includeHandled bool // also report what a run has reacted to already
+	checks         []forge.Check
+	reviews        []forge.Review
+	remarks        []forge.Remark
 }
 
 // NewFindings returns the findings of a pull request. past are the reactions to it; with again, what they dealt with counts as new.
-func NewFindings(pr OpenPR, past pipeline.Reactions, again bool) *Findings {
+func NewFindings(pr OpenPR, past pipeline.Reactions, includeHandled bool) *Findings {
 	reviews := slices.DeleteFunc(slices.Clone(pr.Status.Wanted), func(v forge.Review) bool { return !v.Trusted })
-	return &Findings{head: pr.PR.HeadSHA, past: past, again: again, checks: pr.Status.Failed, reviews: reviews}
+	return &Findings{head: pr.PR.HeadSHA, past: past, includeHandled: includeHandled, checks: pr.Status.Failed, reviews: reviews}
 }
 
 // None reports whether nothing is wrong.
@@ -41,44 +41,44 @@ func (f *Findings) None() bool { return len(f.checks)+len(f.reviews) == 0 }
 func (f *Findings) New() (names []string) {
 	var checks []string
 	for _, c := range f.checks {
-		if !f.knownCheck(c.Name) {
+		if !f.isCheckHandled(c.Name) {
 			checks = append(checks, c.Name)
 		}
 	}
 	if slices.Sort(checks); len(checks) > 0 {
-		names = append(names, f.checksName()+strings.Join(slices.Compact(checks), between))
+		names = append(names, f.checksName()+strings.Join(slices.Compact(checks), checkSeparator))
 	}
 	for _, v := range f.reviews {
 		names = append(names, reviewName(v))
 	}
-	if names = slices.DeleteFunc(names, f.known); len(names) == 0 {
+	if names = slices.DeleteFunc(names, f.isHandled); len(names) == 0 {
 		return nil
 	}
 	for _, m := range f.remarks {
 		names = append(names, remarkName(m))
 	}
-	return slices.DeleteFunc(names, f.known)
+	return slices.DeleteFunc(names, f.isHandled)
 }
 
-// between separates the names of checks.
-const between = ", "
+// checkSeparator separates the names of checks.
+const checkSeparator = ", "
 
 func (f *Findings) checksName() string { return "checks of " + f.head + ": " }
 
 func reviewName(v forge.Review) string { return "review " + v.ID }
 func remarkName(m forge.Remark) string { return "remark " + m.ID }
 
-// known reports whether a run has reacted to the finding called name already. It returns false if again is set.
-func (f *Findings) known(name string) bool {
-	return !f.again && slices.Contains(f.past.Seen, name)
+// isHandled reports whether a run has reacted to the finding called name already. It returns false if includeHandled is set.
+func (f *Findings) isHandled(name string) bool {
+	return !f.includeHandled && slices.Contains(f.past.Seen, name)
 }
 
-// knownCheck is like known for a check at this commit. The reaction may have been to several checks, of which the others were
-// repeated since.
-func (f *Findings) knownCheck(name string) bool {
-	return !f.again && slices.ContainsFunc(f.past.Seen, func(seen string) bool {
+// isCheckHandled is like isHandled for a check at this commit. The reaction may have been to several checks, of which the others
+// were repeated since.
+func (f *Findings) isCheckHandled(name string) bool {
+	return !f.includeHandled && slices.ContainsFunc(f.past.Seen, func(seen string) bool {
 		names, of := strings.CutPrefix(seen, f.checksName())
-		return of && strings.Contains(between+names+between, between+name+between)
+		return of && strings.Contains(checkSeparator+names+checkSeparator, checkSeparator+name+checkSeparator)
 	})
 }
 
@@ -87,8 +87,8 @@ func (f *Findings) Choose(d forge.Details) {
 	if len(d.Required) > 0 {
 		f.checks = slices.DeleteFunc(slices.Clone(f.checks), func(c forge.Check) bool { return !slices.Contains(d.Required, c.Name) })
 	}
-	f.reviews = slices.DeleteFunc(f.reviews, func(v forge.Review) bool { return f.known(reviewName(v)) })
-	f.remarks = slices.DeleteFunc(d.Remarks, func(m forge.Remark) bool { return !m.Trusted || f.known(remarkName(m)) })
+	f.reviews = slices.DeleteFunc(f.reviews, func(v forge.Review) bool { return f.isHandled(reviewName(v)) })
+	f.remarks = slices.DeleteFunc(d.Remarks, func(m forge.Remark) bool { return !m.Trusted || f.isHandled(remarkName(m)) })
 }
 
 // Reactions returns the task's past reactions together with one to these findings.
@@ -99,7 +99,7 @@ func (f *Findings) Reactions() pipeline.Reactions {
 			all.Seen = append(all.Seen, name)
 		}
 	}
-	if f.again {
+	if f.includeHandled {
 		all.Rounds = 0
 	}
 	return all
@@ -117,7 +117,7 @@ func (f *Findings) Code() trellis.Code {
 func (f *Findings) Detail() string {
 	var said, checks, who []string
 	for _, c := range f.checks {
-		checks = append(checks, inLine(c.Name, 80))
+		checks = append(checks, oneLine(c.Name, 80))
 	}
 	if len(checks) > 5 {
 		checks = append(checks[:5], fmt.Sprintf("and %d more", len(checks)-5))
@@ -126,7 +126,7 @@ func (f *Findings) Detail() string {
 		said = append(said, "checks fail ("+strings.Join(checks, ", ")+")")
 	}
 	for _, v := range f.reviews {
-		who = append(who, inLine(v.Author, 40))
+		who = append(who, oneLine(v.Author, 40))
 	}
 	if len(who) > 0 {
 		said = append(said, "changes are asked for (by "+strings.Join(who, ", ")+")")
@@ -134,8 +134,8 @@ func (f *Findings) Detail() string {
 	return strings.Join(said, ", ")
 }
 
-// inLine returns text that somebody else wrote as part of one line, of at most most bytes.
-func inLine(s string, most int) string { return text.Cut(text.OneLine(s), most) }
+// oneLine returns text that somebody else wrote as part of one line, of at most most bytes.
+func oneLine(s string, most int) string { return text.Cut(text.OneLine(s), most) }
 
 // Limits for what others wrote, in bytes, except maxLogs.
 const (
@@ -163,7 +163,7 @@ func (f *Findings) Write(ctx context.Context, by Forge, redact func(string) stri
 func (f *Findings) text(ctx context.Context, by Forge) string {
 	var b strings.Builder
 	for i, c := range f.checks {
-		fmt.Fprintf(&b, "The check %s failed.\n", inLine(c.Name, 200))
+		fmt.Fprintf(&b, "The check %s failed.\n", oneLine(c.Name, 200))
 		if i < maxLogs {
 			log, err := by.Log(ctx, c)
 			if err != nil {
@@ -174,14 +174,14 @@ func (f *Findings) text(ctx context.Context, by Forge) string {
 		b.WriteString("\n")
 	}
 	for _, v := range f.reviews {
-		fmt.Fprintf(&b, "%s asks for changes:\n%s\n\n", inLine(v.Author, 100), text.Cut(v.Text, maxRemark))
+		fmt.Fprintf(&b, "%s asks for changes:\n%s\n\n", oneLine(v.Author, 100), text.Cut(v.Text, maxRemark))
 	}
 	for _, m := range f.remarks {
-		at := inLine(m.Path, 300)
+		at := oneLine(m.Path, 300)
 		if m.Line > 0 {
 			at += fmt.Sprintf(":%d", m.Line)
 		}
-		fmt.Fprintf(&b, "%s, on %s:\n%s\n\n", inLine(m.Author, 100), at, text.Cut(m.Text, maxRemark))
+		fmt.Fprintf(&b, "%s, on %s:\n%s\n\n", oneLine(m.Author, 100), at, text.Cut(m.Text, maxRemark))
 	}
 	return b.String()
 }

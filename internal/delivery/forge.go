@@ -28,11 +28,11 @@ type Forge interface {
 	Log(ctx context.Context, c forge.Check) (string, error)
 	// SignedIn returns nil if pull requests can be read and created, else an error of package forge or another cause.
 	SignedIn(ctx context.Context) error
-	typed
+	userCommands
 }
 
-// typed has the commands that are shown to people, to be typed in a checkout.
-type typed interface {
+// userCommands has the commands that are shown to people, to be typed in a checkout.
+type userCommands interface {
 	SignInCommand() string
 	// CreateCommand returns a command that opens a pull request with the text of file, or with n.Body if file is "".
 	CreateCommand(n forge.NewPR, file string) string

@@ -8,10 +8,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/tracker"
 )
 
-// tellIssue comments the address of the pull request on the issue that the work came from, if that is wanted. It does so once,
-// so a person may delete the comment; before it writes one it looks for an existing one, since a process may have died before
-// the comment was recorded. Errors only become notes, since the pull request exists.
-func (d *Deliverer) tellIssue(ctx context.Context, w Work, out *Delivered) error {
+// commentOnIssue comments the address of the pull request on the issue that the work came from, if that is wanted. It does so
+// once, so a person may delete the comment; before it writes one it looks for an existing one, since a process may have died
+// before the comment was recorded. Errors only become notes, since the pull request exists.
+func (d *Deliverer) commentOnIssue(ctx context.Context, w Work, out *Delivered) error {
 	if d.Issues == nil || out.PRURL == "" || w.Source.Issue == "" || !w.Source.Comment && !d.Issues.Settings.Comment {
 		return nil
 	}
@@ -20,7 +20,7 @@ func (d *Deliverer) tellIssue(ctx context.Context, w Work, out *Delivered) error
 		return err
 	}
 	what := "comment " + w.Source.Issue
-	if known.given(out.PRURL, what) {
+	if known.wasGiven(out.PRURL, what) {
 		return nil
 	}
 	ref, err := tracker.From(w.Source.Issue, w.Source.URL, d.Issues.Sites())
@@ -32,12 +32,12 @@ func (d *Deliverer) tellIssue(ctx context.Context, w Work, out *Delivered) error
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil:
-		note := fmt.Sprintf("issue %s was not told of the pull request: %s", w.Source.Issue, d.Redact.words(err))
+		note := fmt.Sprintf("issue %s was not told of the pull request: %s", w.Source.Issue, d.Redact.message(err))
 		if told, ok := errors.AsType[*tracker.Error](err); ok && len(told.Next) > 0 {
 			note += "; next: " + told.Next[0]
 		}
 		out.Notes = append(out.Notes, note)
 		return nil
 	}
-	return d.remember(func(r *Record) { r.Given[out.PRURL] = append(r.Given[out.PRURL], what) })
+	return d.updateRecord(func(r *Record) { r.Given[out.PRURL] = append(r.Given[out.PRURL], what) })
 }

@@ -23,9 +23,9 @@ func (m mask) pushFailure(ctx context.Context, w Work, err error) error {
 		return err
 	}
 	var theirs *git.DivergedError
-	fail := flow.Fail(string(trellis.PushFailed), "%s", m.words(err))
+	fail := flow.Fail(string(trellis.PushFailed), "%s", m.message(err))
 	if errors.As(err, &theirs) && theirs.Tip != "" {
-		fail.Detail += fmt.Sprintf("; `%s pull --no-rebase %s %s` takes it in, and then `trellis deliver %s` checks both and pushes", inTree(w), trellis.ShellWord(theirs.Remote), trellis.ShellWord(theirs.Branch), w.Task)
+		fail.Detail += fmt.Sprintf("; `%s pull --no-rebase %s %s` takes it in, and then `trellis deliver %s` checks both and pushes", gitInWorktree(w), trellis.ShellWord(theirs.Remote), trellis.ShellWord(theirs.Branch), w.Task)
 	}
 	fail.Retryable = !errors.As(err, new(*git.HookError)) && theirs == nil
 	return fail
@@ -35,7 +35,7 @@ func (m mask) prFailure(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil || errors.As(err, new(*flow.Failure)) {
 		return err
 	}
-	fail := flow.Fail(string(trellis.PRFailed), "%s", m.words(err))
+	fail := flow.Fail(string(trellis.PRFailed), "%s", m.message(err))
 	if no, ok := errors.AsType[*rest.Error](err); ok {
 		fail.Retryable = no.Passing()
 		if no.Wait > 0 {
@@ -48,23 +48,23 @@ func (m mask) prFailure(ctx context.Context, err error) error {
 	return fail
 }
 
-var signedIn = trellis.Pattern(`://[^/@\s]+@`)
+var urlUserInfo = trellis.Pattern(`://[^/@\s]+@`)
 
-// maxWords is how much of a program's error message is passed on, in bytes.
-const maxWords = 4 << 10
+// maxMessage is how much of a program's error message is passed on, in bytes.
+const maxMessage = 4 << 10
 
-// words returns the message of err, without passwords in addresses and without known secrets.
-func (m mask) words(err error) string {
-	s := m.hide(signedIn().ReplaceAllString(err.Error(), "://"))
-	if len(s) > maxWords {
-		s = text.Cut(s, maxWords/2) + " " + text.Tail(s, maxWords/2)
+// message returns the message of err, without passwords in addresses and without known secrets.
+func (m mask) message(err error) string {
+	s := m.hide(urlUserInfo().ReplaceAllString(err.Error(), "://"))
+	if len(s) > maxMessage {
+		s = text.Cut(s, maxMessage/2) + " " + text.Tail(s, maxMessage/2)
 	}
 	return s
 }
 
-// work returns w with known secrets hidden in the texts to be published. They are hidden before texts are escaped, since
+// hideInWork returns w with known secrets hidden in the texts to be published. They are hidden before texts are escaped, since
 // escaping would break secrets up.
-func (m mask) work(w Work) Work {
+func (m mask) hideInWork(w Work) Work {
 	shown := func(s string) string { return trellis.Visible(m.hide(s)) }
 	w.Title, w.Summary = shown(w.Title), shown(w.Summary)
 	r := &w.Report

@@ -16,10 +16,10 @@ import (
 // module is a submodule that the work changed, at the commit that the superproject names.
 type module struct {
 	*git.Module
-	remote string // "" if there is none, or it isn't clear which
-	folder string // where commands for it are typed, relative to the top of the main checkout
-	at     string // the git command for it, as typed at the top of the main checkout
-	above  string // commit that people pushed on top of the work in it, "" if there is none
+	remote      string // "" if there is none, or it isn't clear which
+	folder      string // where commands for it are typed, relative to the top of the main checkout
+	gitCommand  string // the git command for it, as typed at the top of the main checkout
+	pushedOnTop string // commit that people pushed on top of the work in it, "" if there is none
 }
 
 // Part is the result of delivering the work in one submodule.
@@ -36,8 +36,8 @@ type Part struct {
 
 type modules []module
 
-// modules returns the submodules for which the work names another commit than its base does.
-func (d *Deliverer) modules(ctx context.Context, w Work) (list modules, err error) {
+// changedModules returns the submodules for which the work names another commit than its base does.
+func (d *Deliverer) changedModules(ctx context.Context, w Work) (list modules, err error) {
 	for _, path := range w.Job.Modules {
 		named, err := d.Repo.Modules().ModuleCommit(ctx, w.Report.Commit, path)
 		if err != nil {
@@ -50,12 +50,12 @@ func (d *Deliverer) modules(ctx context.Context, w Work) (list modules, err erro
 		if named == "" || named == before && w.Report.Stacked == "" { // what another task did there may not be pushed yet
 			continue
 		}
-		m := module{folder: path, at: "git -C " + trellis.ShellWord(path)}
+		m := module{folder: path, gitCommand: "git -C " + trellis.ShellWord(path)}
 		if m.Module, err = d.Repo.Modules().Module(ctx, w.Report.Commit, path); err != nil {
 			return nil, err
 		}
 		if m.Main == m.Common { // the main checkout doesn't contain the submodule's files
-			m.folder, m.at = m.Common, "git --git-dir="+trellis.ShellWord(m.Common)
+			m.folder, m.gitCommand = m.Common, "git --git-dir="+trellis.ShellWord(m.Common)
 		}
 		if m.remote, err = m.Remotes().Remote(ctx, w.Job.BaseBranch); err != nil {
 			return nil, err
@@ -65,15 +65,15 @@ func (d *Deliverer) modules(ctx context.Context, w Work) (list modules, err erro
 	return list, nil
 }
 
-// pushes returns the commands that push the submodules' commits.
-func (list modules) pushes(w Work) (commands []string) {
+// pushCommands returns the commands that push the submodules' commits.
+func (list modules) pushCommands(w Work) (commands []string) {
 	for _, m := range list {
 		remote := m.remote
 		if remote == "" {
 			remote = "origin"
-			commands = append(commands, m.at+" remote add origin URL")
+			commands = append(commands, m.gitCommand+" remote add origin URL")
 		}
-		commands = append(commands, fmt.Sprintf("%s push %s %s:refs/heads/%s", m.at, trellis.ShellWord(remote), m.Base, trellis.ShellWord(w.Job.Branch)))
+		commands = append(commands, fmt.Sprintf("%s push %s %s:refs/heads/%s", m.gitCommand, trellis.ShellWord(remote), m.Base, trellis.ShellWord(w.Job.Branch)))
 	}
 	return commands
 }
@@ -81,23 +81,23 @@ func (list modules) pushes(w Work) (commands []string) {
 // pushModules pushes what the work changed in submodules, each to the submodule's own remote, on a branch of the same name.
 // Until all of that is pushed ready is false: nobody else could check the work out.
 func (d *Deliverer) pushModules(ctx context.Context, w Work, out *Delivered) (list modules, ready bool, err error) {
-	if list, err = d.modules(ctx, w); err != nil {
+	if list, err = d.changedModules(ctx, w); err != nil {
 		return nil, false, d.Redact.pushFailure(ctx, w, err)
 	}
 	if out.Remote == "" {
-		out.Commands = append(list.pushes(w), out.Commands...)
+		out.Commands = append(list.pushCommands(w), out.Commands...)
 		return list, false, nil
 	}
 	for _, m := range list {
 		if m.remote == "" {
-			out.Commands = append(list.pushes(w), "trellis deliver "+trellis.ShellWord(w.Path))
+			out.Commands = append(list.pushCommands(w), "trellis deliver "+trellis.ShellWord(w.Path))
 			out.Notes = append(out.Notes, fmt.Sprintf("nothing was pushed: the work names commit %.12s of %s, and there is no remote to push that to", m.Base, m.Path))
 			return list, false, nil
 		}
 	}
 	for i, m := range list {
-		o := git.PushOptions{Dir: m.checkout(ctx, w), Remote: m.remote, Branch: w.Job.Branch, Commit: m.Base, Whose: w.Task}
-		if list[i].above, err = (branches{m.Repo, d.Redact}).push(ctx, o, out); err != nil {
+		o := git.PushOptions{Dir: m.hookDir(ctx, w), Remote: m.remote, Branch: w.Job.Branch, Commit: m.Base, Whose: w.Task}
+		if list[i].pushedOnTop, err = (branches{m.Repo, d.Redact}).push(ctx, o, out); err != nil {
 			w.Report.Worktree = o.Dir // where to type the commands that repair it
 			return list, false, d.Redact.pushFailure(ctx, w, fmt.Errorf("pushing the submodule %s, without which nobody can check the work out: %w", m.Path, err))
 		}
@@ -116,7 +116,7 @@ func (d *Deliverer) openModules(ctx context.Context, w Work, list modules, out *
 		if err != nil {
 			return err
 		}
-		p, err := d.part(ctx, f, w, m, out)
+		p, err := d.describePart(ctx, f, w, m, out)
 		if err == nil && p.Into != "" {
 			err = d.openModule(ctx, f, w, m, &p, out)
 		}
@@ -136,9 +136,9 @@ func (d *Deliverer) openModule(ctx context.Context, f Forge, w Work, m module, p
 	if err != nil {
 		return err
 	}
-	pr, err := findOrCreate(ctx, f, forge.NewPR{Title: p.Title, Body: p.Body, Base: p.Into, Head: p.Branch, Draft: w.Job.Delivery.Draft}, []string{p.Commit, m.above}, known.Modules[p.Path], out)
-	if away(err) {
-		out.Notes = append(out.Notes, fmt.Sprintf("no pull request of %s was opened: %s", p.Path, d.Redact.words(err)))
+	pr, err := findOrCreate(ctx, f, forge.NewPR{Title: p.Title, Body: p.Body, Base: p.Into, Head: p.Branch, Draft: w.Job.Delivery.Draft}, []string{p.Commit, m.pushedOnTop}, known.Modules[p.Path], out)
+	if pullRequestsUnavailable(err) {
+		out.Notes = append(out.Notes, fmt.Sprintf("no pull request of %s was opened: %s", p.Path, d.Redact.message(err)))
 		return nil
 	}
 	if err != nil {
@@ -150,14 +150,14 @@ func (d *Deliverer) openModule(ctx context.Context, f Forge, w Work, m module, p
 		out.Notes = append(out.Notes, fmt.Sprintf("pull request %d of %s was %s: no other one is opened", pr.Number, p.Path, strings.ToLower(pr.State)))
 	}
 	if pr.State == forge.Closed {
-		out.Commands = append(out.Commands, m.typed(f.ReopenCommand(pr.Number)))
+		out.Commands = append(out.Commands, m.inFolder(f.ReopenCommand(pr.Number)))
 	}
-	return d.remember(func(r *Record) { r.Modules[p.Path] = p.URL })
+	return d.updateRecord(func(r *Record) { r.Modules[p.Path] = p.URL })
 }
 
-// part describes the pull request to open for a submodule, and adds the command that does so. It is for the branch that the
-// work is stacked on there, else the one in .gitmodules, else the remote's default branch.
-func (d *Deliverer) part(ctx context.Context, f Forge, w Work, m module, out *Delivered) (p Part, err error) {
+// describePart describes the pull request to open for a submodule, and adds the command that does so. It is for the branch that
+// the work is stacked on there, else the one in .gitmodules, else the remote's default branch.
+func (d *Deliverer) describePart(ctx context.Context, f Forge, w Work, m module, out *Delivered) (p Part, err error) {
 	p = Part{ModulePR: pipeline.ModulePR{Path: m.Path}, Branch: w.Job.Branch, Commit: m.Base, Title: out.Title}
 	if m.remote == "" {
 		return p, nil
@@ -170,11 +170,11 @@ func (d *Deliverer) part(ctx context.Context, f Forge, w Work, m module, out *De
 		out.Notes = append(out.Notes, fmt.Sprintf("no pull request of %s was opened: its %s has no branch %s", m.Path, m.remote, base))
 		return p, nil
 	}
-	if p.merged, err = has(ctx, m.Repo, tip, m.Base); err != nil || p.merged {
+	if p.merged, err = contains(ctx, m.Repo, tip, m.Base); err != nil || p.merged {
 		return p, err
 	}
-	p.Into, p.Body = base, d.Redact.hide(below(p.section(w, w.PR), template(m.Main)))
-	out.Commands = append(out.Commands, m.typed(f.CreateCommand(forge.NewPR{Title: p.Title, Body: "Belongs to the task " + w.Path, Base: base, Head: w.Job.Branch, Draft: w.Job.Delivery.Draft}, "")))
+	p.Into, p.Body = base, d.Redact.hide(appendTemplate(p.section(w, w.PR), template(m.Main)))
+	out.Commands = append(out.Commands, m.inFolder(f.CreateCommand(forge.NewPR{Title: p.Title, Body: "Belongs to the task " + w.Path, Base: base, Head: w.Job.Branch, Draft: w.Job.Delivery.Draft}, "")))
 	return p, nil
 }
 
@@ -197,8 +197,8 @@ func (d *Deliverer) moduleBase(ctx context.Context, w Work, m module, remote str
 	return base, tips[base], err
 }
 
-// link adds the superproject's pull request to the texts of the submodules' pull requests, which are to be merged first.
-func (d *Deliverer) link(ctx context.Context, w Work, list modules, out *Delivered) error {
+// linkModules adds the superproject's pull request to the texts of the submodules' pull requests, which are to be merged first.
+func (d *Deliverer) linkModules(ctx context.Context, w Work, list modules, out *Delivered) error {
 	for i, m := range list {
 		p := &out.Parts[i]
 		if p.pr == nil || p.pr.State != forge.Open {
@@ -209,22 +209,22 @@ func (d *Deliverer) link(ctx context.Context, w Work, list modules, out *Deliver
 			return err
 		}
 		name := fmt.Sprintf("pull request %d of %s", p.Number, p.Path)
-		p.Body = d.Redact.renew(ctx, f, p.pr, name, func(int) string { return p.section(w, out.PRURL) }, out)
+		p.Body = d.Redact.updateBody(ctx, f, p.pr, name, func(int) string { return p.section(w, out.PRURL) }, out)
 	}
 	return nil
 }
 
-// typed returns command as it is typed at the top of the main checkout in order to run in the submodule.
-func (m module) typed(command string) string {
+// inFolder returns command as it is typed at the top of the main checkout in order to run in the submodule.
+func (m module) inFolder(command string) string {
 	return "(cd " + trellis.ShellWord(m.folder) + " && " + command + ")"
 }
 
-// checkout returns the directory in which the submodule's hook runs.
-func (m module) checkout(ctx context.Context, w Work) string {
+// hookDir returns the directory in which the submodule's hook runs.
+func (m module) hookDir(ctx context.Context, w Work) string {
 	if w.Report.Worktree == "" {
 		return m.Main
 	}
-	return checkout(ctx, m.Repo, m.Dir(w.Report.Worktree))
+	return hookDir(ctx, m.Repo, m.Dir(w.Report.Worktree))
 }
 
 // section returns our part of the text of a submodule's pull request. It doesn't say what the task is about: other people may

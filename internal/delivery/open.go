@@ -16,23 +16,23 @@ import (
 // findOrCreate returns the open pull request of a branch, or a merged or closed one of one of commits, or the one at mended if
 // it was closed: who closed it gets no other one. Otherwise it creates one, or returns nil if n has no base.
 func findOrCreate(ctx context.Context, f Forge, n forge.NewPR, commits []string, mended string, out *Delivered) (*forge.PR, error) {
-	there, err := f.Find(ctx, n.Head)
+	found, err := f.Find(ctx, n.Head)
 	switch {
 	case err != nil:
 		return nil, err
-	case there != nil && (there.State == forge.Open || slices.Contains(commits, there.HeadSHA) || there.State == forge.Closed && there.URL == mended):
-		return there, nil
+	case found != nil && (found.State == forge.Open || slices.Contains(commits, found.HeadSHA) || found.State == forge.Closed && found.URL == mended):
+		return found, nil
 	case n.Base == "":
 		return nil, nil
-	case there != nil:
-		out.Notes = append(out.Notes, fmt.Sprintf("pull request %d of this branch was %s; this is a new one", there.Number, strings.ToLower(there.State)))
+	case found != nil:
+		out.Notes = append(out.Notes, fmt.Sprintf("pull request %d of this branch was %s; this is a new one", found.Number, strings.ToLower(found.State)))
 	}
 	return f.Create(ctx, n)
 }
 
 // open finds or creates the pull request of the work.
 func (d *Deliverer) open(ctx context.Context, f Forge, w Work, out Delivered) (Delivered, error) {
-	base, err := d.into(ctx, f, w, &out)
+	base, err := d.targetBranch(ctx, f, w, &out)
 	if err != nil {
 		return out, d.Redact.prFailure(ctx, err)
 	}
@@ -41,12 +41,12 @@ func (d *Deliverer) open(ctx context.Context, f Forge, w Work, out Delivered) (D
 	if w.Mends {
 		mended = w.PR
 	}
-	pr, err := findOrCreate(ctx, f, forge.NewPR{Title: out.Title, Body: out.Body, Base: base, Head: w.Job.Branch, Draft: w.Job.Delivery.Draft}, []string{w.Report.Commit, w.above}, mended, &out)
+	pr, err := findOrCreate(ctx, f, forge.NewPR{Title: out.Title, Body: out.Body, Base: base, Head: w.Job.Branch, Draft: w.Job.Delivery.Draft}, []string{w.Report.Commit, w.pushedOnTop}, mended, &out)
 	if err != nil {
-		return d.without(ctx, f, w, out, err)
+		return d.finishWithoutPR(ctx, f, w, out, err)
 	}
 	if pr == nil {
-		d.nowhere(f, w, &out)
+		d.noteMissingBase(f, w, &out)
 		return out, nil
 	}
 	out.PRURL, out.Number = pr.URL, pr.Number
@@ -57,20 +57,20 @@ func (d *Deliverer) open(ctx context.Context, f Forge, w Work, out Delivered) (D
 		}
 		return out, nil
 	}
-	out.Body = d.Redact.renew(ctx, f, pr, fmt.Sprintf("pull request %d", pr.Number), func(room int) string { return section(w, room) }, &out)
-	return out, d.Redact.prFailure(ctx, d.adorn(ctx, f, w.Job.Delivery, &out))
+	out.Body = d.Redact.updateBody(ctx, f, pr, fmt.Sprintf("pull request %d", pr.Number), func(room int) string { return section(w, room) }, &out)
+	return out, d.Redact.prFailure(ctx, d.addLabelsAndReviewers(ctx, f, w.Job.Delivery, &out))
 }
 
-// nowhere finishes without a pull request, since the remote doesn't have the branch that it would be for.
-func (d *Deliverer) nowhere(f typed, w Work, out *Delivered) {
+// noteMissingBase notes why there is no pull request, namely that the remote lacks the branch it would be for, and what to type.
+func (d *Deliverer) noteMissingBase(f userCommands, w Work, out *Delivered) {
 	out.Notes = append(out.Notes, fmt.Sprintf("no pull request was opened: %s has no branch %s", out.Remote, out.Into))
-	out.Commands = append(out.Commands, push(out.Remote, out.Into), create(f, w, *out))
+	out.Commands = append(out.Commands, pushCommand(out.Remote, out.Into), createCommand(f, w, *out))
 	out.Into = ""
 }
 
-// into decides which branch the pull request is for: the one that the work is stacked on if the remote has that, else its base.
-// It returns "" if the remote has neither.
-func (d *Deliverer) into(ctx context.Context, f Forge, w Work, out *Delivered) (string, error) {
+// targetBranch returns the branch that the pull request is for: the one that the work is stacked on if the remote has that, else
+// its base, "" if the remote has neither.
+func (d *Deliverer) targetBranch(ctx context.Context, f Forge, w Work, out *Delivered) (string, error) {
 	base := strings.TrimPrefix(w.Job.BaseBranch, out.Remote+"/")
 	names := []string{base}
 	if w.StackedBranch != "" {
@@ -89,88 +89,88 @@ func (d *Deliverer) into(ctx context.Context, f Forge, w Work, out *Delivered) (
 	if tip == "" {
 		return "", nil
 	}
-	if within, err := has(ctx, d.Repo, tip, w.Report.Commit); err != nil || within {
-		return "", orEmpty(err, w, out.Remote+"/"+out.Into)
+	if within, err := contains(ctx, d.Repo, tip, w.Report.Commit); err != nil || within {
+		return "", errOrEmptyDiff(err, w, out.Remote+"/"+out.Into)
 	}
 	return out.Into, nil
 }
 
-// has reports whether the tip of a remote's branch contains commit. It returns false if tip is not known locally, because
+// contains reports whether the tip of a remote's branch contains commit. It returns false if tip is not known locally, because
 // others pushed it.
-func has(ctx context.Context, repo *git.Repo, tip, commit string) (bool, error) {
+func contains(ctx context.Context, repo *git.Repo, tip, commit string) (bool, error) {
 	if _, err := repo.Refs().Resolve(ctx, tip); errors.Is(err, git.ErrNotFound) {
 		return false, nil
 	}
 	return repo.History().IsAncestor(ctx, commit, tip)
 }
 
-// renew updates our part of an open pull request's text, and returns the text. It leaves the text unchanged if our markers are
-// gone, since the rest is what people wrote.
-func (m mask) renew(ctx context.Context, f Forge, there *forge.PR, name string, section func(room int) string, out *Delivered) string {
-	body, ok := m.renewed(there.Body, section)
+// updateBody updates our part of an open pull request's text, and returns the text. It leaves the text unchanged if our markers
+// are gone, since the rest is what people wrote.
+func (m mask) updateBody(ctx context.Context, f Forge, pr *forge.PR, name string, section func(room int) string, out *Delivered) string {
+	body, ok := m.replaceSection(pr.Body, section)
 	switch {
 	case !ok:
 		out.Notes = append(out.Notes, fmt.Sprintf("the text of %s was left as it is: the marks that Trellis' part stands between are gone", name))
-	case body != there.Body:
-		if err := f.EditBody(ctx, there.URL, body); err != nil {
-			out.Notes = append(out.Notes, fmt.Sprintf("the text of %s is not up to date: %s", name, m.words(err)))
+	case body != pr.Body:
+		if err := f.EditBody(ctx, pr.URL, body); err != nil {
+			out.Notes = append(out.Notes, fmt.Sprintf("the text of %s is not up to date: %s", name, m.message(err)))
 		}
 	}
 	return body
 }
 
-// adorn adds labels and reviewers to the pull request, each only once, since a person may remove one again. A refusal only
-// becomes a note, since the pull request exists.
-func (d *Deliverer) adorn(ctx context.Context, f Forge, want pipeline.Delivering, out *Delivered) error {
+// addLabelsAndReviewers adds labels and reviewers to the pull request, each only once, since a person may remove one again. A
+// refusal only becomes a note, since the pull request exists.
+func (d *Deliverer) addLabelsAndReviewers(ctx context.Context, f Forge, want pipeline.Delivering, out *Delivered) error {
 	known, err := ReadRecord(d.Dir)
 	if err != nil {
 		return err
 	}
-	give := func(what string, do func() error, refused string) error {
-		if known.given(out.PRURL, what) || ctx.Err() != nil {
+	addOnce := func(what string, do func() error, refused string) error {
+		if known.wasGiven(out.PRURL, what) || ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if err := do(); err != nil {
-			out.Notes = append(out.Notes, refused+": "+d.Redact.words(err))
+			out.Notes = append(out.Notes, refused+": "+d.Redact.message(err))
 			return nil
 		}
-		return d.remember(func(r *Record) { r.Given[out.PRURL] = append(r.Given[out.PRURL], what) })
+		return d.updateRecord(func(r *Record) { r.Given[out.PRURL] = append(r.Given[out.PRURL], what) })
 	}
 	for _, l := range want.Labels {
 		label := func() error { return f.Label(ctx, out.PRURL, l) }
-		if err := give("label "+l, label, fmt.Sprintf("pull request %d has no label %s", out.Number, l)); err != nil {
+		if err := addOnce("label "+l, label, fmt.Sprintf("pull request %d has no label %s", out.Number, l)); err != nil {
 			return err
 		}
 	}
 	for _, who := range want.Reviewers {
 		ask := func() error { return f.AskReview(ctx, out.PRURL, who) }
-		if err := give("reviewer "+who, ask, fmt.Sprintf("%s was not asked to review pull request %d", who, out.Number)); err != nil {
+		if err := addOnce("reviewer "+who, ask, fmt.Sprintf("%s was not asked to review pull request %d", who, out.Number)); err != nil {
 			return err
 		}
 	}
 	return context.Cause(ctx)
 }
 
-// away reports whether the repository can't have pull requests, or there is no way to ask for them. That is not a failure.
-func away(err error) bool {
+// pullRequestsUnavailable reports whether the repository can't have pull requests or there is no way to ask for them; no failure.
+func pullRequestsUnavailable(err error) bool {
 	return errors.Is(err, forge.ErrNoProgramOrToken) || errors.Is(err, forge.ErrNotSignedIn) || errors.Is(err, forge.ErrUnsupportedRepository)
 }
 
-// without finishes without a pull request: with a failure or, if there is no way to ask for one, with the commands to type.
-func (d *Deliverer) without(ctx context.Context, f Forge, w Work, out Delivered, err error) (Delivered, error) {
-	if !away(err) {
+// finishWithoutPR finishes without a pull request: with a failure or, if there is no way to ask for one, with the commands to type.
+func (d *Deliverer) finishWithoutPR(ctx context.Context, f Forge, w Work, out Delivered, err error) (Delivered, error) {
+	if !pullRequestsUnavailable(err) {
 		return out, d.Redact.prFailure(ctx, err)
 	}
-	next, what := create(f, w, out), "no pull request was opened: "
+	next, what := createCommand(f, w, out), "no pull request was opened: "
 	if w.PR != "" {
 		out.PRURL, next, what = w.PR, "trellis deliver "+trellis.ShellWord(w.Task), "the pull request was not brought up to date: "
 	}
 	out.Commands = append(append([]string{f.SignInCommand()}, out.Commands...), next)
-	out.Notes = append(out.Notes, what+d.Redact.words(err))
+	out.Notes = append(out.Notes, what+d.Redact.message(err))
 	return out, nil
 }
 
-// create returns the command that opens the pull request.
-func create(f typed, w Work, out Delivered) string {
+// createCommand returns the command that opens the pull request.
+func createCommand(f userCommands, w Work, out Delivered) string {
 	return f.CreateCommand(forge.NewPR{Title: out.Title, Base: out.Into, Head: w.Job.Branch, Draft: w.Job.Delivery.Draft}, w.Path+"/report.md")
 }

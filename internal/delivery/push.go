@@ -21,7 +21,7 @@ type branches struct {
 }
 
 // push makes sure that the remote's branch contains the commit, and returns the commit that people pushed on top of it, "" if none.
-func (b branches) push(ctx context.Context, o git.PushOptions, out *Delivered) (above string, err error) {
+func (b branches) push(ctx context.Context, o git.PushOptions, out *Delivered) (pushedOnTop string, err error) {
 	_, err = b.repo.Remotes().Push(ctx, o)
 	var ahead *git.AheadError
 	if !errors.As(err, &ahead) {
@@ -54,16 +54,16 @@ func (b branches) assess(ctx context.Context, w Work) (out Delivered, err error)
 	case tip == "":
 		return out, flow.Fail(string(trellis.PushFailed), "there is no branch %s any more; git branch %s %s brings it back", w.Job.Branch, trellis.ShellWord(w.Job.Branch), w.Report.Commit)
 	case tip != w.Report.Commit:
-		if there, err := b.there(ctx, w, tip); err != nil {
+		if there, err := b.remoteHas(ctx, w, tip); err != nil {
 			return out, err
 		} else if !there {
 			return out, flow.Fail(string(trellis.PushFailed), "branch %s is not at %.12s any more, the commit that was verified, but at %.12s, which nobody checked; `%s reset --keep %.12s` takes it back there",
-				w.Job.Branch, w.Report.Commit, tip, inTree(w), w.Report.Commit)
+				w.Job.Branch, w.Report.Commit, tip, gitInWorktree(w), w.Report.Commit)
 		}
 	}
 	if base, err := b.repo.Refs().Resolve(ctx, w.Job.BaseBranch); err == nil {
 		if within, err := b.repo.History().IsAncestor(ctx, w.Report.Commit, base); err != nil || within {
-			return out, orEmpty(err, w, w.Job.BaseBranch)
+			return out, errOrEmptyDiff(err, w, w.Job.BaseBranch)
 		}
 	}
 	if out.Remote, err = b.repo.Remotes().Remote(ctx, w.Job.BaseBranch); err != nil || out.Remote != "" {
@@ -71,12 +71,12 @@ func (b branches) assess(ctx context.Context, w Work) (out Delivered, err error)
 	}
 	out.Body = b.mask.hide(body(b.repo.Main, w))
 	out.Notes = []string{"nothing was pushed: no remote is followed by " + w.Job.BaseBranch + ", and there is no origin"}
-	out.Commands = []string{"git remote add origin URL", push("origin", w.Job.Branch), create(&github.Client{}, w, out)}
+	out.Commands = []string{"git remote add origin URL", pushCommand("origin", w.Job.Branch), createCommand(&github.Client{}, w, out)}
 	return out, nil
 }
 
-// there reports whether the remote has the local commits on top of the verified commit, which end in tip.
-func (b branches) there(ctx context.Context, w Work, tip string) (bool, error) {
+// remoteHas reports whether the remote has the local commits on top of the verified commit, which end in tip.
+func (b branches) remoteHas(ctx context.Context, w Work, tip string) (bool, error) {
 	if within, err := b.repo.History().IsAncestor(ctx, w.Report.Commit, tip); err != nil || !within {
 		return false, err
 	}
@@ -88,11 +88,11 @@ func (b branches) there(ctx context.Context, w Work, tip string) (bool, error) {
 	if err != nil || tips[w.Job.Branch] == "" {
 		return false, nil // a later push reports what is wrong with the remote
 	}
-	return has(ctx, b.repo, tips[w.Job.Branch], tip)
+	return contains(ctx, b.repo, tips[w.Job.Branch], tip)
 }
 
-// inTree returns the git command for the task's worktree, as it is typed.
-func inTree(w Work) string {
+// gitInWorktree returns the git command for the task's worktree, as it is typed.
+func gitInWorktree(w Work) string {
 	git := "git -C " + trellis.ShellWord(w.Report.Worktree)
 	if !durable.Exists(w.Report.Worktree) {
 		git = "git worktree add " + trellis.ShellWord(w.Report.Worktree) + " " + trellis.ShellWord(w.Job.Branch) + " && " + git
@@ -100,15 +100,15 @@ func inTree(w Work) string {
 	return git
 }
 
-func orEmpty(err error, w Work, base string) error {
+func errOrEmptyDiff(err error, w Work, base string) error {
 	if err != nil {
 		return err
 	}
 	return flow.Fail(string(trellis.EmptyDiff), "%s has all of branch %s already: there is nothing to deliver", base, w.Job.Branch)
 }
 
-// checkout returns the directory in which the user's hook runs: the worktree as long as it exists, else the main checkout.
-func checkout(ctx context.Context, repo *git.Repo, worktree string) string {
+// hookDir returns the directory in which the user's hook runs: the worktree as long as it exists, else the main checkout.
+func hookDir(ctx context.Context, repo *git.Repo, worktree string) string {
 	if worktree != "" {
 		if _, err := repo.Refs().Head(ctx, worktree); err == nil {
 			return worktree
@@ -117,6 +117,6 @@ func checkout(ctx context.Context, repo *git.Repo, worktree string) string {
 	return repo.Main
 }
 
-func push(remote, branch string) string {
+func pushCommand(remote, branch string) string {
 	return "git push " + trellis.ShellWord(remote) + " " + trellis.ShellWord(branch)
 }

@@ -37,9 +37,9 @@ func ReadRecord(dir string) (Record, error) {
 	return r, nil
 }
 
-func (r Record) given(url, what string) bool { return slices.Contains(r.Given[url], what) }
+func (r Record) wasGiven(url, what string) bool { return slices.Contains(r.Given[url], what) }
 
-func (d *Deliverer) remember(change func(*Record)) error {
+func (d *Deliverer) updateRecord(change func(*Record)) error {
 	r, err := ReadRecord(d.Dir)
 	if err != nil {
 		return err

@@ -36,8 +36,8 @@ type OpenPR struct {
 	Status forge.PRStatus
 }
 
-// fetchWall is the time that a remote has to answer.
-const fetchWall = time.Minute
+// fetchTimeout is the time that a remote has to answer.
+const fetchTimeout = time.Minute
 
 // Remote finds out what became of delivered work, at git remotes and forges.
 type Remote struct {
@@ -68,14 +68,14 @@ func (r *Remote) Refresh(ctx context.Context, dir string) (out Refreshed, err er
 	if out.Completed, err = r.Cleaner.Completer().Settle(ctx, list); err != nil {
 		return out, err
 	}
-	if err = r.pulls(ctx, list, &out); err == nil {
-		err = r.unproven(list, &out)
+	if err = r.refreshPulls(ctx, list, &out); err == nil {
+		err = r.noteUnproven(list, &out)
 	}
 	return out, err
 }
 
-// unproven names the tasks that are still in review although a base seems to contain their work.
-func (r *Remote) unproven(list []cleanup.Leftover, out *Refreshed) error {
+// noteUnproven notes the tasks that are still in review although a base seems to contain their work.
+func (r *Remote) noteUnproven(list []cleanup.Leftover, out *Refreshed) error {
 	for _, l := range list {
 		if l.Named == "" {
 			continue
@@ -119,7 +119,7 @@ func (r *Remote) fetch(ctx context.Context, tasks []*taskdir.Task, out *Refreshe
 		name, err := r.Cleaner.Repo.Remotes().Remote(ctx, t.BaseBranch)
 		if err == nil && !asked[name] {
 			asked[name] = true
-			err = r.Cleaner.Repo.Remotes().Fetch(ctx, name, fetchWall)
+			err = r.Cleaner.Repo.Remotes().Fetch(ctx, name, fetchTimeout)
 		}
 		if err != nil {
 			out.Notes = append(out.Notes, err.Error())
@@ -127,17 +127,17 @@ func (r *Remote) fetch(ctx context.Context, tasks []*taskdir.Task, out *Refreshe
 	}
 }
 
-// place is the forge of one remote during a single refresh.
-type place struct {
+// remoteForge is the forge of one remote during a single refresh.
+type remoteForge struct {
 	Forge
-	lost error // why it gets no more requests, nil if it does
-	told bool
+	unavailable error // why it gets no more requests, nil if it does
+	noted       bool
 }
 
-// pulls reads the pull requests of tasks. Without a program to ask with or an account, those of a remote stay unknown. A forge
-// that is busy or silent is asked again in a later refresh. An error with one task doesn't affect the others.
-func (r *Remote) pulls(ctx context.Context, list []cleanup.Leftover, out *Refreshed) error {
-	places := map[string]*place{}
+// refreshPulls reads the pull requests of tasks and updates these. Without a program to ask with or an account, those of a remote
+// stay unknown. A forge that is busy or silent is asked again in a later refresh. An error with one task doesn't affect the others.
+func (r *Remote) refreshPulls(ctx context.Context, list []cleanup.Leftover, out *Refreshed) error {
+	forges := map[string]*remoteForge{}
 	for _, l := range list {
 		if r.Forges == nil || ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -146,15 +146,15 @@ func (r *Remote) pulls(ctx context.Context, list []cleanup.Leftover, out *Refres
 		if err != nil || remote == "" && l.Task.PRURL == "" {
 			continue
 		}
-		if places[remote] == nil {
+		if forges[remote] == nil {
 			f, err := r.Forges.Of(ctx, r.Cleaner.Repo, remote)
 			if err != nil {
 				out.Notes = append(out.Notes, fmt.Sprintf("%s: %v", l.ID, err))
 				continue
 			}
-			places[remote] = &place{Forge: f}
+			forges[remote] = &remoteForge{Forge: f}
 		}
-		if err := r.pull(ctx, places[remote], l, out); err != nil {
+		if err := r.refreshPull(ctx, forges[remote], l, out); err != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -164,37 +164,37 @@ func (r *Remote) pulls(ctx context.Context, list []cleanup.Leftover, out *Refres
 	return nil
 }
 
-// pull reads the pull request of one task.
-func (r *Remote) pull(ctx context.Context, at *place, l cleanup.Leftover, out *Refreshed) error {
-	pr, err := (*forge.PR)(nil), at.lost
+// refreshPull reads the pull request of one task and updates the task.
+func (r *Remote) refreshPull(ctx context.Context, remote *remoteForge, l cleanup.Leftover, out *Refreshed) error {
+	pr, err := (*forge.PR)(nil), remote.unavailable
 	if err == nil {
-		pr, err = at.Find(ctx, l.Task.BranchName())
+		pr, err = remote.Find(ctx, l.Task.BranchName())
 	}
 	switch {
 	case err == nil && pr != nil:
-		return r.take(ctx, at, l, pr, out)
+		return r.updateTask(ctx, remote, l, pr, out)
 	case err == nil || ctx.Err() != nil:
 		return err
-	case !leftAlone(err):
+	case !forgeUnavailable(err):
 		out.Silent = true
 		return err
 	}
-	at.lost = err
-	if !at.told && (l.Task.PRURL != "" || !errors.Is(err, forge.ErrNoProgramOrToken)) {
+	remote.unavailable = err
+	if !remote.noted && (l.Task.PRURL != "" || !errors.Is(err, forge.ErrNoProgramOrToken)) {
 		note := err.Error() + ": pull requests were not looked at"
 		if errors.Is(err, forge.ErrNoProgramOrToken) || errors.Is(err, forge.ErrNotSignedIn) {
-			note += "; next: " + at.SignInCommand()
+			note += "; next: " + remote.SignInCommand()
 		}
-		out.Notes, out.Silent, at.told = append(out.Notes, note), true, true
+		out.Notes, out.Silent, remote.noted = append(out.Notes, note), true, true
 	}
 	return nil
 }
 
-// leftAlone reports whether err means that further requests to the forge are of no use now.
-func leftAlone(err error) bool {
+// forgeUnavailable reports whether err means that further requests to the forge are of no use now.
+func forgeUnavailable(err error) bool {
 	var no *rest.Error
 	var of *github.Error
-	return away(err) || errors.Is(err, rest.ErrAway) || errors.As(err, &no) && no.Busy() || errors.As(err, &of) && of.Unanswered()
+	return pullRequestsUnavailable(err) || errors.Is(err, rest.ErrAway) || errors.As(err, &no) && no.Busy() || errors.As(err, &of) && of.Unanswered()
 }
 
 // Forge returns the forge with the pull request of a task.
@@ -206,15 +206,15 @@ func (r *Remote) Forge(ctx context.Context, t *taskdir.Task) (Forge, error) {
 	return r.Forges.Of(ctx, r.Cleaner.Repo, remote)
 }
 
-// take updates a task by the state of pr, unless pr belongs to an earlier task whose branch had the same name.
-func (r *Remote) take(ctx context.Context, f Forge, l cleanup.Leftover, pr *forge.PR, out *Refreshed) error {
+// updateTask updates a task by the state of pr, unless pr belongs to an earlier task whose branch had the same name.
+func (r *Remote) updateTask(ctx context.Context, f Forge, l cleanup.Leftover, pr *forge.PR, out *Refreshed) error {
 	if pr.URL != l.Task.PRURL && pr.HeadSHA != l.Tip && pr.HeadSHA != l.Task.Commit {
 		if pr.State == forge.Open {
 			out.Notes = append(out.Notes, fmt.Sprintf("%s: pull request %s ends in another commit than its branch", l.ID, pr.URL))
 		}
 		return nil
 	}
-	if err := r.keep(ctx, f, l, pr, out); err != nil {
+	if err := r.recordPull(ctx, f, l, pr, out); err != nil {
 		return err
 	}
 	if _, held := cleanup.Holder(l.Dir); held {
@@ -237,8 +237,8 @@ func (r *Remote) take(ctx context.Context, f Forge, l cleanup.Leftover, pr *forg
 	return err
 }
 
-// keep records the state of a pull request.
-func (r *Remote) keep(ctx context.Context, f Forge, l cleanup.Leftover, pr *forge.PR, out *Refreshed) error {
+// recordPull records the state of a pull request.
+func (r *Remote) recordPull(ctx context.Context, f Forge, l cleanup.Leftover, pr *forge.PR, out *Refreshed) error {
 	state, status, err := stateOf(ctx, f, pr)
 	unknown := err != nil
 	if unknown {
@@ -250,7 +250,7 @@ func (r *Remote) keep(ctx context.Context, f Forge, l cleanup.Leftover, pr *forg
 		}
 	}
 	p := Pull{PRState: state, At: r.Cleaner.Now().UTC().Format(time.RFC3339)}
-	if p.Modules, err = r.modules(ctx, l, out); err != nil {
+	if p.Modules, err = r.modulePulls(ctx, l, out); err != nil {
 		return err
 	}
 	if old, err := ReadPull(l.Dir); err == nil && old != nil && old.URL == p.URL {
@@ -303,7 +303,7 @@ func (r *Remote) Pulls(ctx context.Context, dir string) (out Refreshed, err erro
 		}
 		list = append(list, l)
 	}
-	err = r.pulls(ctx, list, &out)
+	err = r.refreshPulls(ctx, list, &out)
 	return out, err
 }
 
@@ -316,7 +316,7 @@ func (r *Remote) Follow(ctx context.Context, t *taskdir.Task, delivered, head st
 	if _, err := repo.Refs().Resolve(ctx, head); errors.Is(err, git.ErrNotFound) {
 		name, err := repo.Remotes().Remote(ctx, t.BaseBranch)
 		if err == nil {
-			err = repo.Remotes().Fetch(ctx, name, fetchWall)
+			err = repo.Remotes().Fetch(ctx, name, fetchTimeout)
 		}
 		if _, known := repo.Refs().Resolve(ctx, head); err != nil || known != nil {
 			return false, err
@@ -333,16 +333,16 @@ func (r *Remote) Follow(ctx context.Context, t *taskdir.Task, delivered, head st
 	return snapshot.NewBackups(repo).Forward(ctx, t.WorktreePath, t.BranchName(), delivered, head, outside...)
 }
 
-// modules reads the pull requests that were opened for a task in submodules. Problems with one of them only become notes, since
+// modulePulls reads the pull requests that were opened for a task in submodules. Problems with one of them only become notes, since
 // no run works on it.
-func (r *Remote) modules(ctx context.Context, l cleanup.Leftover, out *Refreshed) ([]ModulePull, error) {
+func (r *Remote) modulePulls(ctx context.Context, l cleanup.Leftover, out *Refreshed) ([]ModulePull, error) {
 	list := []ModulePull{}
 	known, err := ReadRecord(l.Dir)
 	if err != nil {
 		return list, err
 	}
 	for _, path := range slices.Sorted(maps.Keys(known.Modules)) {
-		p, err := r.module(ctx, l, path)
+		p, err := r.modulePull(ctx, l, path)
 		switch {
 		case ctx.Err() != nil:
 			return list, context.Cause(ctx)
@@ -350,7 +350,7 @@ func (r *Remote) modules(ctx context.Context, l cleanup.Leftover, out *Refreshed
 			out.Notes, out.Silent = append(out.Notes, fmt.Sprintf("%s: the pull request of %s was not looked at: %v", l.ID, path, err)), true
 		case p != nil:
 			list = append(list, *p)
-			if wrong := p.wrong(); wrong != "" {
+			if wrong := p.problem(); wrong != "" {
 				out.Notes = append(out.Notes, fmt.Sprintf("%s: the pull request of %s, which comes first, %s: %s", l.ID, path, wrong, p.URL))
 			}
 		}
@@ -358,8 +358,8 @@ func (r *Remote) modules(ctx context.Context, l cleanup.Leftover, out *Refreshed
 	return list, nil
 }
 
-// module reads the pull request in one submodule, nil if it doesn't exist any more.
-func (r *Remote) module(ctx context.Context, l cleanup.Leftover, path string) (*ModulePull, error) {
+// modulePull reads the pull request in one submodule, nil if it doesn't exist any more.
+func (r *Remote) modulePull(ctx context.Context, l cleanup.Leftover, path string) (*ModulePull, error) {
 	m, err := r.Cleaner.Repo.Modules().Module(ctx, l.Task.Commit, path)
 	if err != nil {
 		return nil, err
@@ -380,8 +380,8 @@ func (r *Remote) module(ctx context.Context, l cleanup.Leftover, path string) (*
 	return &ModulePull{path, state}, err
 }
 
-// wrong says what keeps the pull request from being merged, "" if nothing is known to.
-func (p ModulePull) wrong() string {
+// problem says what keeps the pull request from being merged, "" if nothing is known to.
+func (p ModulePull) problem() string {
 	switch {
 	case p.State == "closed":
 		return "was closed without a merge"

@@ -28,7 +28,7 @@ var replacesWhole = map[string]string{
 	"internal/agentcall/answer.go keepAndParse":            "run/",
 	"internal/agentcall/calloff.go callOff":                "run/",
 	"internal/delivery/pull_status.go write":               "run/pull.json",
-	"internal/delivery/record.go remember":                 "run/delivered.json",
+	"internal/delivery/record.go updateRecord":             "run/delivered.json",
 	"internal/runner/approvals.go settleApproval":          "REJECTED.md, a page of Trellis; KeepRejection keeps one that is there",
 	"internal/delivery/findings.go Write":                  "run/",
 	"internal/runner/file_inputs.go keepFinished":          "run/inputs",
