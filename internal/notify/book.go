@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	// fullAt is the size from which a book is compacted if most of it is obsolete.
-	fullAt = 256 << 10
-	// lockWait bounds how long a change of the book waits for the lock, which others hold for milliseconds.
-	lockWait = 2 * time.Second
+	// compactSize is the size from which a book is compacted if most of it is obsolete.
+	compactSize = 256 << 10
+	// lockTimeout bounds how long a change of the book waits for the lock, which others hold for milliseconds.
+	lockTimeout = 2 * time.Second
 )
 
 // kind is the type of a record in the book.
@@ -60,51 +60,51 @@ type record struct {
 }
 
 type book struct {
-	begin   time.Time
-	last    map[string]string    // status by task
-	ids     map[string]string    // id of the event for that status, by task
-	events  map[string]string    // id of the last mergeable event, by task
-	at      map[string]time.Time // time of the last status, by task
-	away    map[string]time.Time // until when a hook gets nothing, by hook
-	runs    map[string]int       // how often a task was started again, by task
-	told    map[string]string    // state about which people were told last, by key (see told)
-	sent    map[string]time.Time // when people got the last message, by hook
-	failing map[string]Failing   // why people can't be told, by hook
-	pending []pending            // oldest first
-	lines   int
-	size    int
+	begun        time.Time
+	lastStatus   map[string]string    // status by task
+	statusIDs    map[string]string    // id of the event for that status, by task
+	mergeableIDs map[string]string    // id of the last mergeable event, by task
+	statusTimes  map[string]time.Time // time of the last status, by task
+	heldUntil    map[string]time.Time // until when a hook gets nothing, by hook
+	runs         map[string]int       // how often a task was started again, by task
+	toldStates   map[string]string    // state about which people were told last, by key (see toldKey)
+	sentAt       map[string]time.Time // when people got the last message, by hook
+	failing      map[string]Failing   // why people can't be told, by hook
+	pending      []pending            // oldest first
+	lines        int
+	size         int
 }
 
 // pending is an event that a hook has not got yet.
 type pending struct {
-	event  *Event
-	hook   string // key
-	tries  int
-	trying bool      // a message with it was begun, and no result is recorded
-	at     time.Time // of the last try
-	hold   time.Time // until when the hook gets nothing
+	event     *Event
+	hook      string // key
+	tries     int
+	trying    bool      // a message with it was begun, and no result is recorded
+	at        time.Time // of the last try
+	heldUntil time.Time // until when the hook gets nothing
 }
 
-func (b *book) take(r record) {
+func (b *book) apply(r record) {
 	b.lines++
 	switch r.Kind {
 	case kindBegin:
-		b.begin = r.At
+		b.begun = r.At
 	case kindStatus:
-		b.runs[r.Task] = max(r.Run, b.run(r.Task, trellis.Status(r.Status)))
-		b.last[r.Task], b.ids[r.Task], b.at[r.Task] = r.Status, r.ID, r.At
+		b.runs[r.Task] = max(r.Run, b.runNumber(r.Task, trellis.Status(r.Status)))
+		b.lastStatus[r.Task], b.statusIDs[r.Task], b.statusTimes[r.Task] = r.Status, r.ID, r.At
 		b.addPending(r)
 	case kindEvent:
 		if r.State == "" && len(r.Told) == 0 {
-			b.events[r.Task] = r.ID
+			b.mergeableIDs[r.Task] = r.ID
 		}
 		b.addPending(r)
 	default:
 		if len(r.IDs) > 0 {
-			b.takeMessage(r)
+			b.applyMessage(r)
 			return
 		}
-		b.holdBack(r)
+		b.updateHold(r)
 		for i, p := range b.pending {
 			if p.event.ID == r.ID && p.hook == r.Hook {
 				b.pending[i].tries, b.pending[i].at = p.tries+1, r.At
@@ -120,57 +120,57 @@ func (b *book) take(r record) {
 // addPending queues the event for the hooks named in r that have not got it yet.
 func (b *book) addPending(r record) {
 	for i := 0; i+1 < len(r.Told); i += 2 {
-		b.told[r.Told[i]] = r.Told[i+1]
+		b.toldStates[r.Told[i]] = r.Told[i+1]
 	}
 	for _, key := range r.To {
 		if r.Event != nil && r.State != "" {
-			b.told[told(key, r.Event)] = r.State
+			b.toldStates[toldKey(key, r.Event)] = r.State
 		}
 		waits := func(p pending) bool { return p.event.ID == r.ID && p.hook == key }
 		if r.Event != nil && !slices.ContainsFunc(b.pending, waits) {
-			b.pending = append(b.pending, pending{event: r.Event, hook: key, tries: r.Tries, hold: b.away[key]})
+			b.pending = append(b.pending, pending{event: r.Event, hook: key, tries: r.Tries, heldUntil: b.heldUntil[key]})
 		}
 	}
 }
 
-// has reports whether the book has the change that task.json holds; another process may have recorded it first.
-func (b *book) has(t *taskdir.Task) bool {
-	id := change(t)
-	return (b.ids[t.ID] == id || strings.HasPrefix(b.ids[t.ID], id+":")) && !written(filepath.Join(t.Dir, taskdir.TaskJSON)).After(b.at[t.ID])
+// hasChange reports whether the book has the change that task.json holds; another process may have recorded it first.
+func (b *book) hasChange(t *taskdir.Task) bool {
+	id := changeIDPrefix(t)
+	return (b.statusIDs[t.ID] == id || strings.HasPrefix(b.statusIDs[t.ID], id+":")) && !modTime(filepath.Join(t.Dir, taskdir.TaskJSON)).After(b.statusTimes[t.ID])
 }
 
-// holdBack makes all other events wait for a hook that could not be reached. The event that was tried has its own delay.
-func (b *book) holdBack(r record) {
+// updateHold makes all other events wait if the hook could not be reached, else none. The event that was tried has its own delay.
+func (b *book) updateHold(r record) {
 	until := time.Time{}
 	if r.Away {
 		until = r.At.Add(holdTime)
 	}
-	b.away[r.Hook] = until
+	b.heldUntil[r.Hook] = until
 	for i, p := range b.pending {
 		if p.hook == r.Hook {
-			b.pending[i].hold = until
+			b.pending[i].heldUntil = until
 			if p.event.ID == r.ID {
-				b.pending[i].hold = time.Time{}
+				b.pending[i].heldUntil = time.Time{}
 			}
 		}
 	}
 }
 
-func (n *Notifier) path() string {
+func (n *Notifier) bookPath() string {
 	return filepath.Join(n.Root, ".trellis", ".runtime", "notify.jsonl")
 }
 
-// read returns the current content of the book. It skips a line that can't be parsed.
-func (n *Notifier) read() *book {
-	b := &book{runs: map[string]int{}, told: map[string]string{}, sent: map[string]time.Time{}, failing: map[string]Failing{}, last: map[string]string{}, ids: map[string]string{}, events: map[string]string{}, at: map[string]time.Time{}, away: map[string]time.Time{}}
-	data, _ := durable.Read(n.path(), durable.MaxJournal) // no file means an empty book
+// readBook returns the current content of the book. It skips a line that can't be parsed.
+func (n *Notifier) readBook() *book {
+	b := &book{runs: map[string]int{}, toldStates: map[string]string{}, sentAt: map[string]time.Time{}, failing: map[string]Failing{}, lastStatus: map[string]string{}, statusIDs: map[string]string{}, mergeableIDs: map[string]string{}, statusTimes: map[string]time.Time{}, heldUntil: map[string]time.Time{}}
+	data, _ := durable.Read(n.bookPath(), durable.MaxJournal) // no file means an empty book
 	b.size = len(data)
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	lines.Buffer(nil, len(data)+1)
 	for lines.Scan() {
 		var r record
 		if json.Unmarshal(lines.Bytes(), &r) == nil {
-			b.take(r)
+			b.apply(r)
 		}
 	}
 	return b
@@ -178,10 +178,10 @@ func (n *Notifier) read() *book {
 
 // write adds records to the book and starts sending their events. An error is only passed to Say.
 func (n *Notifier) write(records func(*book) []record) {
-	if len(n.configured()) == 0 {
+	if len(n.configuredHooks()) == 0 {
 		return
 	}
-	changed, err := n.locked(records)
+	changed, err := n.addRecords(records)
 	if err != nil {
 		n.say("news of a task may get lost: %v", n.Redact(err.Error()))
 	}
@@ -190,23 +190,23 @@ func (n *Notifier) write(records func(*book) []record) {
 	}
 }
 
-func (n *Notifier) locked(records func(*book) []record) (changed bool, err error) {
-	if err := os.MkdirAll(filepath.Dir(n.path()), 0o755); err != nil {
+func (n *Notifier) addRecords(records func(*book) []record) (changed bool, err error) {
+	if err := os.MkdirAll(filepath.Dir(n.bookPath()), 0o755); err != nil {
 		return false, fmt.Errorf("making .trellis/.runtime: %w", err)
 	}
-	lock, err := durable.WaitLockFor(filepath.Join(filepath.Dir(n.path()), "notify.lock"), durable.Holder{PID: os.Getpid(), Since: n.Now()}, lockWait)
+	lock, err := durable.WaitLockFor(filepath.Join(filepath.Dir(n.bookPath()), "notify.lock"), durable.Holder{PID: os.Getpid(), Since: n.Now()}, lockTimeout)
 	if err != nil {
 		return false, err
 	}
 	defer lock.Unlock()
-	b := n.read()
-	if b.begin.IsZero() {
-		if err := n.add(b, record{Kind: kindBegin}); err != nil {
+	b := n.readBook()
+	if b.begun.IsZero() {
+		if err := n.appendRecord(b, record{Kind: kindBegin}); err != nil {
 			return false, err
 		}
 	}
 	for _, r := range records(b) {
-		if err := n.add(b, r); err != nil {
+		if err := n.appendRecord(b, r); err != nil {
 			return changed, err
 		}
 		changed = true
@@ -214,34 +214,34 @@ func (n *Notifier) locked(records func(*book) []record) (changed bool, err error
 	return changed, n.compact(b)
 }
 
-func (n *Notifier) add(b *book, r record) error {
+func (n *Notifier) appendRecord(b *book, r record) error {
 	r.At = n.Now().UTC()
 	line, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("encoding news: %w", err)
 	}
-	if err := n.Disk.Append(n.path(), line, 0o600); err != nil {
+	if err := n.Disk.Append(n.bookPath(), line, 0o600); err != nil {
 		return err
 	}
 	b.size += len(line)
-	b.take(r)
+	b.apply(r)
 	return nil
 }
 
 // compact rewrites a book that is mostly obsolete, without the events that were sent and without tasks that are gone. The
 // previous book is kept as notify.1.jsonl.
 func (n *Notifier) compact(b *book) error {
-	if b.size < fullAt || b.lines < 2*(len(b.last)+len(b.pending)+1) {
+	if b.size < compactSize || b.lines < 2*(len(b.lastStatus)+len(b.pending)+1) {
 		return nil
 	}
-	old, err := durable.Read(n.path(), durable.MaxJournal)
+	old, err := durable.Read(n.bookPath(), durable.MaxJournal)
 	if err != nil {
 		return fmt.Errorf("reading notify.jsonl: %w", err)
 	}
 	out := bytes.Buffer{}
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
-	lines := []record{{At: b.begin, Kind: kindBegin}}
+	lines := []record{{At: b.begun, Kind: kindBegin}}
 	for _, p := range b.pending {
 		kind := kindStatus
 		if p.event.Event != "" {
@@ -252,35 +252,35 @@ func (n *Notifier) compact(b *book) error {
 			lines = append(lines, record{At: p.at, Kind: kindTrying, IDs: []string{p.event.ID}, Hook: p.hook})
 		}
 	}
-	for task, status := range b.last {
+	for task, status := range b.lastStatus {
 		if _, err := os.Stat(filepath.Join(n.Root, ".trellis", "tasks", task)); !errors.Is(err, fs.ErrNotExist) {
-			lines = append(lines, record{At: n.Now().UTC(), Kind: kindStatus, ID: b.ids[task], Task: task, Status: status, Run: b.runs[task], Told: b.toldOf(task)})
-			if id := b.events[task]; id != "" {
+			lines = append(lines, record{At: n.Now().UTC(), Kind: kindStatus, ID: b.statusIDs[task], Task: task, Status: status, Run: b.runs[task], Told: b.toldStatesOf(task)})
+			if id := b.mergeableIDs[task]; id != "" {
 				lines = append(lines, record{At: n.Now().UTC(), Kind: kindEvent, ID: id, Task: task})
 			}
 		}
 	}
-	if told := b.toldOf(""); len(told) > 0 { // about budgets of a day, and about watchers
+	if told := b.toldStatesOf(""); len(told) > 0 { // about budgets of a day, and about watchers
 		lines = append(lines, record{At: n.Now().UTC(), Kind: kindEvent, Told: told})
 	}
 	for hook, f := range b.failing {
-		lines = append(lines, record{At: f.Since, Kind: kindFailed, IDs: []string{""}, Hook: hook, Name: f.Name, Error: f.Error, Until: b.away[hook]})
+		lines = append(lines, record{At: f.Since, Kind: kindFailed, IDs: []string{""}, Hook: hook, Name: f.Name, Error: f.Error, Until: b.heldUntil[hook]})
 	}
 	for _, r := range lines {
 		if err := enc.Encode(r); err != nil {
 			return fmt.Errorf("encoding news: %w", err)
 		}
 	}
-	if err := n.Disk.WriteFile(filepath.Join(filepath.Dir(n.path()), "notify.1.jsonl"), old, 0o600); err != nil {
+	if err := n.Disk.WriteFile(filepath.Join(filepath.Dir(n.bookPath()), "notify.1.jsonl"), old, 0o600); err != nil {
 		return err
 	}
-	return n.Disk.WriteFile(n.path(), out.Bytes(), 0o600)
+	return n.Disk.WriteFile(n.bookPath(), out.Bytes(), 0o600)
 }
 
 // version identifies one content of a file.
 type version struct {
-	size int64
-	at   time.Time
+	size    int64
+	modTime time.Time
 }
 
 func versionOf(path string) version {
@@ -291,4 +291,4 @@ func versionOf(path string) version {
 	return version{st.Size(), st.ModTime()}
 }
 
-func written(path string) time.Time { return versionOf(path).at }
+func modTime(path string) time.Time { return versionOf(path).modTime }

@@ -19,26 +19,26 @@ import (
 	"github.com/trellis-tasks/trellis/internal/text"
 )
 
-// channel sends messages to people. An error from send is an unreachable, later, refused or uncertain; any other error means
-// that the message did not arrive and may be sent again.
+// channel sends messages to people. An error from send is an unreachableError, retryLaterError, refusedError or uncertainError;
+// any other error means that the message did not arrive and may be sent again.
 type channel interface {
 	send(ctx context.Context, n *Notifier, m message) error
 }
 
-// later is the error of a server that asks for no requests until some time has passed.
-type later struct {
+// retryLaterError is the error of a server that asks for no requests until some time has passed.
+type retryLaterError struct {
 	error
 	after time.Duration
 }
 
-// refused is the error of a server that will never accept this message.
-type refused struct{ error }
+// refusedError is the error of a server that will never accept this message.
+type refusedError struct{ error }
 
-// uncertain is the error for a message that may have arrived; it is not sent again.
-type uncertain struct{ error }
+// uncertainError is the error for a message that may have arrived; it is not sent again.
+type uncertainError struct{ error }
 
-// maxLater bounds how long a server may have us wait.
-const maxLater = time.Hour
+// maxRetryDelay bounds how long a server may have us wait.
+const maxRetryDelay = time.Hour
 
 func newChannel(c config.Notify) channel {
 	switch c.Kind {
@@ -88,7 +88,7 @@ type answer struct {
 
 // post makes one attempt. It follows no redirects: a message is meant for the configured host only.
 func post(ctx context.Context, address string, body []byte, header http.Header) (answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, hookWait)
+	ctx, cancel := context.WithTimeout(ctx, hookTimeout)
 	defer cancel()
 	var written atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(i httptrace.WroteRequestInfo) { written.Store(i.Err == nil) }})
@@ -110,9 +110,9 @@ func post(ctx context.Context, address string, body []byte, header http.Header) 
 	}
 	switch {
 	case err != nil && written.Load():
-		return answer{}, uncertain{err}
+		return answer{}, uncertainError{err}
 	case err != nil:
-		return answer{}, unreachable{err}
+		return answer{}, unreachableError{err}
 	}
 	defer res.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10))
@@ -143,21 +143,21 @@ func (a answer) failure(after time.Duration) error {
 		return nil
 	}
 	err := fmt.Errorf("it answered %s", a.status)
-	if said := plain(a.hide(a.body), 100); said != "" {
+	if said := plainLine(a.hide(a.body), 100); said != "" {
 		err = fmt.Errorf("%w: %s", err, said)
 	}
 	if s, bad := strconv.Atoi(a.header.Get("Retry-After")); bad == nil && s > 0 {
-		after = max(after, time.Duration(min(s, int(maxLater/time.Second)))*time.Second)
+		after = max(after, time.Duration(min(s, int(maxRetryDelay/time.Second)))*time.Second)
 	} else if at, bad := http.ParseTime(a.header.Get("Retry-After")); bad == nil {
 		after = max(after, time.Until(at))
 	}
 	switch {
 	case a.code == http.StatusTooManyRequests, after > 0 && a.code == http.StatusServiceUnavailable:
-		return later{err, min(after, maxLater)}
+		return retryLaterError{err, min(after, maxRetryDelay)}
 	case a.code/100 == 5, a.code == http.StatusRequestTimeout:
 		return err
 	}
-	return refused{err}
+	return refusedError{err}
 }
 
 // slack posts to an incoming webhook. The text is in a plain_text block, in which nothing becomes a link, a mention or an
@@ -178,14 +178,14 @@ func (s slack) send(ctx context.Context, n *Notifier, m message) error {
 		Type string    `json:"type"`
 		Text plainText `json:"text"`
 	}
-	words := bounded(m.title+"\n"+m.body(), 3000) // the limit of a block
+	words := truncate(m.title+"\n"+m.body(), 3000) // the limit of a block
 	a, err := postJSON(ctx, address, struct {
 		Text   string    `json:"text"`
 		Blocks []section `json:"blocks"`
 		Mrkdwn bool      `json:"mrkdwn"`
 		Links  bool      `json:"unfurl_links"`
 		Media  bool      `json:"unfurl_media"`
-	}{Text: strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(bounded(m.title, 3000)),
+	}{Text: strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(truncate(m.title, 3000)),
 		Blocks: []section{{"section", plainText{Type: "plain_text", Text: words}}}})
 	if err != nil {
 		return err
@@ -194,7 +194,7 @@ func (s slack) send(ctx context.Context, n *Notifier, m message) error {
 		return err
 	}
 	if strings.TrimSpace(a.body) != "ok" {
-		return refused{fmt.Errorf("it answered %q, not ok", plain(a.hide(a.body), 100))}
+		return refusedError{fmt.Errorf("it answered %q, not ok", plainLine(a.hide(a.body), 100))}
 	}
 	return nil
 }
@@ -224,7 +224,7 @@ func (d discord) send(ctx context.Context, n *Notifier, m message) error {
 		After float64 `json:"retry_after"` // seconds
 	}
 	_ = json.Unmarshal([]byte(a.body), &limit) // most answers are a different document
-	return a.failure(time.Duration(min(max(limit.After, 0), maxLater.Seconds()) * float64(time.Second)))
+	return a.failure(time.Duration(min(max(limit.After, 0), maxRetryDelay.Seconds()) * float64(time.Second)))
 }
 
 // discordText returns a message of at most 2000 characters, in which only the link of a pull request is a link.
@@ -239,7 +239,7 @@ func discordText(m message) string {
 		}
 		return b.String()
 	}
-	whole := escaped(bounded(m.title+"\n"+m.body(), 900)) // escaping can double the length
+	whole := escaped(truncate(m.title+"\n"+m.body(), 900)) // escaping can double the length
 	if m.link != "" {
 		whole = strings.Replace(whole, escaped(m.link), "<"+m.link+">", 1)
 	}
@@ -257,7 +257,7 @@ func (t ntfy) send(ctx context.Context, n *Notifier, m message) (err error) {
 		}
 	}
 	header := http.Header{"Content-Type": {"text/plain; charset=utf-8"}, "Title": {encodedWord(m.title)}}
-	if m.grave {
+	if m.urgent {
 		header.Set("Priority", "high")
 	}
 	if m.link != "" {
@@ -270,7 +270,7 @@ func (t ntfy) send(ctx context.Context, n *Notifier, m message) (err error) {
 		}
 		header.Set("Authorization", "Bearer "+token)
 	}
-	a, err := post(ctx, address, []byte(bounded(text.OneLine(m.title)+"\n"+m.body(), 3500)), header)
+	a, err := post(ctx, address, []byte(truncate(text.OneLine(m.title)+"\n"+m.body(), 3500)), header)
 	if err != nil {
 		return err
 	}

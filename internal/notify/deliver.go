@@ -14,8 +14,8 @@ import (
 const (
 	// Tries is how often sending an event to a hook is attempted.
 	Tries = 6
-	// firstPause is the pause between the first and the second attempt; each later pause is four times as long.
-	firstPause = 5 * time.Second
+	// firstRetryDelay is the pause between the first and the second attempt; each later pause is four times as long.
+	firstRetryDelay = 5 * time.Second
 	// holdTime is how long a hook that could not be reached gets no other events.
 	holdTime = 30 * time.Second
 	// recheckTime is how often the book is read while another process sends, or a hook is running.
@@ -33,7 +33,7 @@ func (n *Notifier) Poke() {
 		var ctx context.Context
 		ctx, n.stop = context.WithCancel(context.Background())
 		n.wake, n.done = make(chan struct{}, 1), make(chan struct{})
-		go n.work(ctx, n.wake, n.done)
+		go n.sendLoop(ctx, n.wake, n.done)
 	}
 	select {
 	case n.wake <- struct{}{}:
@@ -63,7 +63,7 @@ func (n *Notifier) Close(wait time.Duration) {
 // drain blocks until nothing is due.
 func (n *Notifier) drain(ctx context.Context) {
 	for ctx.Err() == nil {
-		if next, left := n.next(); !left || next.After(n.Now()) {
+		if next, left := n.nextDue(); !left || next.After(n.Now()) {
 			return
 		}
 		select {
@@ -73,13 +73,13 @@ func (n *Notifier) drain(ctx context.Context) {
 	}
 }
 
-func (n *Notifier) work(ctx context.Context, poke <-chan struct{}, done chan<- struct{}) {
+func (n *Notifier) sendLoop(ctx context.Context, poke <-chan struct{}, done chan<- struct{}) {
 	defer close(done)
 	for ctx.Err() == nil {
 		wait := time.Hour
 		if !n.deliver(ctx, poke) {
 			wait = recheckTime
-		} else if next, left := n.next(); left {
+		} else if next, left := n.nextDue(); left {
 			wait = max(0, next.Sub(n.Now()))
 		}
 		timer := time.NewTimer(wait)
@@ -92,7 +92,7 @@ func (n *Notifier) work(ctx context.Context, poke <-chan struct{}, done chan<- s
 	}
 }
 
-func (n *Notifier) next() (at time.Time, left bool) {
+func (n *Notifier) nextDue() (at time.Time, left bool) {
 	for _, p := range n.pending() {
 		if due := p.due(); !left || due.Before(at) {
 			at, left = due, true
@@ -102,8 +102,8 @@ func (n *Notifier) next() (at time.Time, left bool) {
 }
 
 func (n *Notifier) pending() []pending {
-	b := n.read()
-	list := n.gather(b)
+	b := n.readBook()
+	list := n.delayMessages(b)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return slices.DeleteFunc(list, func(p pending) bool { return n.unrecorded[p.event.ID+" "+p.hook] })
@@ -114,23 +114,23 @@ func (p pending) due() time.Time {
 		return p.at
 	}
 	if p.tries == 0 {
-		return p.hold
+		return p.heldUntil
 	}
-	if own := p.at.Add(firstPause << (2 * (p.tries - 1))); own.After(p.hold) {
+	if own := p.at.Add(firstRetryDelay << (2 * (p.tries - 1))); own.After(p.heldUntil) {
 		return own
 	}
-	return p.hold
+	return p.heldUntil
 }
 
 // deliver sends what is due, and what becomes due meanwhile. Each hook gets one event at a time, but all hooks work
 // concurrently. Only one process sends at a time: deliver returns false if another one is sending.
 func (n *Notifier) deliver(ctx context.Context, poke <-chan struct{}) bool {
-	lock, err := durable.TryLock(filepath.Join(filepath.Dir(n.path()), "notify-send.lock"), durable.Holder{Since: n.Now()})
+	lock, err := durable.TryLock(filepath.Join(filepath.Dir(n.bookPath()), "notify-send.lock"), durable.Holder{Since: n.Now()})
 	if err != nil {
 		return !errors.Is(err, durable.ErrHeld)
 	}
 	defer lock.Unlock()
-	n.forget()
+	n.dropInterrupted()
 	busy, free := map[string]bool{}, make(chan string)
 	for {
 		list := n.pending()
@@ -138,10 +138,10 @@ func (n *Notifier) deliver(ctx context.Context, poke <-chan struct{}) bool {
 			if ctx.Err() == nil && !busy[p.hook] && !p.due().After(n.Now()) {
 				busy[p.hook] = true
 				go func() {
-					if h, ok := n.reader(p.hook); ok {
-						n.tell(ctx, h, batch(list, p.hook))
+					if h, ok := n.peopleHook(p.hook); ok {
+						n.sendMessage(ctx, h, pendingFor(list, p.hook))
 					} else {
-						n.send(ctx, p)
+						n.sendEvent(ctx, p)
 					}
 					free <- p.hook
 				}()
@@ -159,16 +159,16 @@ func (n *Notifier) deliver(ctx context.Context, poke <-chan struct{}) bool {
 	}
 }
 
-// send sends one event to one hook and records the result.
-func (n *Notifier) send(ctx context.Context, p pending) {
+// sendEvent sends one event to one hook and records the result.
+func (n *Notifier) sendEvent(ctx context.Context, p pending) {
 	r := record{Kind: kindDropped, ID: p.event.ID, Hook: p.hook, Error: "it is not configured any more"}
-	for _, h := range n.configured() {
+	for _, h := range n.configuredHooks() {
 		if h.key != p.hook {
 			continue
 		}
 		r.Kind, r.Name, r.Error = kindSent, h.name, ""
 		if err := h.send(ctx, n, p.event); err != nil {
-			r.Kind, r.Error, r.Away = kindFailed, n.Redact(err.Error()), errors.As(err, new(unreachable))
+			r.Kind, r.Error, r.Away = kindFailed, n.Redact(err.Error()), errors.As(err, new(unreachableError))
 			if p.tries+1 >= Tries {
 				r.Kind = kindDropped
 			}
@@ -177,7 +177,7 @@ func (n *Notifier) send(ctx context.Context, p pending) {
 	if r.Kind == kindDropped && r.Name != "" {
 		n.say("%s does not hear that %s is %s: %s", r.Name, p.event.Task, p.event.Status, r.Error)
 	}
-	if _, err := n.locked(func(*book) []record { return []record{r} }); err != nil {
+	if _, err := n.addRecords(func(*book) []record { return []record{r} }); err != nil {
 		n.say("news may be told again by a later process: %v", err)
 		n.mu.Lock()
 		defer n.mu.Unlock()

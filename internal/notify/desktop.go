@@ -14,10 +14,10 @@ import (
 type desktop struct{}
 
 func (desktop) send(ctx context.Context, n *Notifier, m message) error {
-	said := proc.NewCapped(500)
-	err := proc.Succeed(ctx, proc.Command{Argv: desktopArgv(runtime.GOOS, m), Dir: n.Root, Env: n.Env, Stderr: said, Wall: hookWait, Grace: time.Second})
-	if err != nil && strings.TrimSpace(said.String()) != "" {
-		err = errors.New(err.Error() + ": " + plain(said.String(), 200))
+	stderr := proc.NewCapped(500)
+	err := proc.Succeed(ctx, proc.Command{Argv: desktopArgv(runtime.GOOS, m), Dir: n.Root, Env: n.Env, Stderr: stderr, Wall: hookTimeout, Grace: time.Second})
+	if err != nil && strings.TrimSpace(stderr.String()) != "" {
+		err = errors.New(err.Error() + ": " + plainLine(stderr.String(), 200))
 	}
 	return err
 }
@@ -25,12 +25,12 @@ func (desktop) send(ctx context.Context, n *Notifier, m message) error {
 // desktopArgv returns the command that shows a message. Text is passed as arguments, never in a script. notify-send interprets
 // backslashes in the body, and the notification server may interpret markup.
 func desktopArgv(system string, m message) []string {
-	title, body := bounded(m.title, 200), bounded(m.body(), 800)
+	title, body := truncate(m.title, 200), truncate(m.body(), 800)
 	if system == "darwin" {
 		return []string{"osascript", "-e", "on run argv", "-e", "display notification (item 2 of argv) with title (item 1 of argv)", "-e", "end run", title, body}
 	}
 	urgency := "normal"
-	if m.grave {
+	if m.urgent {
 		urgency = "critical"
 	}
 	body = strings.NewReplacer(`\`, `\\`, "&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(body)

@@ -27,20 +27,20 @@ type email struct{ config.Notify }
 func (e email) send(ctx context.Context, n *Notifier, m message) error {
 	letter, err := e.letter(m, n)
 	if err != nil {
-		return refused{err}
+		return refusedError{err}
 	}
-	ctx, cancel := context.WithTimeout(ctx, hookWait)
+	ctx, cancel := context.WithTimeout(ctx, hookTimeout)
 	defer cancel()
-	client, err := e.client(ctx, n)
+	client, err := e.newClient(ctx, n)
 	if err != nil {
 		return err
 	}
 	if err := client.DialWithContext(ctx); err != nil {
 		var no *textproto.Error
 		if errors.As(err, &no) && no.Code >= 500 { // e.g. the sign-in, which may lock the account when repeated
-			return refused{err}
+			return refusedError{err}
 		}
-		return unreachable{err}
+		return unreachableError{err}
 	}
 	defer client.Close()
 	err = client.Send(letter)
@@ -51,9 +51,9 @@ func (e email) send(ctx context.Context, n *Notifier, m message) error {
 	case letter.IsDelivered():
 		return nil // the connection was lost after that
 	case errors.As(err, &failed) && !failed.IsTemp() && failed.ErrorCode() >= 500:
-		return refused{err}
+		return refusedError{err}
 	case errors.As(err, &failed) && failed.Reason == mail.ErrSMTPDataClose && failed.ErrorCode() == 0:
-		return uncertain{err}
+		return uncertainError{err}
 	}
 	return err
 }
@@ -74,8 +74,8 @@ func (e email) letter(m message, n *Notifier) (*mail.Msg, error) {
 	return letter, nil
 }
 
-// client returns a client whose connection is closed when ctx ends, whatever the server is doing then.
-func (e email) client(ctx context.Context, n *Notifier) (*mail.Client, error) {
+// newClient returns a client whose connection is closed when ctx ends, whatever the server is doing then.
+func (e email) newClient(ctx context.Context, n *Notifier) (*mail.Client, error) {
 	host, service, err := net.SplitHostPort(e.Server)
 	if err != nil {
 		return nil, fmt.Errorf("reading server: %w", err)
@@ -95,7 +95,7 @@ func (e email) client(ctx context.Context, n *Notifier) (*mail.Client, error) {
 		}
 		return wire, nil
 	}
-	options := []mail.Option{mail.WithPort(port), mail.WithTimeout(hookWait), mail.WithTLSPolicy(mail.TLSMandatory), mail.WithDialContextFunc(dial)}
+	options := []mail.Option{mail.WithPort(port), mail.WithTimeout(hookTimeout), mail.WithTLSPolicy(mail.TLSMandatory), mail.WithDialContextFunc(dial)}
 	if e.TLS == "tls" {
 		options = append(options, mail.WithSSL())
 	}
@@ -104,7 +104,7 @@ func (e email) client(ctx context.Context, n *Notifier) (*mail.Client, error) {
 		if err != nil {
 			return nil, err
 		}
-		options = append(options, mail.WithSMTPAuthCustom(&strongest{user: e.User, password: password, host: host}))
+		options = append(options, mail.WithSMTPAuthCustom(&strongestAuth{user: e.User, password: password, host: host}))
 	}
 	client, err := mail.NewClient(host, options...)
 	if err != nil {
@@ -113,14 +113,14 @@ func (e email) client(ctx context.Context, n *Notifier) (*mail.Client, error) {
 	return client, nil
 }
 
-// strongest signs in with the strongest mechanism that a server offers. The library could choose too, but takes a connection
+// strongestAuth signs in with the strongest mechanism that a server offers. The library could choose too, but takes a connection
 // from a custom dialer for an unencrypted one.
-type strongest struct {
+type strongestAuth struct {
 	user, password, host string
 	smtp.Auth            // the chosen mechanism
 }
 
-func (s *strongest) Start(server *smtp.ServerInfo) (string, []byte, error) {
+func (s *strongestAuth) Start(server *smtp.ServerInfo) (string, []byte, error) {
 	for _, way := range []struct {
 		name string
 		make func() smtp.Auth

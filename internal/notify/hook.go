@@ -20,25 +20,25 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// hookWait is how long one attempt with a hook may take.
-const hookWait = 30 * time.Second
+// hookTimeout is how long one attempt with a hook may take.
+const hookTimeout = 30 * time.Second
 
 type hook struct {
-	on      []string
+	events  []string
 	command []string
 	webhook string
-	people  channel // nil: the hook gets the event itself, not a message
+	channel channel // nil: the hook gets the event itself, not a message
 	key     string  // the same for the same hook in every process; reveals nothing of a URL
 	name    string  // to show to people: of a URL only the host
 }
 
 func newHook(c config.Notify) hook {
 	sum := sha256.Sum256([]byte(strings.Join(append([]string{c.Webhook}, c.Command...), "\x00")))
-	h := hook{on: c.On, command: c.Command, webhook: c.Webhook, key: hex.EncodeToString(sum[:6])}
+	h := hook{events: c.On, command: c.Command, webhook: c.Webhook, key: hex.EncodeToString(sum[:6])}
 	if c.ForPeople() {
 		said, _ := json.Marshal(c) // contains names of variables, but no secret
 		sum = sha256.Sum256(said)
-		h.people, h.key, h.name = newChannel(c), hex.EncodeToString(sum[:6]), c.Kind
+		h.channel, h.key, h.name = newChannel(c), hex.EncodeToString(sum[:6]), c.Kind
 	} else if len(c.Command) > 0 {
 		h.name = filepath.Base(c.Command[0])
 	} else if u, err := url.Parse(c.Webhook); err == nil {
@@ -48,11 +48,13 @@ func newHook(c config.Notify) hook {
 	return h
 }
 
-// hears reports whether the hook sends people messages about a topic.
-func (h hook) hears(topic string) bool { return h.people != nil && slices.Contains(h.on, topic) }
+// notifies reports whether the hook sends people messages about a topic.
+func (h hook) notifies(topic string) bool {
+	return h.channel != nil && slices.Contains(h.events, topic)
+}
 
-// unreachable is the error of a hook that can't be reached, or didn't answer in time; other events would fail now too.
-type unreachable struct{ error }
+// unreachableError is the error of a hook that can't be reached, or didn't answer in time; other events would fail now too.
+type unreachableError struct{ error }
 
 func (h hook) send(ctx context.Context, n *Notifier, e *Event) error {
 	body, err := json.Marshal(e)
@@ -68,30 +70,30 @@ func (h hook) send(ctx context.Context, n *Notifier, e *Event) error {
 func (h hook) run(ctx context.Context, n *Notifier, e *Event, body []byte) error {
 	if n.Allowed != nil {
 		if err := n.Allowed(ctx); err != nil {
-			return unreachable{err}
+			return unreachableError{err}
 		}
 	}
 	env := append(append([]string{}, n.Env...), "TRELLIS_NEWS_ID="+e.ID, "TRELLIS_TASK_ID="+e.Task, "TRELLIS_TASK_DIR="+filepath.Join(n.Root, e.Dir),
 		"TRELLIS_REPO="+n.Root, "TRELLIS_STATUS="+string(e.Status), "TRELLIS_EVENT="+e.Event, "TRELLIS_FROM="+string(e.From), "TRELLIS_CODE="+string(e.Failure.Code), "TRELLIS_TITLE="+e.Title)
-	said := proc.NewCapped(500)
-	err := proc.Succeed(ctx, proc.Command{Argv: h.command, Dir: n.Root, Env: env, Stdin: bytes.NewReader(append(body, '\n')), Stderr: said, Wall: hookWait, Grace: time.Second})
+	stderr := proc.NewCapped(500)
+	err := proc.Succeed(ctx, proc.Command{Argv: h.command, Dir: n.Root, Env: env, Stdin: bytes.NewReader(append(body, '\n')), Stderr: stderr, Wall: hookTimeout, Grace: time.Second})
 	var failed *proc.FailedError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &failed) && !failed.TimedOut:
-		return errors.New(strings.TrimSuffix(err.Error()+": "+strings.TrimSpace(said.String()), ": "))
+		return errors.New(strings.TrimSuffix(err.Error()+": "+strings.TrimSpace(stderr.String()), ": "))
 	}
-	return unreachable{err}
+	return unreachableError{err}
 }
 
 // post sends an event to a server that may have it already; the idempotency key tells the server.
 func (h hook) post(ctx context.Context, e *Event, body []byte) error {
 	a, err := post(ctx, h.webhook, body, http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {e.ID}})
-	var perhaps uncertain
+	var perhaps uncertainError
 	switch {
 	case errors.As(err, &perhaps):
-		return unreachable{perhaps.error}
+		return unreachableError{perhaps.error}
 	case err != nil:
 		return err
 	case a.code/100 != 2:

@@ -16,18 +16,18 @@ const (
 	// maxTitle and maxLine limit text by tasks and agents, in bytes.
 	maxTitle = 120
 	maxLine  = 300
-	// maxWhole is how many events a message shows in full; if there are more, it shows their number and the first names.
-	maxWhole = 3
-	maxNamed = 5
+	// maxDetailed is how many events a message shows in full; if there are more, it shows their number and the first names.
+	maxDetailed = 3
+	maxNamed    = 5
 )
 
 // message is what a person gets: plain text that is not escaped for any markup yet.
 type message struct {
-	id    string // the same for the same events
-	title string
-	lines []string
-	link  string // of a pull request, if the message is about one; already checked
-	grave bool   // something failed or stopped
+	id     string // the same for the same events
+	title  string
+	lines  []string
+	link   string // of a pull request, if the message is about one; already checked
+	urgent bool   // something failed or stopped
 }
 
 func (m message) body() string { return strings.Join(m.lines, "\n") }
@@ -55,14 +55,14 @@ func topics(e *Event) []string {
 func compose(id string, events []*Event) message {
 	m := message{id: id}
 	for _, e := range events {
-		m.grave = m.grave || e.Status == trellis.Failed || e.Event == config.Watcher
+		m.urgent = m.urgent || e.Status == trellis.Failed || e.Event == config.Watcher
 	}
 	if len(events) == 1 {
 		m.title, m.lines, m.link = headline(events[0]), details(events[0]), link(events[0])
 		return m
 	}
 	m.title = "Trellis: " + counts(events)
-	if len(events) <= maxWhole {
+	if len(events) <= maxDetailed {
 		for i, e := range events {
 			if i > 0 {
 				m.lines = append(m.lines, "")
@@ -72,15 +72,15 @@ func compose(id string, events []*Event) message {
 		return m
 	}
 	for _, topic := range config.Topics {
-		if list := about(events, topic); len(list) > 0 {
-			m.lines = append(m.lines, counted(topic, len(list))+": "+names(list))
+		if list := eventsAbout(events, topic); len(list) > 0 {
+			m.lines = append(m.lines, countPhrase(topic, len(list))+": "+taskNames(list))
 		}
 	}
 	m.lines = append(m.lines, "next: trellis status")
 	return m
 }
 
-func about(events []*Event, topic string) (list []*Event) {
+func eventsAbout(events []*Event, topic string) (list []*Event) {
 	for _, e := range events {
 		if t := topics(e); len(t) > 0 && t[0] == topic {
 			list = append(list, e)
@@ -92,14 +92,14 @@ func about(events []*Event, topic string) (list []*Event) {
 func counts(events []*Event) string {
 	var parts []string
 	for _, topic := range config.Topics {
-		if n := len(about(events, topic)); n > 0 {
-			parts = append(parts, counted(topic, n))
+		if n := len(eventsAbout(events, topic)); n > 0 {
+			parts = append(parts, countPhrase(topic, n))
 		}
 	}
 	return strings.Join(parts, ", ")
 }
 
-func counted(topic string, n int) string {
+func countPhrase(topic string, n int) string {
 	switch topic {
 	case config.NeedsYou:
 		if n == 1 {
@@ -116,11 +116,11 @@ func counted(topic string, n int) string {
 	return "the watcher stopped"
 }
 
-// names lists the first of the tasks that events are about.
-func names(events []*Event) string {
+// taskNames lists the first of the tasks that events are about.
+func taskNames(events []*Event) string {
 	var list []string
 	for _, e := range events[:min(len(events), maxNamed)] {
-		list = append(list, plain(firstOf(e.Task, e.Title), maxTitle))
+		list = append(list, plainLine(firstNonBlank(e.Task, e.Title), maxTitle))
 	}
 	if more := len(events) - len(list); more > 0 {
 		list = append(list, fmt.Sprintf("and %d more", more))
@@ -129,10 +129,10 @@ func names(events []*Event) string {
 }
 
 func headline(e *Event) string {
-	return "Trellis: " + plain(firstOf(e.Title, e.Task), maxTitle) + ": " + state(e)
+	return "Trellis: " + plainLine(firstNonBlank(e.Title, e.Task), maxTitle) + ": " + stateText(e)
 }
 
-func state(e *Event) string {
+func stateText(e *Event) string {
 	t := topics(e)
 	switch {
 	case e.Event == config.Spent:
@@ -154,7 +154,7 @@ func state(e *Event) string {
 // details returns the lines about one event: reason, usage, place, next command.
 func details(e *Event) (lines []string) {
 	add := func(name, value string) {
-		if value = plain(value, maxLine); value != "" {
+		if value = plainLine(value, maxLine); value != "" {
 			lines = append(lines, name+value)
 		}
 	}
@@ -168,12 +168,12 @@ func details(e *Event) (lines []string) {
 	} else if e.Event == "" {
 		add("branch: ", e.Branch)
 	}
-	add("next: ", next(e))
+	add("next: ", nextCommand(e))
 	return lines
 }
 
-// next returns the command with which a person continues.
-func next(e *Event) string {
+// nextCommand returns the command with which a person continues.
+func nextCommand(e *Event) string {
 	switch {
 	case e.Event == config.Watcher:
 		return "trellis watch"
@@ -194,16 +194,16 @@ func link(e *Event) string {
 	return u.String()
 }
 
-func firstOf(a, b string) string {
+func firstNonBlank(a, b string) string {
 	if strings.TrimSpace(a) != "" {
 		return a
 	}
 	return b
 }
 
-// plain returns text by tasks and agents as one line of at most most bytes, without characters that mean more than text to a
+// plainLine returns text by tasks and agents as one line of at most most bytes, without characters that mean more than text to a
 // terminal, a mail header or a reader: control characters, and those that change the direction of text.
-func plain(s string, most int) string {
+func plainLine(s string, most int) string {
 	s = strings.Map(func(r rune) rune {
 		switch {
 		case unicode.IsSpace(r):
@@ -216,8 +216,8 @@ func plain(s string, most int) string {
 	return text.Cut(text.OneLine(s), most)
 }
 
-// bounded cuts a text to at most most bytes, the limit of a server, without splitting a character.
-func bounded(s string, most int) string {
+// truncate cuts a text to at most most bytes, the limit of a server, without splitting a character.
+func truncate(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}

@@ -72,18 +72,18 @@ type Notifier struct {
 	Disk *durable.Disk
 	Now  func() time.Time // must return times in the time zone in which days begin
 
-	mu         sync.Mutex
-	hooks      []hook
-	known      version           // of the book, when it was last read
-	last       map[string]string // status by task, as read from the book
-	begin      time.Time         // when the book was begun
-	closing    bool              // Close was called: messages don't wait for others any more
-	unrecorded map[string]bool   // sent events that could not be recorded in the book
-	budgets    map[string]bool   // budgets for which this process has checked the book already
-	due        bool              // there may be events to send
-	wake       chan struct{}     // wakes the background sender; nil: none runs
-	stop       context.CancelFunc
-	done       chan struct{}
+	mu          sync.Mutex
+	hooks       []hook
+	bookVersion version           // of the book, when it was last read
+	lastStatus  map[string]string // status by task, as read from the book
+	bookBegun   time.Time         // when the book was begun
+	closing     bool              // Close was called: messages don't wait for others any more
+	unrecorded  map[string]bool   // sent events that could not be recorded in the book
+	budgets     map[string]bool   // budgets for which this process has checked the book already
+	due         bool              // there may be events to send
+	wake        chan struct{}     // wakes the background sender; nil: none runs
+	stop        context.CancelFunc
+	done        chan struct{}
 }
 
 // Configure sets who receives which events from now on.
@@ -96,7 +96,7 @@ func (n *Notifier) Configure(list []config.Notify) {
 	}
 }
 
-func (n *Notifier) configured() []hook {
+func (n *Notifier) configuredHooks() []hook {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.hooks
@@ -105,25 +105,25 @@ func (n *Notifier) configured() []hook {
 // Changed records that a task got a status. before is nil for a new task.
 func (n *Notifier) Changed(before, after *taskdir.Task) {
 	n.write(func(b *book) []record {
-		if b.has(after) {
+		if b.hasChange(after) {
 			return nil
 		}
 		var list []record
 		from := trellis.Status("")
 		if before != nil {
 			from = before.Status
-			if s, ok := b.last[before.ID]; ok && s != string(from) { // a change that nobody recorded
-				list = append(list, n.record(b, trellis.Status(s), before))
+			if s, ok := b.lastStatus[before.ID]; ok && s != string(from) { // a change that nobody recorded
+				list = append(list, n.statusRecord(b, trellis.Status(s), before))
 			}
 		}
-		return append(list, n.record(b, from, after))
+		return append(list, n.statusRecord(b, from, after))
 	})
 }
 
 // Seen compares a task with the book, and so finds changes made by hand or by a process that was killed before it could record
 // them. A task that the book lacks counts if it has run here and changed since the book was begun.
 func (n *Notifier) Seen(t *taskdir.Task) {
-	if len(n.configured()) == 0 || !n.mayHaveChanged(t) {
+	if len(n.configuredHooks()) == 0 || !n.mayHaveChanged(t) {
 		return
 	}
 	n.write(func(b *book) []record {
@@ -131,8 +131,8 @@ func (n *Notifier) Seen(t *taskdir.Task) {
 		if err != nil {
 			return nil
 		}
-		if s, ok := b.last[t.ID]; ok && s != string(t.Status) || !ok && younger(t, b.begin) {
-			return []record{n.record(b, trellis.Status(b.last[t.ID]), t)}
+		if s, ok := b.lastStatus[t.ID]; ok && s != string(t.Status) || !ok && changedSince(t, b.begun) {
+			return []record{n.statusRecord(b, trellis.Status(b.lastStatus[t.ID]), t)}
 		}
 		return nil
 	})
@@ -142,17 +142,17 @@ func (n *Notifier) Seen(t *taskdir.Task) {
 func (n *Notifier) mayHaveChanged(t *taskdir.Task) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if now := versionOf(n.path()); n.last == nil || now != n.known {
-		b := n.read()
-		n.known, n.last, n.begin = now, b.last, b.begin
+	if now := versionOf(n.bookPath()); n.lastStatus == nil || now != n.bookVersion {
+		b := n.readBook()
+		n.bookVersion, n.lastStatus, n.bookBegun = now, b.lastStatus, b.begun
 	}
-	s, ok := n.last[t.ID]
-	return n.begin.IsZero() || ok && s != string(t.Status) || !ok && younger(t, n.begin)
+	s, ok := n.lastStatus[t.ID]
+	return n.bookBegun.IsZero() || ok && s != string(t.Status) || !ok && changedSince(t, n.bookBegun)
 }
 
-// younger reports whether a task has run here and was changed after begin.
-func younger(t *taskdir.Task, begin time.Time) bool {
-	return !begin.IsZero() && written(filepath.Join(t.Dir, taskdir.TaskJSON)).After(begin) && !written(filepath.Join(t.Dir, taskdir.Journal)).IsZero()
+// changedSince reports whether a task has run here and was changed after begin.
+func changedSince(t *taskdir.Task, begin time.Time) bool {
+	return !begin.IsZero() && modTime(filepath.Join(t.Dir, taskdir.TaskJSON)).After(begin) && !modTime(filepath.Join(t.Dir, taskdir.Journal)).IsZero()
 }
 
 // Mergeable records that the pull request of a task can be merged at commit: people approved it, and its checks pass. It is
@@ -160,44 +160,44 @@ func younger(t *taskdir.Task, begin time.Time) bool {
 func (n *Notifier) Mergeable(t *taskdir.Task, commit string) {
 	n.write(func(b *book) []record {
 		r := record{Kind: kindEvent, ID: t.ID + "@" + config.Mergeable + ":" + commit, Task: t.ID}
-		if b.events[t.ID] == r.ID {
+		if b.mergeableIDs[t.ID] == r.ID {
 			return nil
 		}
-		if r.To = n.recipients(config.Mergeable); len(r.To) > 0 {
-			r.Event = n.event(r.ID, t)
+		if r.To = n.programRecipients(config.Mergeable); len(r.To) > 0 {
+			r.Event = n.newEvent(r.ID, t)
 			r.Event.Event, r.Event.From, r.Event.Commit = config.Mergeable, t.Status, commit
 		}
 		return []record{r}
 	})
 }
 
-func (n *Notifier) recipients(what string) (keys []string) {
-	for _, h := range n.configured() {
-		if h.people == nil && slices.Contains(h.on, what) {
+func (n *Notifier) programRecipients(what string) (keys []string) {
+	for _, h := range n.configuredHooks() {
+		if h.channel == nil && slices.Contains(h.events, what) {
 			keys = append(keys, h.key)
 		}
 	}
 	return keys
 }
 
-// people returns the keys of the hooks that send people a message about e and have not sent one yet about this state of the task.
-func (n *Notifier) people(b *book, e *Event, state string) (keys []string) {
+// peopleRecipients returns the keys of hooks that send people a message about e and have sent none yet about this state of the task.
+func (n *Notifier) peopleRecipients(b *book, e *Event, state string) (keys []string) {
 	about := topics(e)
-	for _, h := range n.configured() {
-		if slices.ContainsFunc(about, h.hears) && b.told[told(h.key, e)] != state {
+	for _, h := range n.configuredHooks() {
+		if slices.ContainsFunc(about, h.notifies) && b.toldStates[toldKey(h.key, e)] != state {
 			keys = append(keys, h.key)
 		}
 	}
 	return keys
 }
 
-// record returns the record of a status that a task got, with those who are to receive the event.
-func (n *Notifier) record(b *book, from trellis.Status, t *taskdir.Task) record {
-	r := record{Kind: kindStatus, ID: change(t) + n.Now().UTC().Format(":20060102T150405.000000"), Task: t.ID, Status: string(t.Status)}
-	e := n.event(r.ID, t)
+// statusRecord returns the record of a status that a task got, with those who are to receive the event.
+func (n *Notifier) statusRecord(b *book, from trellis.Status, t *taskdir.Task) record {
+	r := record{Kind: kindStatus, ID: changeIDPrefix(t) + n.Now().UTC().Format(":20060102T150405.000000"), Task: t.ID, Status: string(t.Status)}
+	e := n.newEvent(r.ID, t)
 	e.From = from
-	r.State = fmt.Sprintf("%d %s", b.run(t.ID, t.Status), t.Pipeline.PlanHash)
-	r.To = n.recipients(r.Status)
+	r.State = fmt.Sprintf("%d %s", b.runNumber(t.ID, t.Status), t.Pipeline.PlanHash)
+	r.To = n.programRecipients(r.Status)
 	asked := Asked{}
 	if t.Status == trellis.Waiting && n.Asks != nil {
 		asked = n.Asks(t)
@@ -206,7 +206,7 @@ func (n *Notifier) record(b *book, from trellis.Status, t *taskdir.Task) record 
 		r.State += " " + e.Step + " " + asked.Hash
 	}
 	if !asked.Nothing {
-		r.To = append(r.To, n.people(b, e, r.State)...)
+		r.To = append(r.To, n.peopleRecipients(b, e, r.State)...)
 	}
 	if len(r.To) > 0 {
 		r.Event = e
@@ -214,7 +214,7 @@ func (n *Notifier) record(b *book, from trellis.Status, t *taskdir.Task) record 
 	return r
 }
 
-func (n *Notifier) event(id string, t *taskdir.Task) *Event {
+func (n *Notifier) newEvent(id string, t *taskdir.Task) *Event {
 	rel, err := filepath.Rel(n.Root, t.Dir)
 	if err != nil {
 		rel = t.Dir
@@ -225,9 +225,9 @@ func (n *Notifier) event(id string, t *taskdir.Task) *Event {
 		Commit: t.Commit, PRURL: t.PRURL, Usage: p.Usage}
 }
 
-// change returns the prefix of the ids of all changes to the task's status at its revision. A change by hand can give it the
-// same status twice at a revision.
-func change(t *taskdir.Task) string {
+// changeIDPrefix returns the prefix of the ids of all changes to the task's status at its revision. A change by hand can give it
+// the same status twice at a revision.
+func changeIDPrefix(t *taskdir.Task) string {
 	return fmt.Sprintf("%s@%d:%s", t.ID, t.Pipeline.Revision, t.Status)
 }
 

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// gatherTime is how long a message waits for other events of the same time.
-	gatherTime = 2 * time.Second
-	// pace is the minimum time between two messages to the same place.
-	pace = 15 * time.Second
+	// batchDelay is how long a message waits for other events of the same time.
+	batchDelay = 2 * time.Second
+	// messageInterval is the minimum time between two messages to the same place.
+	messageInterval = 15 * time.Second
 )
 
 // Failing says why people can't be told in one place.
@@ -31,8 +31,8 @@ type Failing struct {
 
 // Failing returns the places where people can't be told, as recorded in the book.
 func (n *Notifier) Failing() (list []Failing) {
-	b := n.read()
-	for _, h := range n.configured() {
+	b := n.readBook()
+	for _, h := range n.configuredHooks() {
 		if f, ok := b.failing[h.key]; ok {
 			list = append(list, f)
 		}
@@ -40,8 +40,8 @@ func (n *Notifier) Failing() (list []Failing) {
 	return list
 }
 
-// told returns the key in book.told for an event and a hook.
-func told(hook string, e *Event) string {
+// toldKey returns the key in book.toldStates for an event and a hook.
+func toldKey(hook string, e *Event) string {
 	what := string(e.Status)
 	if e.Event != "" {
 		what = e.Event + e.Budget
@@ -49,9 +49,9 @@ func told(hook string, e *Event) string {
 	return strings.Join([]string{e.Task, hook, what}, "|")
 }
 
-// toldOf returns keys and states of what people were told of a task, alternately.
-func (b *book) toldOf(task string) (list []string) {
-	for key, state := range b.told {
+// toldStatesOf returns keys and states of what people were told of a task, alternately.
+func (b *book) toldStatesOf(task string) (list []string) {
+	for key, state := range b.toldStates {
 		if strings.HasPrefix(key, task+"|") {
 			list = append(list, key, state)
 		}
@@ -59,30 +59,30 @@ func (b *book) toldOf(task string) (list []string) {
 	return list
 }
 
-// run returns the number of the run in which a task gets the status now: one that had ended and goes on is in a new run.
-func (b *book) run(task string, now trellis.Status) int {
+// runNumber returns the number of the run in which a task gets the status now: one that had ended and goes on is in a new run.
+func (b *book) runNumber(task string, now trellis.Status) int {
 	ended := []trellis.Status{trellis.Rejected, trellis.Failed, trellis.Cancelled, trellis.Review}
-	before := trellis.Status(b.last[task])
+	before := trellis.Status(b.lastStatus[task])
 	if slices.Contains(ended, before) && !slices.Contains(ended, now) && now != trellis.Completed {
 		return b.runs[task] + 1
 	}
 	return b.runs[task]
 }
 
-// takeMessage applies the result of a message to the book.
-func (b *book) takeMessage(r record) {
+// applyMessage applies the result of a message to the book.
+func (b *book) applyMessage(r record) {
 	switch {
 	case r.Kind == kindSent:
-		b.sent[r.Hook] = r.At
+		b.sentAt[r.Hook] = r.At
 		delete(b.failing, r.Hook)
-		delete(b.away, r.Hook)
+		delete(b.heldUntil, r.Hook)
 	case r.Error != "":
 		f := b.failing[r.Hook]
 		if f.Since.IsZero() {
 			f.Since = r.At
 		}
 		b.failing[r.Hook] = Failing{r.Name, f.Since, r.Error}
-		b.away[r.Hook] = r.Until
+		b.heldUntil[r.Hook] = r.Until
 	}
 	b.pending = slices.DeleteFunc(b.pending, func(p pending) bool {
 		return p.hook == r.Hook && slices.Contains(r.IDs, p.event.ID) && (r.Kind == kindSent || r.Kind == kindDropped)
@@ -91,7 +91,7 @@ func (b *book) takeMessage(r record) {
 		if p.hook != r.Hook {
 			continue
 		}
-		if b.pending[i].hold = b.away[r.Hook]; slices.Contains(r.IDs, p.event.ID) {
+		if b.pending[i].heldUntil = b.heldUntil[r.Hook]; slices.Contains(r.IDs, p.event.ID) {
 			b.pending[i].at, b.pending[i].trying = r.At, r.Kind == kindTrying
 			if r.Kind == kindFailed {
 				b.pending[i].tries++
@@ -100,8 +100,8 @@ func (b *book) takeMessage(r record) {
 	}
 }
 
-// gather returns the pending events. Messages to people wait for events of the same time, and keep a pause between each other.
-func (n *Notifier) gather(b *book) []pending {
+// delayMessages returns the pending events. Messages to people wait for events of the same time, and for a pause between each other.
+func (n *Notifier) delayMessages(b *book) []pending {
 	n.mu.Lock()
 	closing := n.closing
 	n.mu.Unlock()
@@ -113,34 +113,34 @@ func (n *Notifier) gather(b *book) []pending {
 		}
 	}
 	for i, p := range b.pending {
-		if _, ok := n.reader(p.hook); !ok || last[p.hook] {
+		if _, ok := n.peopleHook(p.hook); !ok || last[p.hook] {
 			continue
 		}
-		gathered := first[p.hook].Add(gatherTime)
+		gathered := first[p.hook].Add(batchDelay)
 		if closing {
 			gathered = time.Time{}
 		}
-		for _, at := range []time.Time{gathered, b.sent[p.hook].Add(pace)} {
-			if at.After(b.pending[i].hold) && at.Sub(n.Now()) <= pace { // else the clock was set back
-				b.pending[i].hold = at
+		for _, at := range []time.Time{gathered, b.sentAt[p.hook].Add(messageInterval)} {
+			if at.After(b.pending[i].heldUntil) && at.Sub(n.Now()) <= messageInterval { // else the clock was set back
+				b.pending[i].heldUntil = at
 			}
 		}
 	}
 	return b.pending
 }
 
-// reader returns the hook with this key if it sends messages to people.
-func (n *Notifier) reader(key string) (hook, bool) {
-	for _, h := range n.configured() {
-		if h.key == key && h.people != nil {
+// peopleHook returns the hook with this key if it sends messages to people.
+func (n *Notifier) peopleHook(key string) (hook, bool) {
+	for _, h := range n.configuredHooks() {
+		if h.key == key && h.channel != nil {
 			return h, true
 		}
 	}
 	return hook{}, false
 }
 
-// batch returns the events pending for one hook.
-func batch(list []pending, hook string) (same []pending) {
+// pendingFor returns the events pending for one hook.
+func pendingFor(list []pending, hook string) (same []pending) {
 	for _, p := range list {
 		if p.hook == hook {
 			same = append(same, p)
@@ -149,50 +149,50 @@ func batch(list []pending, hook string) (same []pending) {
 	return same
 }
 
-// forget drops the events of messages that a killed process was sending: they may have arrived. The caller must hold the send lock.
-func (n *Notifier) forget() {
+// dropInterrupted drops events of messages that a killed process was sending: they may have arrived. The caller holds the send lock.
+func (n *Notifier) dropInterrupted() {
 	lost := map[string][]string{}
-	for _, p := range n.read().pending {
+	for _, p := range n.readBook().pending {
 		if p.trying {
 			lost[p.hook] = append(lost[p.hook], p.event.ID)
 		}
 	}
 	for hook, ids := range lost {
 		n.say("a message about %s may or may not have arrived: it was being sent when a process was killed", text.Count(len(ids), "change"))
-		n.note(record{Kind: kindDropped, IDs: ids, Hook: hook})
+		n.recordMessage(record{Kind: kindDropped, IDs: ids, Hook: hook})
 	}
 }
 
-// tell sends one message about all events pending for a hook. It records them first, so that they are never sent twice.
-func (n *Notifier) tell(ctx context.Context, h hook, list []pending) {
+// sendMessage sends one message about all events pending for a hook. It records them first, so that they are never sent twice.
+func (n *Notifier) sendMessage(ctx context.Context, h hook, list []pending) {
 	ids, events, tries := make([]string, len(list)), make([]*Event, len(list)), 0
 	for i, p := range list {
 		ids[i], events[i], tries = p.event.ID, p.event, max(tries, p.tries+1)
 	}
-	if !n.note(record{Kind: kindTrying, IDs: ids, Hook: h.key, Name: h.name}) {
+	if !n.recordMessage(record{Kind: kindTrying, IDs: ids, Hook: h.key, Name: h.name}) {
 		return
 	}
 	r := record{Kind: kindSent, IDs: ids, Hook: h.key, Name: h.name}
-	if err := h.people.send(ctx, n, compose(digest(ids), events)); err != nil {
-		r.Kind, r.Error, r.Until = kindFailed, n.Redact(err.Error()), n.Now().UTC().Add(firstPause<<(2*(min(tries, Tries-1)-1)))
-		if wait, ok := errors.AsType[later](err); ok && n.Now().Add(wait.after).After(r.Until) {
+	if err := h.channel.send(ctx, n, compose(digest(ids), events)); err != nil {
+		r.Kind, r.Error, r.Until = kindFailed, n.Redact(err.Error()), n.Now().UTC().Add(firstRetryDelay<<(2*(min(tries, Tries-1)-1)))
+		if wait, ok := errors.AsType[retryLaterError](err); ok && n.Now().Add(wait.after).After(r.Until) {
 			r.Until = n.Now().UTC().Add(wait.after)
 		}
-		if errors.As(err, new(refused)) || errors.As(err, new(uncertain)) {
+		if errors.As(err, new(refusedError)) || errors.As(err, new(uncertainError)) {
 			r.Kind = kindDropped
 		}
-		if _, known := n.read().failing[h.key]; !known {
+		if _, known := n.readBook().failing[h.key]; !known {
 			n.say("%s can't be told what becomes of tasks: %s; next: trellis notify test %s", h.name, r.Error, trellis.ShellWord(h.name))
 		}
 	}
 	if r.Kind == kindFailed {
-		n.dropTried(r, list)
+		n.dropExhausted(r, list)
 	}
-	n.note(r)
+	n.recordMessage(r)
 }
 
-// dropTried drops the events of a failed message that were tried often enough; later ones are tried again.
-func (n *Notifier) dropTried(r record, list []pending) {
+// dropExhausted drops the events of a failed message that were tried often enough; later ones are tried again.
+func (n *Notifier) dropExhausted(r record, list []pending) {
 	r.Kind, r.IDs = kindDropped, nil
 	for _, p := range list {
 		if p.tries+1 >= Tries {
@@ -200,13 +200,13 @@ func (n *Notifier) dropTried(r record, list []pending) {
 		}
 	}
 	if len(r.IDs) > 0 {
-		n.note(r)
+		n.recordMessage(r)
 	}
 }
 
-// note records the result of a message. If that fails, this process leaves the events alone and note returns false.
-func (n *Notifier) note(r record) bool {
-	_, err := n.locked(func(*book) []record { return []record{r} })
+// recordMessage records a message, before it is sent and after. If it can't, it returns false and this process sends none of it.
+func (n *Notifier) recordMessage(r record) bool {
+	_, err := n.addRecords(func(*book) []record { return []record{r} })
 	if err == nil {
 		return true
 	}
@@ -233,11 +233,11 @@ func digest(ids []string) string {
 func (n *Notifier) Test(ctx context.Context, c config.Notify) error {
 	h := newHook(c)
 	id := "test@" + n.Now().UTC().Format("20060102T150405.000000")
-	if h.people == nil {
+	if h.channel == nil {
 		return h.send(ctx, n, &Event{Version: 1, ID: id, At: n.Now().UTC(), Repo: n.Root, Title: "A test of your notifications", Event: "test"})
 	}
-	return h.people.send(ctx, n, message{id: digest([]string{id}), title: "Trellis: a test of your notifications",
-		lines: []string{"told here: " + strings.Join(h.on, ", ")}})
+	return h.channel.send(ctx, n, message{id: digest([]string{id}), title: "Trellis: a test of your notifications",
+		lines: []string{"told here: " + strings.Join(h.events, ", ")}})
 }
 
 func kindOf(c config.Notify) string {
