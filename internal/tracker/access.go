@@ -32,8 +32,8 @@ type Error struct {
 func (e *Error) Error() string { return e.err.Error() }
 func (e *Error) Unwrap() error { return e.err }
 
-// names are the names of the trackers for people, and the variables that hold their tokens.
-var names = map[Kind]struct {
+// trackerInfo are the names of the trackers for people, and the variables that hold their tokens.
+var trackerInfo = map[Kind]struct {
 	name string
 	vars []string
 }{
@@ -48,22 +48,22 @@ func (a *Access) Sites() Sites { return Sites{a.Settings.Jira.URL, a.Settings.Gi
 
 // Read returns the issue that ref refers to.
 func (a *Access) Read(ctx context.Context, ref Ref) (*Issue, error) {
-	t, from, err := a.open(ctx, ref)
+	t, tokenOrigin, err := a.open(ctx, ref)
 	if err != nil {
 		return nil, err
 	}
 	i, err := t.Issue(ctx, ref.Key)
-	return i, a.explain(ctx, "reading", ref, from, err)
+	return i, a.explain(ctx, "reading", ref, tokenOrigin, err)
 }
 
 // CommentOnce writes a comment to an issue, unless it has a comment that contains all marks, and reports whether it did.
 func (a *Access) CommentOnce(ctx context.Context, ref Ref, text string, marks ...string) (bool, error) {
-	t, from, err := a.open(ctx, ref)
+	t, tokenOrigin, err := a.open(ctx, ref)
 	if err != nil {
 		return false, err
 	}
 	wrote, err := commentOnce(ctx, t, ref.Key, text, marks)
-	return wrote, a.explain(ctx, "commenting on", ref, from, err)
+	return wrote, a.explain(ctx, "commenting on", ref, tokenOrigin, err)
 }
 
 // commentOnce reads the comments first: a process may have died between writing a comment and recording it here.
@@ -73,19 +73,19 @@ func commentOnce(ctx context.Context, t Tracker, key, text string, marks []strin
 		return false, err
 	}
 	for _, c := range list {
-		if hasAll(c.Body, marks) {
+		if containsAll(c.Body, marks) {
 			return false, nil
 		}
 	}
 	return true, t.Comment(ctx, key, text)
 }
 
-func hasAll(s string, marks []string) bool {
+func containsAll(s string, marks []string) bool {
 	return !slices.ContainsFunc(marks, func(m string) bool { return !strings.Contains(s, m) })
 }
 
 // open returns the tracker of an issue, and the origin of its token.
-func (a *Access) open(ctx context.Context, ref Ref) (t Tracker, from string, err error) {
+func (a *Access) open(ctx context.Context, ref Ref) (t Tracker, tokenOrigin string, err error) {
 	if ref.Kind == GitHub && (a.hasGH() || !strings.Contains(ref.Key, "#")) {
 		return &gh{a.Dir, a.Env, ref}, "", nil
 	}
@@ -98,25 +98,25 @@ func (a *Access) open(ctx context.Context, ref Ref) (t Tracker, from string, err
 	case GitLab:
 		site = a.GitLabSite()
 	}
-	token, from, err := a.token(ref.Kind).Get(ctx)
+	token, tokenOrigin, err := a.tokenSource(ref.Kind).Get(ctx)
 	if err != nil {
-		return nil, from, a.explain(ctx, "asking for", ref, from, err)
+		return nil, tokenOrigin, a.explain(ctx, "asking for", ref, tokenOrigin, err)
 	}
 	switch ref.Kind {
 	case Linear:
-		return newLinear(linearSite, token), from, nil
+		return newLinear(linearSite, token), tokenOrigin, nil
 	case Jira:
 		email, _ := proc.Getenv(a.Env, "JIRA_EMAIL")
-		return newJira(site, cmp.Or(email, a.Settings.Jira.Email), token), from, nil
+		return newJira(site, cmp.Or(email, a.Settings.Jira.Email), token), tokenOrigin, nil
 	case GitLab:
-		return &gitlab{gitlabServer(site, token)}, from, nil
+		return &gitlab{gitlabServer(site, token)}, tokenOrigin, nil
 	}
 	host, _, _ := githubParts(ref.Key)
 	host = cmp.Or(host, strings.TrimPrefix(ref.Site, "https://"))
 	if own, _ := proc.Getenv(a.Env, "GH_HOST"); host != "" && host != "github.com" && host != own {
-		return nil, from, &Error{fmt.Errorf("the token of %s is given to github.com alone, and not to %s", from, trellis.VisibleLine(host)), []string{"export GH_HOST=" + trellis.ShellWord(host)}}
+		return nil, tokenOrigin, &Error{fmt.Errorf("the token of %s is given to github.com alone, and not to %s", tokenOrigin, trellis.VisibleLine(host)), []string{"export GH_HOST=" + trellis.ShellWord(host)}}
 	}
-	return newGitHub(githubBase(host), token), from, nil
+	return newGitHub(githubBase(host), token), tokenOrigin, nil
 }
 
 // GitLabSite returns the address of the only GitLab server that the token is sent to, without a trailing slash: the one in the
@@ -127,14 +127,14 @@ func (a *Access) GitLabSite() string {
 
 // GitLab returns a client of the server at GitLabSite, which authenticates with the token, and the token's origin.
 func (a *Access) GitLab(ctx context.Context) (*rest.Server, string, error) {
-	token, from, err := a.token(GitLab).Get(ctx)
-	return gitlabServer(a.GitLabSite(), token), from, err
+	token, tokenOrigin, err := a.tokenSource(GitLab).Get(ctx)
+	return gitlabServer(a.GitLabSite(), token), tokenOrigin, err
 }
 
-// token says where the token of a tracker comes from.
-func (a *Access) token(kind Kind) rest.Token {
+// tokenSource says where the token of a tracker comes from.
+func (a *Access) tokenSource(kind Kind) rest.Token {
 	command := map[Kind][]string{Linear: a.Settings.Linear.TokenCommand, Jira: a.Settings.Jira.TokenCommand, GitLab: a.Settings.GitLab.TokenCommand, GitHub: a.Settings.GitHub.TokenCommand}[kind]
-	return rest.Token{Vars: names[kind].vars, Command: command, Setting: "trackers." + string(kind) + ".token_command", Env: a.Env, Dir: a.Dir}
+	return rest.Token{Vars: trackerInfo[kind].vars, Command: command, Setting: "trackers." + string(kind) + ".token_command", Env: a.Env, Dir: a.Dir}
 }
 
 // hasGH reports whether gh is in the PATH, or is the only way to read GitHub since there is no token.
@@ -142,16 +142,16 @@ func (a *Access) hasGH() bool {
 	if _, err := proc.LookPath("gh", a.Env); err == nil {
 		return true
 	}
-	_, _, err := rest.Token{Vars: names[GitHub].vars, Env: a.Env}.Get(context.Background())
+	_, _, err := rest.Token{Vars: trackerInfo[GitHub].vars, Env: a.Env}.Get(context.Background())
 	return err != nil && len(a.Settings.GitHub.TokenCommand) == 0
 }
 
 // explain adds to an error what was being done with the issue, and what to type next. from is the origin of the token.
-func (a *Access) explain(ctx context.Context, doing string, ref Ref, from string, err error) error {
+func (a *Access) explain(ctx context.Context, doing string, ref Ref, tokenOrigin string, err error) error {
 	if err == nil || errors.As(err, new(*Error)) || ctx.Err() != nil {
 		return err
 	}
-	name, variable := names[ref.Kind].name, names[ref.Kind].vars[0]
+	name, variable := trackerInfo[ref.Kind].name, trackerInfo[ref.Kind].vars[0]
 	export := "export " + variable + "=…"
 	file := "trellis plan --requirement-file FILE, with the issue's text in it"
 	var no *rest.Error
@@ -161,7 +161,7 @@ func (a *Access) explain(ctx context.Context, doing string, ref Ref, from string
 	case errors.Is(err, rest.ErrAway):
 		return &Error{fmt.Errorf("%s %s: %w", doing, ref, err), []string{"the same again, once the network is back", file}}
 	case !errors.As(err, &no):
-		if ref.Kind == GitHub && from == "" { // gh's own error message
+		if ref.Kind == GitHub && tokenOrigin == "" { // gh's own error message
 			return &Error{err, nil}
 		}
 		return &Error{fmt.Errorf("%s %s: %w", doing, ref, err), nil}
@@ -181,9 +181,9 @@ func (a *Access) explain(ctx context.Context, doing string, ref Ref, from string
 		if ref.Kind == Jira {
 			next = append(next, "export JIRA_EMAIL=…, whose token it is; none of a data center")
 		}
-		return &Error{fmt.Errorf("%s %s: %s does not take the token of %s: %w", doing, ref, name, from, err), next}
+		return &Error{fmt.Errorf("%s %s: %s does not take the token of %s: %w", doing, ref, name, tokenOrigin, err), next}
 	case no.Status == http.StatusNotFound:
-		return &Error{fmt.Errorf("%s has no %s, or the token of %s can't see it", name, ref.Key, from), []string{"open it in a browser with the account of that token"}}
+		return &Error{fmt.Errorf("%s has no %s, or the token of %s can't see it", name, ref.Key, tokenOrigin), []string{"open it in a browser with the account of that token"}}
 	}
 	return &Error{fmt.Errorf("%s %s: %w", doing, ref, err), []string{file}}
 }

@@ -54,7 +54,7 @@ func TestToken(t *testing.T) {
 	env := []string{"PATH=" + os.Getenv("PATH")}
 	var wall time.Duration
 	get := func(command []string, vars ...string) (string, error) {
-		tok := (&Access{Settings: config.Trackers{Linear: config.Tracker{TokenCommand: command}}, Env: append(env, vars...), Dir: dir}).token(Linear)
+		tok := (&Access{Settings: config.Trackers{Linear: config.Tracker{TokenCommand: command}}, Env: append(env, vars...), Dir: dir}).tokenSource(Linear)
 		tok.Wall = wall
 		token, _, err := tok.Get(t.Context())
 		return token, err
@@ -112,16 +112,16 @@ func TestFlatten(t *testing.T) {
 	 {"type":"unheardOf","content":[{"type":"paragraph","content":[{"type":"text","text":"still read"}]}]},
 	 {"type":"mediaSingle","content":[{"type":"media"}]}]}`
 	want := "## Why\n\nIt is **slow**\n[here](https://x.org)@ada\n\n1. one\n\n   - inner\n2. two\n\n````go\na()\n```\n````\n\n| k |\n| --- |\n| v |\n\nstill read\n\n(an attachment)"
-	if got := flatten([]byte(raw)); got != want {
+	if got := toMarkdown([]byte(raw)); got != want {
 		t.Errorf("got\n%q, want\n%q", got, want)
 	}
 	for _, raw := range []string{`null`, `"plain"`, `[]`, `{}`, `3`, `{"type":"doc","content":"x"}`} {
-		if got := flatten([]byte(raw)); got != "" && got != "plain" {
+		if got := toMarkdown([]byte(raw)); got != "" && got != "plain" {
 			t.Errorf("%s: got %q", raw, got)
 		}
 	}
 	deep := strings.Repeat(`{"type":"blockquote","content":[`, 5000) + `{"type":"text","text":"x"}` + strings.Repeat(`]}`, 5000)
-	if got := flatten([]byte(deep)); len(got) > 10000 {
+	if got := toMarkdown([]byte(deep)); len(got) > 10000 {
 		t.Errorf("%d bytes", len(got))
 	}
 }

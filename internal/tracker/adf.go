@@ -26,12 +26,12 @@ type node struct {
 	}
 }
 
-// maxDeep is the depth to which a document is read: what people write isn't nested deeper.
-const maxDeep = 50
+// maxDepth is the depth to which a document is read: what people write isn't nested deeper.
+const maxDepth = 50
 
-// flatten converts a text from Jira to Markdown. The text is a document tree or, from old servers, a string, which is returned
-// unchanged. Of unknown nodes the texts are kept.
-func flatten(raw json.RawMessage) string {
+// toMarkdown converts a text from Jira to Markdown. The text is a document tree or, from old servers, a string, which is
+// returned unchanged. Of unknown nodes the texts are kept.
+func toMarkdown(raw json.RawMessage) string {
 	var plain string
 	if json.Unmarshal(raw, &plain) == nil {
 		return plain
@@ -44,13 +44,13 @@ func flatten(raw json.RawMessage) string {
 }
 
 // blocks returns the block-level content of a node.
-func (n node) blocks(deep int) string {
-	if deep > maxDeep {
+func (n node) blocks(depth int) string {
+	if depth > maxDepth {
 		return ""
 	}
 	var b strings.Builder
 	for i, c := range n.Content {
-		s := c.block(i, n, deep+1)
+		s := c.block(i, n, depth+1)
 		if s == "" {
 			continue
 		}
@@ -65,65 +65,65 @@ func (n node) blocks(deep int) string {
 	return b.String()
 }
 
-func (n node) block(at int, in node, deep int) string {
+func (n node) block(index int, parent node, depth int) string {
 	switch n.Type {
 	case "paragraph":
-		return n.inline(deep)
+		return n.inline(depth)
 	case "heading":
-		return strings.Repeat("#", min(max(n.Attrs.Level, 1), 6)) + " " + n.inline(deep)
+		return strings.Repeat("#", min(max(n.Attrs.Level, 1), 6)) + " " + n.inline(depth)
 	case "codeBlock":
-		code := n.inline(deep)
+		code := n.inline(depth)
 		fence := "```"
 		for strings.Contains(code, fence) {
 			fence += "`"
 		}
 		return fence + n.Attrs.Language + "\n" + code + "\n" + fence
 	case "blockquote", "panel":
-		return before("> ", "> ", n.blocks(deep))
+		return prefixLines("> ", "> ", n.blocks(depth))
 	case "rule":
 		return "---"
 	case "listItem":
 		mark := "- "
-		if in.Type == "orderedList" {
-			mark = fmt.Sprintf("%d. ", max(in.Attrs.Order, 1)+at)
+		if parent.Type == "orderedList" {
+			mark = fmt.Sprintf("%d. ", max(parent.Attrs.Order, 1)+index)
 		}
-		return before(mark, strings.Repeat(" ", len(mark)), n.blocks(deep))
+		return prefixLines(mark, strings.Repeat(" ", len(mark)), n.blocks(depth))
 	case "taskItem":
-		return map[bool]string{true: "- [x] ", false: "- [ ] "}[n.Attrs.State == "DONE"] + n.inline(deep)
+		return map[bool]string{true: "- [x] ", false: "- [ ] "}[n.Attrs.State == "DONE"] + n.inline(depth)
 	case "tableRow":
 		var cells []string
 		for _, c := range n.Content {
-			cells = append(cells, strings.Join(strings.Fields(c.blocks(deep)), " "))
+			cells = append(cells, strings.Join(strings.Fields(c.blocks(depth)), " "))
 		}
 		row := "| " + strings.Join(cells, " | ") + " |"
-		if at == 0 {
+		if index == 0 {
 			row += "\n|" + strings.Repeat(" --- |", len(cells))
 		}
 		return row
 	case "bulletList", "orderedList", "taskList", "table":
-		return strings.TrimRight(n.blocks(deep), "\n") + "\n"
+		return strings.TrimRight(n.blocks(depth), "\n") + "\n"
 	case "mediaSingle", "mediaGroup", "media":
 		return "(an attachment)"
 	}
 	if len(n.Content) > 0 && n.Text == "" {
-		return strings.TrimRight(n.blocks(deep), "\n")
+		return strings.TrimRight(n.blocks(depth), "\n")
 	}
-	return n.span(deep)
+	return n.span(depth)
 }
 
 // inline returns the inline content of a node.
-func (n node) inline(deep int) string {
-	if deep > maxDeep {
+func (n node) inline(depth int) string {
+	if depth > maxDepth {
 		return ""
 	}
 	var b strings.Builder
 	for _, c := range n.Content {
-		b.WriteString(c.span(deep + 1))
+		b.WriteString(c.span(depth + 1))
 	}
 	return b.String()
 }
 
-func (n node) span(deep int) string {
+func (n node) span(depth int) string {
 	switch n.Type {
 	case "text":
 		s := n.Text
@@ -151,11 +151,11 @@ func (n node) span(deep int) string {
 	case "inlineCard", "blockCard", "embedCard":
 		return n.Attrs.URL
 	}
-	return n.inline(deep)
+	return n.inline(depth)
 }
 
-// before puts first before the first line of s and rest before the others.
-func before(first, rest, s string) string {
+// prefixLines puts first before the first line of s and rest before the others.
+func prefixLines(first, rest, s string) string {
 	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
 	for i, l := range lines {
 		switch {
@@ -170,8 +170,8 @@ func before(first, rest, s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// document converts plain text to a document tree, with a paragraph for each paragraph and links for addresses.
-func document(text string) map[string]any {
+// toDocument converts plain text to a document tree, with a paragraph for each paragraph and links for addresses.
+func toDocument(text string) map[string]any {
 	var list []any
 	for _, p := range strings.Split(text, "\n\n") {
 		var spans []any

@@ -22,14 +22,14 @@ func withComments(ctx context.Context, t Tracker, i *Issue, key string) (_ *Issu
 	return i, nil
 }
 
-// inOrder sorts comments by time. All trackers format times so that they sort as strings.
-func inOrder(list []Comment) []Comment {
+// sortComments sorts comments by time and drops the newest beyond maxComments. All trackers format times so that they sort as strings.
+func sortComments(list []Comment) []Comment {
 	slices.SortStableFunc(list, func(a, b Comment) int { return strings.Compare(a.At, b.At) })
 	return list[:min(len(list), maxComments)]
 }
 
-// missing reports whether the server doesn't have something, or doesn't show it to this account.
-func missing(err error) bool {
+// isMissing reports whether the server doesn't have something, or doesn't show it to this account.
+func isMissing(err error) bool {
 	var no *rest.Error
 	return errors.As(err, &no) && !no.Busy() && (no.Status == http.StatusNotFound || no.Status == http.StatusForbidden)
 }

@@ -169,7 +169,7 @@ func TestCommentOnce(t *testing.T) {
 				b.Errorf("written again: %v, %v", wrote, err)
 			}
 		}
-		if len(b.comments) != 2 || !hasAll(b.comments[1].Body, marks) {
+		if len(b.comments) != 2 || !containsAll(b.comments[1].Body, marks) {
 			b.Errorf("%d comments: %+v", len(b.comments), b.comments)
 		}
 	})

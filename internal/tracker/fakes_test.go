@@ -182,7 +182,7 @@ func serveJira(cloud bool) func(b *board, w http.ResponseWriter, r *http.Request
 	}
 	text := func(s string) any {
 		if cloud {
-			return document(s)
+			return toDocument(s)
 		}
 		return s
 	}
@@ -236,7 +236,7 @@ func serveJira(cloud bool) func(b *board, w http.ResponseWriter, r *http.Request
 				fail(http.StatusBadRequest, "Comment body is not valid!")
 				return
 			}
-			b.wrote(w, http.StatusCreated, flatten(in.Body), map[string]any{"id": "1"})
+			b.wrote(w, http.StatusCreated, toMarkdown(in.Body), map[string]any{"id": "1"})
 		default:
 			fail(http.StatusNotFound, "no such thing")
 		}

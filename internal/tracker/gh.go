@@ -23,9 +23,9 @@ type gh struct {
 }
 
 const (
-	ghFields  = "number,title,body,author,comments,url,state,labels"
-	ghWall    = time.Minute
-	maxGHSays = 8 * taskdir.MaxRequirement // JSON needs six bytes for some characters
+	ghFields    = "number,title,body,author,comments,url,state,labels"
+	ghTimeout   = time.Minute
+	maxGHOutput = 8 * taskdir.MaxRequirement // JSON needs six bytes for some characters
 )
 
 // ghIssue is an issue in the JSON of gh.
@@ -58,8 +58,8 @@ func (g *gh) arguments(key string) []string {
 	return []string{"--repo=" + repo, number}
 }
 
-// told returns the name of the issue in errors.
-func (g *gh) told(key string) string {
+// displayName returns the name of the issue in errors.
+func (g *gh) displayName(key string) string {
 	if g.ref.Site != "" {
 		return g.arguments(key)[0]
 	}
@@ -72,7 +72,7 @@ func (g *gh) Issue(ctx context.Context, key string) (*Issue, error) {
 		return nil, err
 	}
 	if from.Number < 1 || strings.TrimSpace(from.Title) == "" {
-		return nil, fmt.Errorf("reading what gh says of issue %s: there is no number or no title", g.told(key))
+		return nil, fmt.Errorf("reading what gh says of issue %s: there is no number or no title", g.displayName(key))
 	}
 	i := &Issue{Ref: Ref{Kind: GitHub, Key: githubKey(from.URL)}, Name: fmt.Sprintf("#%d", from.Number), URL: from.URL, State: from.State, Title: from.Title, Body: from.Body, Author: from.Author.Login}
 	for _, l := range from.Labels {
@@ -89,7 +89,7 @@ func githubKey(address string) string {
 	if err != nil {
 		return ""
 	}
-	m := paths()[GitHub].FindStringSubmatch(u.Path)
+	m := pathPatterns()[GitHub].FindStringSubmatch(u.Path)
 	switch {
 	case m == nil:
 		return ""
@@ -123,7 +123,7 @@ func (g *gh) view(ctx context.Context, key, fields string) (*ghIssue, error) {
 	}
 	var from ghIssue
 	if err := json.Unmarshal([]byte(out), &from); err != nil {
-		return nil, fmt.Errorf("reading what gh says of issue %s: %w", g.told(key), err)
+		return nil, fmt.Errorf("reading what gh says of issue %s: %w", g.displayName(key), err)
 	}
 	return &from, nil
 }
@@ -135,29 +135,29 @@ func (g *gh) Comment(ctx context.Context, key, text string) error {
 
 // run runs gh to do something with an issue, and returns its standard output.
 func (g *gh) run(ctx context.Context, key, do, stdin string, argv []string) (string, error) {
-	out, told := proc.NewCapped(maxGHSays), proc.NewCapped(64<<10)
-	c := proc.Command{Argv: argv, Dir: g.dir, Env: github.Environ(g.env), Stdout: out, Stderr: told, Wall: ghWall, Grace: time.Second}
+	out, stderr := proc.NewCapped(maxGHOutput), proc.NewCapped(64<<10)
+	c := proc.Command{Argv: argv, Dir: g.dir, Env: github.Environ(g.env), Stdout: out, Stderr: stderr, Wall: ghTimeout, Grace: time.Second}
 	if stdin != "" {
 		c.Stdin = strings.NewReader(stdin)
 	}
 	res, err := proc.Run(ctx, c)
-	said := strings.TrimSpace(told.String())
+	message := strings.TrimSpace(stderr.String())
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return "", noGH
+		return "", errNoGH
 	case err != nil:
 		return "", err
 	case res.TimedOut:
-		return "", fmt.Errorf("gh gave no answer about issue %s within %s", g.told(key), ghWall)
+		return "", fmt.Errorf("gh gave no answer about issue %s within %s", g.displayName(key), ghTimeout)
 	case res.Code == 4: // gh has no account
-		return "", &Error{fmt.Errorf("gh can't %s issue %s: %s", do, g.told(key), said), []string{"gh auth login"}}
+		return "", &Error{fmt.Errorf("gh can't %s issue %s: %s", do, g.displayName(key), message), []string{"gh auth login"}}
 	case res.Code != 0:
-		return "", fmt.Errorf("gh can't %s issue %s (exit %d): %s", do, g.told(key), res.Code, said)
+		return "", fmt.Errorf("gh can't %s issue %s (exit %d): %s", do, g.displayName(key), res.Code, message)
 	case out.Cut():
-		return "", fmt.Errorf("issue %s is longer than the %d bytes that a requirement may have", g.told(key), taskdir.MaxRequirement)
+		return "", fmt.Errorf("issue %s is longer than the %d bytes that a requirement may have", g.displayName(key), taskdir.MaxRequirement)
 	}
 	return out.String(), nil
 }
 
-var noGH = &Error{errors.New("there is no gh in PATH, the program that --from-issue reads issues with"),
+var errNoGH = &Error{errors.New("there is no gh in PATH, the program that --from-issue reads issues with"),
 	[]string{"install it from https://cli.github.com, and type gh auth login", "export GITHUB_TOKEN=…, and name the repository: --from-issue github:owner/repo#12", "trellis plan --requirement-file FILE, with the issue's text in it"}}

@@ -80,7 +80,7 @@ func (g *githubREST) blockers(ctx context.Context, key string, i *Issue) error {
 		}
 	}
 	if _, err := g.server.Do(ctx, http.MethodGet, githubPath(key)+"/dependencies/blocked_by?per_page=100", nil, &list); err != nil {
-		if missing(err) {
+		if isMissing(err) {
 			return nil
 		}
 		return err
@@ -113,7 +113,7 @@ func (g *githubREST) Comments(ctx context.Context, key string) (list []Comment, 
 			break
 		}
 	}
-	return inOrder(list), nil
+	return sortComments(list), nil
 }
 
 func (g *githubREST) Comment(ctx context.Context, key, text string) error {

@@ -46,7 +46,7 @@ func (g *gitlab) Issue(ctx context.Context, key string) (*Issue, error) {
 		State      string
 		References struct{ Full string }
 	}
-	if _, err := g.server.Do(ctx, http.MethodGet, gitlabPath(key)+"/links", nil, &links); err != nil && !missing(err) {
+	if _, err := g.server.Do(ctx, http.MethodGet, gitlabPath(key)+"/links", nil, &links); err != nil && !isMissing(err) {
 		return nil, err
 	}
 	for _, l := range links {
@@ -77,7 +77,7 @@ func (g *gitlab) Comments(ctx context.Context, key string) (list []Comment, err 
 		}
 		page = h.Get("X-Next-Page")
 	}
-	return inOrder(list), nil
+	return sortComments(list), nil
 }
 
 func (g *gitlab) Comment(ctx context.Context, key, text string) error {

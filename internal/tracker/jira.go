@@ -60,7 +60,7 @@ func (j *jira) Issue(ctx context.Context, key string) (*Issue, error) {
 		return nil, err
 	}
 	f := from.Fields
-	i := &Issue{Ref: Ref{Kind: Jira, Key: from.Key}, Name: from.Key, URL: j.site + "/browse/" + from.Key, State: f.Status.Name, Title: f.Summary, Body: flatten(f.Description), Author: f.Reporter.DisplayName, Labels: f.Labels, Urgency: urgency(f.Priority.Name)}
+	i := &Issue{Ref: Ref{Kind: Jira, Key: from.Key}, Name: from.Key, URL: j.site + "/browse/" + from.Key, State: f.Status.Name, Title: f.Summary, Body: toMarkdown(f.Description), Author: f.Reporter.DisplayName, Labels: f.Labels, Urgency: urgency(f.Priority.Name)}
 	for _, l := range f.IssueLinks {
 		if l.InwardIssue != nil && strings.EqualFold(l.Type.Inward, "is blocked by") {
 			i.Blockers = append(i.Blockers, Blocker{Ref{Kind: Jira, Key: l.InwardIssue.Key}, l.InwardIssue.Fields.Status.StatusCategory.Key == "done"})
@@ -83,19 +83,19 @@ func (j *jira) Comments(ctx context.Context, key string) (list []Comment, err er
 			return nil, err
 		}
 		for _, c := range page.Comments {
-			list = append(list, Comment{c.Author.DisplayName, flatten(c.Body), c.Created})
+			list = append(list, Comment{c.Author.DisplayName, toMarkdown(c.Body), c.Created})
 		}
 		if len(page.Comments) == 0 || len(list) >= page.Total {
 			break
 		}
 	}
-	return inOrder(list), nil
+	return sortComments(list), nil
 }
 
 func (j *jira) Comment(ctx context.Context, key, text string) error {
 	body := any(text)
 	if j.cloud {
-		body = document(text)
+		body = toDocument(text)
 	}
 	_, err := j.server.Do(ctx, http.MethodPost, j.path(key)+"/comment", map[string]any{"body": body}, nil)
 	return err

@@ -44,12 +44,12 @@ func (l *linearError) explain(e *rest.Error) {
 	case l.Extensions.Code == "AUTHENTICATION_ERROR":
 		e.Status = http.StatusUnauthorized
 	case l.Extensions.Code == "RATELIMITED":
-		e.Status, e.Wait = http.StatusTooManyRequests, max(e.Wait, linearPause(e.Header))
+		e.Status, e.Wait = http.StatusTooManyRequests, max(e.Wait, linearRetryDelay(e.Header))
 	}
 }
 
-// linearPause returns the time until all exhausted limits are reset, by Linear's clock, which counts in milliseconds.
-func linearPause(h http.Header) (wait time.Duration) {
+// linearRetryDelay returns the time until all exhausted limits are reset, by Linear's clock, which counts in milliseconds.
+func linearRetryDelay(h http.Header) (wait time.Duration) {
 	now, err := http.ParseTime(h.Get("Date"))
 	if err != nil {
 		return 0
@@ -63,17 +63,17 @@ func linearPause(h http.Header) (wait time.Duration) {
 	return wait
 }
 
-const linearIssue = `query Issue($id: String!) { issue(id: $id) { id identifier title description url priority state { name } creator { name }
+const linearIssueQuery = `query Issue($id: String!) { issue(id: $id) { id identifier title description url priority state { name } creator { name }
   labels(first: 50) { nodes { name } }
   inverseRelations(first: 50) { nodes { type issue { identifier state { type } } } } } }`
 
-const linearComments = `query Comments($id: String!, $first: Int!, $after: String) { issue(id: $id) { id
+const linearCommentsQuery = `query Comments($id: String!, $first: Int!, $after: String) { issue(id: $id) { id
   comments(first: $first, after: $after) { nodes { body createdAt user { name } } pageInfo { hasNextPage endCursor } } } }`
 
-const linearWrite = `mutation Comment($input: CommentCreateInput!) { commentCreate(input: $input) { success } }`
+const linearCommentMutation = `mutation Comment($input: CommentCreateInput!) { commentCreate(input: $input) { success } }`
 
-// ask sends a query. It returns an error in Linear's answer as an error, whatever the status.
-func (l *linear) ask(ctx context.Context, query string, variables map[string]any, data any) error {
+// query sends a query. It returns an error in Linear's answer as an error, whatever the status.
+func (l *linear) query(ctx context.Context, query string, variables map[string]any, data any) error {
 	answer := struct {
 		Data   any
 		Errors []linearError
@@ -107,7 +107,7 @@ func (l *linear) Issue(ctx context.Context, key string) (*Issue, error) {
 			}
 		}
 	}
-	if err := l.ask(ctx, linearIssue, map[string]any{"id": key}, &data); err != nil {
+	if err := l.query(ctx, linearIssueQuery, map[string]any{"id": key}, &data); err != nil {
 		return nil, err
 	}
 	from := data.Issue
@@ -145,7 +145,7 @@ func (l *linear) Comments(ctx context.Context, key string) (list []Comment, err 
 				}
 			}
 		}
-		if err := l.ask(ctx, linearComments, map[string]any{"id": key, "first": pageSize, "after": after}, &data); err != nil {
+		if err := l.query(ctx, linearCommentsQuery, map[string]any{"id": key, "first": pageSize, "after": after}, &data); err != nil {
 			return nil, err
 		}
 		page := data.Issue.Comments
@@ -157,19 +157,19 @@ func (l *linear) Comments(ctx context.Context, key string) (list []Comment, err 
 		}
 		after = page.PageInfo.EndCursor
 	}
-	return inOrder(list), nil
+	return sortComments(list), nil
 }
 
 func (l *linear) Comment(ctx context.Context, key, text string) error {
 	var issue struct{ Issue *struct{ ID string } }
-	if err := l.ask(ctx, `query Id($id: String!) { issue(id: $id) { id } }`, map[string]any{"id": key}, &issue); err != nil {
+	if err := l.query(ctx, `query Id($id: String!) { issue(id: $id) { id } }`, map[string]any{"id": key}, &issue); err != nil {
 		return err
 	}
 	if issue.Issue == nil {
 		return &rest.Error{Server: l.server.Name, Asked: "a query", Status: http.StatusNotFound}
 	}
 	var made struct{ CommentCreate struct{ Success bool } }
-	if err := l.ask(ctx, linearWrite, map[string]any{"input": map[string]any{"issueId": issue.Issue.ID, "body": text}}, &made); err != nil {
+	if err := l.query(ctx, linearCommentMutation, map[string]any{"input": map[string]any{"issueId": issue.Issue.ID, "body": text}}, &made); err != nil {
 		return err
 	}
 	if !made.CommentCreate.Success {

@@ -51,7 +51,7 @@ func (e *RefError) Error() string {
 	return fmt.Sprintf("%q names no issue", e.Text)
 }
 
-var keys = sync.OnceValue(func() map[Kind]*regexp.Regexp {
+var keyPatterns = sync.OnceValue(func() map[Kind]*regexp.Regexp {
 	return map[Kind]*regexp.Regexp{
 		Linear: regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,31}-[1-9][0-9]{0,9}$`),
 		Jira:   regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,31}-[1-9][0-9]{0,9}$`),
@@ -69,13 +69,13 @@ func Parse(text string, sites Sites) (Ref, error) {
 	if strings.HasPrefix(text, "https://") || strings.HasPrefix(text, "http://") {
 		return parseAddress(text, sites)
 	}
-	if keys()[GitHub].MatchString(text) && !climbs(text) {
+	if keyPatterns()[GitHub].MatchString(text) && !hasDotSegment(text) {
 		return Ref{Kind: GitHub, Key: strings.TrimPrefix(text, "#")}, nil
 	}
 	if kind, key, named := strings.Cut(text, ":"); named {
 		return parseNamed(text, Kind(strings.ToLower(kind)), key)
 	}
-	if keys()[Jira].MatchString(text) {
+	if keyPatterns()[Jira].MatchString(text) {
 		key := strings.ToUpper(text)
 		return Ref{}, &RefError{text, "it does not say whose", []string{"--from-issue linear:" + key, "--from-issue jira:" + key}}
 	}
@@ -97,14 +97,14 @@ func From(issue, address string, sites Sites) (Ref, error) {
 }
 
 func parseNamed(text string, kind Kind, key string) (Ref, error) {
-	form, known := keys()[kind]
+	form, known := keyPatterns()[kind]
 	if !known {
 		if near := trellis.Nearest(string(kind), trellis.Strings(Kinds)); near != "" {
 			return Ref{}, &RefError{text, fmt.Sprintf("did you mean %s:%s?", near, key), []string{"--from-issue " + near + ":" + key}}
 		}
 		return Ref{}, &RefError{text, "no tracker is called so", []string{"--from-issue " + strings.Join(Forms, ", ")}}
 	}
-	if !form.MatchString(key) || kind == GitHub && !strings.Contains(key, "/") || climbs(key) {
+	if !form.MatchString(key) || kind == GitHub && !strings.Contains(key, "/") || hasDotSegment(key) {
 		for i, k := range Kinds {
 			if k == kind {
 				return Ref{}, &RefError{text, "it is spelled as " + Forms[i], []string{"--from-issue " + Forms[i]}}
@@ -117,13 +117,13 @@ func parseNamed(text string, kind Kind, key string) (Ref, error) {
 	return Ref{Kind: kind, Key: key}, nil
 }
 
-// climbs reports whether a key has a path element "." or "..".
-func climbs(key string) bool {
+// hasDotSegment reports whether a key has a path element "." or "..".
+func hasDotSegment(key string) bool {
 	project, _, _ := strings.Cut(key, "#")
 	return slices.ContainsFunc(strings.Split(project, "/"), func(part string) bool { return part == "." || part == ".." })
 }
 
-var paths = sync.OnceValue(func() map[Kind]*regexp.Regexp {
+var pathPatterns = sync.OnceValue(func() map[Kind]*regexp.Regexp {
 	return map[Kind]*regexp.Regexp{
 		Linear: regexp.MustCompile(`^/[^/]+/issue/([A-Za-z][A-Za-z0-9_]*-[1-9][0-9]*)(?:/[^/]*)?$`),
 		Jira:   regexp.MustCompile(`^(?:/.*)?/browse/([A-Za-z][A-Za-z0-9_]*-[1-9][0-9]*)$`),
@@ -140,12 +140,12 @@ func parseAddress(text string, sites Sites) (Ref, error) {
 		return Ref{}, &RefError{Text: text}
 	}
 	path, site := strings.TrimSuffix(u.Path, "/"), u.Scheme+"://"+u.Host
-	match := func(kind Kind, below string) []string {
-		rest, is := strings.CutPrefix(path, below)
+	match := func(kind Kind, prefix string) []string {
+		rest, is := strings.CutPrefix(path, prefix)
 		if !is {
 			return nil
 		}
-		return paths()[kind].FindStringSubmatch(rest)
+		return pathPatterns()[kind].FindStringSubmatch(rest)
 	}
 	if u.Host == "linear.app" {
 		if m := match(Linear, ""); m != nil {
@@ -153,7 +153,7 @@ func parseAddress(text string, sites Sites) (Ref, error) {
 		}
 		return Ref{}, &RefError{Text: text, Next: []string{"--from-issue " + Forms[0]}}
 	}
-	if m := match(Jira, below(sites.Jira, site)); m != nil {
+	if m := match(Jira, pathPrefix(sites.Jira, site)); m != nil {
 		switch {
 		case sameHost(sites.Jira, site):
 			return Ref{Kind: Jira, Key: strings.ToUpper(m[1])}, nil
@@ -162,17 +162,17 @@ func parseAddress(text string, sites Sites) (Ref, error) {
 		}
 		return Ref{}, &RefError{text, "no setting says that a Jira is at " + trellis.VisibleLine(u.Host), []string{"trellis config set trackers.jira.url " + trellis.ShellWord(site)}}
 	}
-	if m := match(GitLab, below(sites.GitLab, site)); m != nil {
+	if m := match(GitLab, pathPrefix(sites.GitLab, site)); m != nil {
 		key := m[1] + "#" + m[2]
 		switch {
-		case !keys()[GitLab].MatchString(key), climbs(key):
+		case !keyPatterns()[GitLab].MatchString(key), hasDotSegment(key):
 			return Ref{}, &RefError{Text: text}
 		case sameHost(sites.GitLab, site), sites.GitLab == "" && site == gitlabSite:
 			return Ref{Kind: GitLab, Key: key}, nil
 		}
 		return Ref{}, &RefError{text, "no setting says that a GitLab is at " + trellis.VisibleLine(u.Host), []string{"trellis config set trackers.gitlab.url " + trellis.ShellWord(site)}}
 	}
-	if m := match(GitHub, ""); m != nil && !climbs(m[1]) {
+	if m := match(GitHub, ""); m != nil && !hasDotSegment(m[1]) {
 		key := m[1] + "#" + m[2]
 		if u.Host != "github.com" { // only the key is recorded, so it has to name the host
 			key = u.Host + "/" + key
@@ -188,8 +188,8 @@ func sameHost(setting, site string) bool {
 	return err == nil && setting != "" && strings.EqualFold(u.Scheme+"://"+u.Host, site)
 }
 
-// below returns the path prefix in the setting if site is the setting's server, else "".
-func below(setting, site string) string {
+// pathPrefix returns the path prefix in the setting if site is the setting's server, else "".
+func pathPrefix(setting, site string) string {
 	u, err := url.Parse(setting)
 	if err != nil || !sameHost(setting, site) {
 		return ""

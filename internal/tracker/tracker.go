@@ -67,15 +67,15 @@ func (i *Issue) Requirement() string {
 	if len(i.Labels) > 0 {
 		fmt.Fprintf(&b, "Labels: %s\n", strings.Join(i.Labels, ", "))
 	}
-	fmt.Fprintf(&b, "\n# %s\n\nWritten by %s:\n\n%s\n", i.Title, account(i.Author), orNothing(i.Body))
+	fmt.Fprintf(&b, "\n# %s\n\nWritten by %s:\n\n%s\n", i.Title, accountName(i.Author), orNothing(i.Body))
 	for n, c := range i.Comments {
-		fmt.Fprintf(&b, "\n## Comment %d of %d, by %s, %s\n\n%s\n", n+1, len(i.Comments), account(c.Author), c.At, orNothing(c.Body))
+		fmt.Fprintf(&b, "\n## Comment %d of %d, by %s, %s\n\n%s\n", n+1, len(i.Comments), accountName(c.Author), c.At, orNothing(c.Body))
 	}
 	return b.String()
 }
 
-// account returns the name to show for an account; deleted accounts have none.
-func account(name string) string {
+// accountName returns the name to show for an account; deleted accounts have none.
+func accountName(name string) string {
 	return cmp.Or(name, "an account that is gone")
 }
 
@@ -119,7 +119,7 @@ func urgency(word string) string {
 func (i *Issue) Priority() string {
 	best := ""
 	for _, l := range i.Labels {
-		group, word := scoped(l)
+		group, word := splitLabel(l)
 		p := urgency(word)
 		if group == "" && !strings.EqualFold(p, word) || group != "" && group != "priority" {
 			continue // a word without a group may mean something else
@@ -134,7 +134,7 @@ func (i *Issue) Priority() string {
 // DevType returns the type of work that a label names (backend, type: docs), "" if none does or labels disagree.
 func (i *Issue) DevType() (found string) {
 	for _, l := range i.Labels {
-		group, word := scoped(l)
+		group, word := splitLabel(l)
 		word = strings.ToLower(word)
 		if group != "" && group != "type" || !slices.Contains(trellis.DevTypes, word) || word == found {
 			continue
@@ -147,8 +147,8 @@ func (i *Issue) DevType() (found string) {
 	return found
 }
 
-// scoped splits a label into group and word: "priority: high", "priority/high", "priority::high".
-func scoped(label string) (group, word string) {
+// splitLabel splits a label into group and word: "priority: high", "priority/high", "priority::high".
+func splitLabel(label string) (group, word string) {
 	at := strings.IndexAny(label, ":/")
 	if at < 0 {
 		return "", strings.TrimSpace(label)
