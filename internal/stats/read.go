@@ -41,13 +41,13 @@ func (r *Reader) Read(since time.Time) (*Record, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	entries = append(entries, archived...)
-	parts := taskdir.ParallelMap(entries, func(e taskdir.Entry) part { return r.task(e, since) })
+	parts := taskdir.ParallelMap(entries, func(e taskdir.Entry) taskWork { return r.readTask(e, since) })
 	r.runs = make(map[string]*run, len(r.runs))
 	all := &Record{Since: since, zone: cmp.Or(r.Zone, time.Local)}
 	for _, p := range parts {
 		maps.Copy(r.runs, p.runs)
 		all.calls = append(all.calls, p.calls...)
-		all.runs = append(all.runs, p.done...)
+		all.runs = append(all.runs, p.countedRuns...)
 		all.Problems = append(all.Problems, p.problems...)
 		if p.task.rounds > 0 || p.task.end != open {
 			all.tasks = append(all.tasks, p.task)
@@ -56,18 +56,18 @@ func (r *Reader) Read(since time.Time) (*Record, error) {
 	return all, nil
 }
 
-// part is the work done for one task.
-type part struct {
-	task     task
-	calls    []call
-	problems []string
-	runs     map[string]*run // all runs read, by path of the journal
-	done     []*run          // the runs that count
+// taskWork is the work done for one task.
+type taskWork struct {
+	task        task
+	calls       []call
+	problems    []string
+	runs        map[string]*run // all runs read, by path of the journal
+	countedRuns []*run          // the runs that count
 }
 
-// task reads the work done for a task. It doesn't modify the reader, so it may run concurrently.
-func (r *Reader) task(e taskdir.Entry, since time.Time) part {
-	p := part{task: task{id: strings.TrimPrefix(e.ID, taskdir.DraftPrefix)}, runs: map[string]*run{}}
+// readTask reads the work done for a task. It doesn't modify the reader, so it may run concurrently.
+func (r *Reader) readTask(e taskdir.Entry, since time.Time) taskWork {
+	p := taskWork{task: task{id: strings.TrimPrefix(e.ID, taskdir.DraftPrefix)}, runs: map[string]*run{}}
 	if e.Task != nil {
 		p.task.size = e.Task.Pipeline.Size
 	}
@@ -88,23 +88,23 @@ func (r *Reader) task(e taskdir.Entry, since time.Time) part {
 			}
 			continue
 		}
-		if known == nil || err != nil || !known.same(st) {
+		if known == nil || err != nil || !known.isUnchanged(st) {
 			known = readRun(file, st)
 		}
 		p.runs[file] = known
-		p.add(known, since)
+		p.addRun(known, since)
 		if known.err != nil {
 			p.problems = append(p.problems, fmt.Sprintf("%s: %v", r.Store.Rel(file), known.err))
 		}
 	}
 	if e.Task != nil && e.Task.Status == trellis.Rejected {
-		p.rejected(e.Dir, since)
+		p.addRejection(e.Dir, since)
 	}
 	return p
 }
 
-// add adds the part of a run that happened after since.
-func (p *part) add(r *run, since time.Time) {
+// addRun adds the part of a run that happened after since.
+func (p *taskWork) addRun(r *run, since time.Time) {
 	for _, c := range r.calls {
 		if !c.at.Before(since) {
 			c.task = p.task.id
@@ -114,17 +114,17 @@ func (p *part) add(r *run, since time.Time) {
 	if r.ended && r.at.Before(since) {
 		return
 	}
-	p.done = append(p.done, r)
+	p.countedRuns = append(p.countedRuns, r)
 	p.task.rounds += r.rounds
-	p.task.checks += r.checks
-	p.task.once = cmp.Or(r.once, p.task.once)
+	p.task.checkSeconds += r.checkSeconds
+	p.task.fullCheckSeconds = cmp.Or(r.fullCheckSeconds, p.task.fullCheckSeconds)
 	if r.end != open {
 		p.task.at, p.task.end, p.task.code, p.task.firstPass = r.at, r.end, r.code, r.firstPass
 	}
 }
 
-// rejected records that an agent or a person rejected the requirement or the plan, at the time when REJECTED.md was written.
-func (p *part) rejected(dir string, since time.Time) {
+// addRejection records that an agent or a person rejected the requirement or the plan, at the time when REJECTED.md was written.
+func (p *taskWork) addRejection(dir string, since time.Time) {
 	st, err := os.Stat(filepath.Join(dir, taskdir.Rejected))
 	if errors.Is(err, fs.ErrNotExist) {
 		st, err = os.Stat(filepath.Join(dir, taskdir.TaskJSON))

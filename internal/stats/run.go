@@ -34,19 +34,19 @@ type run struct {
 	code      trellis.Code
 	firstPass bool
 
-	flow   string
-	began  time.Time
-	phases []Phase // finished ones
-	phase  phase   // the current one
-	place  Place   // where the work was delivered
-	said   trellis.Status
-	fail   string // code that the flow itself failed with
+	flow           string
+	began          time.Time
+	phases         []Phase // finished ones
+	phase          phase   // the current one
+	place          Place   // where the work was delivered
+	reportedStatus trellis.Status
+	failCode       string // code that the flow itself failed with
 
-	checks, once float64 // seconds of all checks, and of one full run of them, from [pipeline.ChecksTook]
+	checkSeconds, fullCheckSeconds float64 // seconds of all checks, and of one full run of them, from [pipeline.ChecksTook]
 }
 
-// same reports whether nothing was written since the journal was read, neither to it nor, by a running call, to other files.
-func (r *run) same(now fs.FileInfo) bool {
+// isUnchanged reports whether nothing was written since the journal was read, neither to it nor, by a running call, to other files.
+func (r *run) isUnchanged(now fs.FileInfo) bool {
 	return !r.open && os.SameFile(r.file, now) && r.file.Size() == now.Size() && r.file.ModTime().Equal(now.ModTime())
 }
 
@@ -57,12 +57,12 @@ func readRun(path string, st fs.FileInfo) *run {
 		r.err = err
 	}
 	if h != nil {
-		r.take(h)
+		r.readHistory(h)
 	}
 	return r
 }
 
-func (r *run) take(h *journal.History) {
+func (r *run) readHistory(h *journal.History) {
 	var last pipeline.TaskState
 	var made []agentcall.Made
 	debugged := false
@@ -72,12 +72,12 @@ func (r *run) take(h *journal.History) {
 		debugged = debugged || role == trellis.Debug || role == trellis.Heal
 		if s, ok := pipeline.StateWritten(c.Activity, c.In); ok {
 			last = s
-			r.enter(s, c)
-		} else if c.Activity == delivering {
-			r.placed(c)
+			r.enterPhase(s, c)
+		} else if c.Activity == deliverActivity {
+			r.recordPlace(c)
 		} else if used, ok := r.callOf(role, c, h.Run); ok {
 			if used.Agent != "" {
-				made = append(made, *used.asked)
+				made = append(made, *used.made)
 			}
 			r.calls = append(r.calls, used)
 		}
@@ -85,21 +85,21 @@ func (r *run) take(h *journal.History) {
 	missed := agentcall.Uncached(made)
 	for i := range r.calls {
 		if c := &r.calls[i]; c.Agent != "" {
-			c.Missed, missed, c.asked = missed[0], missed[1:], nil
+			c.Missed, missed, c.made = missed[0], missed[1:], nil
 		}
 	}
 	r.ended, r.at = h.Ended, h.EndedAt
 	r.flow, r.began = h.Flow, h.Started()
-	r.over(h)
+	r.recordEnd(h)
 	if h.Flow == pipeline.Flow {
-		r.stands(h, last, debugged)
+		r.recordOutcome(h, last, debugged)
 	}
 }
 
-// stands derives outcome and counts of a pipeline run from the last state that it wrote.
-func (r *run) stands(h *journal.History, last pipeline.TaskState, debugged bool) {
+// recordOutcome derives outcome and counts of a pipeline run from the last state that it wrote.
+func (r *run) recordOutcome(h *journal.History, last pipeline.TaskState, debugged bool) {
 	r.rounds = last.Round
-	r.checks, r.once = pipeline.ChecksTook(h)
+	r.checkSeconds, r.fullCheckSeconds = pipeline.ChecksTook(h)
 	if !h.Ended {
 		return
 	}
@@ -127,18 +127,18 @@ func (r *run) callOf(role trellis.Role, c journal.Entry, run string) (call, bool
 	asks := slices.Contains(trellis.Roles, role)
 	switch {
 	case asks && (!c.Done || c.Fail != nil):
-		return r.cutOff(role, c, run)
+		return r.unansweredCall(role, c, run)
 	case asks:
-		return askedOf(role, c)
+		return answeredCall(role, c)
 	case !c.Done:
 		return call{}, false
 	}
 	ran := commandsOf(c)
-	return ran, ran.CheckSeconds > 0 || len(ran.broken) > 0
+	return ran, ran.CheckSeconds > 0 || len(ran.failedCommands) > 0
 }
 
-// cutOff returns what a call of an agent took that has not (yet) returned a reply, as far as the agent reported it.
-func (r *run) cutOff(role trellis.Role, c journal.Entry, run string) (call, bool) {
+// unansweredCall returns what a call of an agent took that has not (yet) returned a reply, as far as the agent reported it.
+func (r *run) unansweredCall(role trellis.Role, c journal.Entry, run string) (call, bool) {
 	var asked agentcall.Made
 	if json.Unmarshal(c.In, &asked.Request) != nil {
 		return call{}, false
@@ -148,12 +148,12 @@ func (r *run) cutOff(role trellis.Role, c journal.Entry, run string) (call, bool
 	if !c.Done {
 		at = c.Started
 	}
-	return call{Call: Call{Phase: string(role), Agent: asked.Request.Agent, Model: asked.Model(), Usage: used, Failed: failing(c.Fail)}, at: at, asked: &asked, ended: c.Done},
+	return call{Call: Call{Phase: string(role), Agent: asked.Request.Agent, Model: asked.Model(), Usage: used, Failed: isAgentFailure(c.Fail)}, at: at, made: &asked, ended: c.Done},
 		asked.Request.Agent != "" && (c.Done || used != trellis.Usage{})
 }
 
-// askedOf returns what a call of an agent took.
-func askedOf(role trellis.Role, c journal.Entry) (call, bool) {
+// answeredCall returns what a call of an agent took.
+func answeredCall(role trellis.Role, c journal.Entry) (call, bool) {
 	asked := agentcall.Made{Began: c.Started, Ended: c.Finished}
 	if json.Unmarshal(c.In, &asked.Request) != nil || json.Unmarshal(c.Out, &asked.Reply) != nil {
 		return call{}, false // records in an unknown format are ignored
@@ -163,11 +163,11 @@ func askedOf(role trellis.Role, c journal.Entry) (call, bool) {
 	}
 	reply := asked.Reply
 	return call{Call: Call{Phase: string(role), Agent: asked.Request.Agent, Model: asked.Model(), Usage: reply.Usage,
-		Failed: failing(reply.Failure) || len(reply.Problems) > 0, Refused: refuses(role, reply)}, at: c.Finished, asked: &asked, ended: true}, asked.Request.Agent != ""
+		Failed: isAgentFailure(reply.Failure) || len(reply.Problems) > 0, Refused: refuses(role, reply)}, at: c.Finished, made: &asked, ended: true}, asked.Request.Agent != ""
 }
 
-// failing reports whether the agent is to blame for a failure. It isn't if the call was cancelled since it was no longer needed.
-func failing(f *flow.Failure) bool {
+// isAgentFailure reports whether the agent is to blame for a failure: not if the call was cancelled since nobody needed it any more.
+func isAgentFailure(f *flow.Failure) bool {
 	return f != nil && f.Code != string(trellis.CalledOff) && f.Code != agentcall.Cancelled
 }
 
@@ -195,17 +195,17 @@ func commandsOf(c journal.Entry) call {
 	}
 	for _, j := range checks.Judged { // 0 seconds: judged without a command
 		if j.Seconds > 0 && !j.Earlier {
-			checks.Results = append(checks.Results, pipeline.CommandResult{Command: j.Verify, Code: one(!j.Proven), Seconds: j.Seconds})
+			checks.Results = append(checks.Results, pipeline.CommandResult{Command: j.Verify, Code: oneIf(!j.Proven), Seconds: j.Seconds})
 		}
 	}
 	for _, r := range checks.Results {
 		if !r.Earlier {
 			ran.CheckSeconds += r.Seconds
-			ran.Fails += one(r.Code != 0)
-			ran.Passes += one(r.Code == 0)
+			ran.Fails += oneIf(r.Code != 0)
+			ran.Passes += oneIf(r.Code == 0)
 		}
 		if r.Code != 0 && c.Activity != "baseline" {
-			ran.broken = append(ran.broken, r.Command)
+			ran.failedCommands = append(ran.failedCommands, r.Command)
 		}
 	}
 	return ran
@@ -219,5 +219,5 @@ func phaseOf(activity string) string {
 	case "criteria": // criteria are checked here when verify runs in the worktree
 		return "verify"
 	}
-	return steps
+	return stepsPhase
 }

@@ -41,11 +41,11 @@ type Record struct {
 // call is a Call with additional internal data.
 type call struct {
 	Call
-	task   string
-	at     time.Time
-	broken []string        // commands that failed
-	ended  bool            // false: still running, or interrupted
-	asked  *agentcall.Made // set until Missed is known
+	task           string
+	at             time.Time
+	failedCommands []string        // commands that failed
+	ended          bool            // false: still running, or interrupted
+	made           *agentcall.Made // set until Missed is known
 }
 
 // task is a task with recorded work.
@@ -58,7 +58,7 @@ type task struct {
 	code      trellis.Code
 	firstPass bool
 
-	checks, once float64 // seconds of all checks of its runs, and of one full run of them, 0 if none passed
+	checkSeconds, fullCheckSeconds float64 // seconds of all checks of its runs, and of one full run of them, 0 if none passed
 }
 
 // end is how a task's last run, or its planning, ended.
@@ -135,7 +135,7 @@ func (r Row) Tokens() int64 { return r.InputTokens + r.CachedTokens + r.OutputTo
 
 // Table groups the numbers.
 func (r *Record) Table(by By) Table {
-	t := Table{By: by, Rows: []Row{}, Failures: r.failures(), Broken: r.broken(), Problems: append([]string{}, r.Problems...)}
+	t := Table{By: by, Rows: []Row{}, Failures: r.failures(), Broken: r.brokenCommands(), Problems: append([]string{}, r.Problems...)}
 	if !r.Since.IsZero() {
 		t.Since = r.Since.UTC().Format(time.RFC3339)
 	}
@@ -147,15 +147,15 @@ func (r *Record) Table(by By) Table {
 		return rows[key]
 	}
 	for _, c := range r.calls {
-		all.call(c)
+		all.addCall(c)
 		if key := r.keyOfCall(by, c); key != "" {
-			row(key).call(c)
+			row(key).addCall(c)
 		}
 	}
 	for _, k := range r.tasks {
-		all.task(k)
+		all.addTask(k)
 		if key := r.keyOfTask(by, k); key != "" {
-			row(key).task(k)
+			row(key).addTask(k)
 		}
 	}
 	t.Total = all.row(true)
@@ -174,15 +174,15 @@ func (r *Record) keyOfCall(by By, c call) string {
 	case ByAgent:
 		return c.Agent
 	case ByModel:
-		return c.modelled()
+		return c.modelName()
 	case ByDay:
 		return r.day(c.at)
 	}
 	return c.task
 }
 
-// modelled returns the model of a call, "" for commands.
-func (c call) modelled() string {
+// modelName returns the model of a call, "" for commands.
+func (c call) modelName() string {
 	if c.Agent == "" {
 		return ""
 	}
@@ -206,26 +206,26 @@ func (r *Record) day(t time.Time) string { return t.In(r.zone).Format(time.DateO
 func (by By) compare(a, b Row) int {
 	switch by {
 	case ByPhase:
-		return cmp.Or(cmp.Compare(place(a.Key), place(b.Key)), cmp.Compare(a.Key, b.Key))
+		return cmp.Or(cmp.Compare(phasePosition(a.Key), phasePosition(b.Key)), cmp.Compare(a.Key, b.Key))
 	case ByAgent, ByModel:
 		return cmp.Or(cmp.Compare(b.Tokens(), a.Tokens()), cmp.Compare(a.Key, b.Key))
 	}
 	return cmp.Compare(a.Key, b.Key)
 }
 
-// order lists phases in the order in which a task goes through them.
-var order = []string{string(trellis.Evaluate), string(trellis.Research), string(trellis.TaskSpec), string(trellis.Plan), string(trellis.PRD), string(trellis.Judge),
-	"baseline", string(trellis.Implement), steps, string(trellis.Heal), string(trellis.Grade), string(trellis.Check), "verify", string(trellis.Accept), string(trellis.Debug), "final-verify"}
+// phaseOrder lists phases in the order in which a task goes through them.
+var phaseOrder = []string{string(trellis.Evaluate), string(trellis.Research), string(trellis.TaskSpec), string(trellis.Plan), string(trellis.PRD), string(trellis.Judge),
+	"baseline", string(trellis.Implement), stepsPhase, string(trellis.Heal), string(trellis.Grade), string(trellis.Check), "verify", string(trellis.Accept), string(trellis.Debug), "final-verify"}
 
-// steps is the phase of commands that steps of a plan run.
-const steps = "steps"
+// stepsPhase is the phase of commands that steps of a plan run.
+const stepsPhase = "steps"
 
-// place returns the position of a phase in order; unknown phases come last.
-func place(phase string) int {
-	if i := slices.Index(order, phase); i >= 0 {
+// phasePosition returns the position of a phase in phaseOrder; unknown phases come last.
+func phasePosition(phase string) int {
+	if i := slices.Index(phaseOrder, phase); i >= 0 {
 		return i
 	}
-	return len(order)
+	return len(phaseOrder)
 }
 
 // failures counts the codes with which tasks failed.
@@ -236,26 +236,26 @@ func (r *Record) failures() []Failures {
 			count[t.code]++
 		}
 	}
-	return mostFirst(count, func(code trellis.Code, n int) Failures { return Failures{code, n} })
+	return byFrequency(count, func(code trellis.Code, n int) Failures { return Failures{code, n} })
 }
 
-// mostBroken is the maximum number of failed commands in a table.
-const mostBroken = 10
+// maxBroken is the maximum number of failed commands in a table.
+const maxBroken = 10
 
-// broken counts the commands that failed.
-func (r *Record) broken() []Broken {
+// brokenCommands counts the commands that failed.
+func (r *Record) brokenCommands() []Broken {
 	count := map[string]int{}
 	for _, c := range r.calls {
-		for _, command := range c.broken {
+		for _, command := range c.failedCommands {
 			count[command]++
 		}
 	}
-	list := mostFirst(count, func(command string, n int) Broken { return Broken{command, n} })
-	return list[:min(len(list), mostBroken)]
+	list := byFrequency(count, func(command string, n int) Broken { return Broken{command, n} })
+	return list[:min(len(list), maxBroken)]
 }
 
-// mostFirst returns rows for the keys of count, the most frequent first.
-func mostFirst[K cmp.Ordered, Row any](count map[K]int, row func(K, int) Row) []Row {
+// byFrequency returns rows for the keys of count, the most frequent first.
+func byFrequency[K cmp.Ordered, Row any](count map[K]int, row func(K, int) Row) []Row {
 	list := []Row{}
 	for _, key := range slices.SortedFunc(maps.Keys(count), func(a, b K) int { return cmp.Or(count[b]-count[a], cmp.Compare(a, b)) }) {
 		list = append(list, row(key, count[key]))
@@ -265,48 +265,48 @@ func mostFirst[K cmp.Ordered, Row any](count map[K]int, row func(K, int) Row) []
 
 // sum accumulates a row.
 type sum struct {
-	is    Row
-	ends  Ends
-	tasks map[string]bool
+	counts Row
+	ends   Ends
+	tasks  map[string]bool
 
-	checks, once float64
+	checkSeconds, fullCheckSeconds float64
 }
 
-func newSum(key string) *sum { return &sum{is: Row{Key: key}, tasks: map[string]bool{}} }
+func newSum(key string) *sum { return &sum{counts: Row{Key: key}, tasks: map[string]bool{}} }
 
-func (s *sum) call(c call) {
+func (s *sum) addCall(c call) {
 	s.tasks[c.task] = true
-	s.is.CheckSeconds += c.CheckSeconds
+	s.counts.CheckSeconds += c.CheckSeconds
 	if c.Agent == "" {
 		return
 	}
-	s.is.Calls++
-	s.is.FailedCalls += one(c.Failed)
-	s.is.Refused += one(c.Refused)
-	s.is.CacheMissed += one(c.Missed)
-	s.is.AgentSeconds += c.Usage.Seconds
-	s.is.InputTokens += c.Usage.InputTokens
-	s.is.CachedTokens += c.Usage.CachedTokens
-	s.is.OutputTokens += c.Usage.OutputTokens
-	s.is.CostUnknown += one(c.Usage.Unpriced() || c.Usage.CostPartial)
+	s.counts.Calls++
+	s.counts.FailedCalls += oneIf(c.Failed)
+	s.counts.Refused += oneIf(c.Refused)
+	s.counts.CacheMissed += oneIf(c.Missed)
+	s.counts.AgentSeconds += c.Usage.Seconds
+	s.counts.InputTokens += c.Usage.InputTokens
+	s.counts.CachedTokens += c.Usage.CachedTokens
+	s.counts.OutputTokens += c.Usage.OutputTokens
+	s.counts.CostUnknown += oneIf(c.Usage.Unpriced() || c.Usage.CostPartial)
 	if c.Usage.CostUSD == nil {
 		return
 	}
 	cost := *c.Usage.CostUSD
-	if s.is.CostUSD != nil {
-		cost += *s.is.CostUSD
+	if s.counts.CostUSD != nil {
+		cost += *s.counts.CostUSD
 	}
-	s.is.CostUSD, s.is.Estimated = &cost, s.is.Estimated || c.Usage.CostEstimated
+	s.counts.CostUSD, s.counts.Estimated = &cost, s.counts.Estimated || c.Usage.CostEstimated
 }
 
-func (s *sum) task(t task) {
+func (s *sum) addTask(t task) {
 	s.tasks[t.id] = true
-	if t.once > 0 {
-		s.checks, s.once = s.checks+t.checks, s.once+t.once
+	if t.fullCheckSeconds > 0 {
+		s.checkSeconds, s.fullCheckSeconds = s.checkSeconds+t.checkSeconds, s.fullCheckSeconds+t.fullCheckSeconds
 	}
 	s.ends.Rounds += t.rounds
-	s.ends.Worked += one(t.rounds > 0)
-	s.ends.FirstPass += one(t.firstPass)
+	s.ends.Worked += oneIf(t.rounds > 0)
+	s.ends.FirstPass += oneIf(t.firstPass)
 	switch t.end {
 	case delivered:
 		s.ends.Delivered++
@@ -323,9 +323,9 @@ func (s *sum) task(t task) {
 
 // row returns the accumulated row.
 func (s *sum) row(ends bool) Row {
-	r := s.is
+	r := s.counts
 	r.Tasks = len(s.tasks)
-	r.CheckRuns = share(s.checks, s.once)
+	r.CheckRuns = share(s.checkSeconds, s.fullCheckSeconds)
 	r.CacheHits = share(float64(r.CachedTokens), float64(r.InputTokens+r.CachedTokens))
 	if ends {
 		e := s.ends
@@ -335,7 +335,7 @@ func (s *sum) row(ends bool) Row {
 	return r
 }
 
-func one(is bool) int {
+func oneIf(is bool) int {
 	if is {
 		return 1
 	}

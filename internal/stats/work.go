@@ -62,7 +62,7 @@ func (r *Record) Calls() iter.Seq[Call] {
 func (r *Record) Runs() iter.Seq[Run] {
 	return func(yield func(Run) bool) {
 		for _, run := range r.runs {
-			if done, ok := run.done(); ok && !yield(done) {
+			if done, ok := run.toRun(); ok && !yield(done) {
 				return
 			}
 		}
@@ -82,14 +82,14 @@ func (r *Record) Phases() iter.Seq[Phase] {
 	}
 }
 
-// done returns the exported form of the run, false if it has not ended.
-func (r *run) done() (d Run, ok bool) {
-	d = Run{Code: r.code, Took: between(r.began, r.at), Rounds: r.rounds, Place: r.place}
+// toRun returns the exported form of the run, false if it has not ended.
+func (r *run) toRun() (d Run, ok bool) {
+	d = Run{Code: r.code, Took: elapsed(r.began, r.at), Rounds: r.rounds, Place: r.place}
 	switch r.flow {
 	case planner.Flow:
-		d.Planning, d.Outcome = true, string(r.said)
-		if r.fail != "" {
-			d.Outcome, d.Code = string(trellis.Failed), trellis.Code(r.fail)
+		d.Planning, d.Outcome = true, string(r.reportedStatus)
+		if r.failCode != "" {
+			d.Outcome, d.Code = string(trellis.Failed), trellis.Code(r.failCode)
 		}
 		return d, r.ended
 	case pipeline.Flow:
@@ -114,8 +114,8 @@ type phase struct {
 	since time.Time
 }
 
-// enter processes a state that the run wrote: one phase may end with it, and another begin.
-func (r *run) enter(s pipeline.TaskState, c journal.Entry) {
+// enterPhase processes a state that the run wrote: one phase may end with it, and another begin.
+func (r *run) enterPhase(s pipeline.TaskState, c journal.Entry) {
 	now := phase{s.Phase, s.Round, c.Started}
 	if s.Status != trellis.InProgress {
 		now = phase{}
@@ -123,41 +123,41 @@ func (r *run) enter(s pipeline.TaskState, c journal.Entry) {
 	if now.name == r.phase.name && now.round == r.phase.round {
 		return // the same phase continues
 	}
-	r.leave(c.Started)
+	r.leavePhase(c.Started)
 	r.phase = now
 }
 
-// leave ends the current phase, if any.
-func (r *run) leave(at time.Time) {
+// leavePhase ends the current phase, if any.
+func (r *run) leavePhase(at time.Time) {
 	if r.phase.name != "" {
-		r.phases = append(r.phases, Phase{r.phase.name, between(r.phase.since, at)})
+		r.phases = append(r.phases, Phase{r.phase.name, elapsed(r.phase.since, at)})
 	}
 	r.phase = phase{}
 }
 
-// between returns the time from one point to another, 0 if the clock was set back meanwhile.
-func between(from, to time.Time) time.Duration { return max(0, to.Sub(from)) }
+// elapsed returns the time from one point to another, 0 if the clock was set back meanwhile.
+func elapsed(from, to time.Time) time.Duration { return max(0, to.Sub(from)) }
 
-// over records how the flow ended, if it did.
-func (r *run) over(h *journal.History) {
+// recordEnd records how the flow ended, if it did.
+func (r *run) recordEnd(h *journal.History) {
 	if !h.Ended {
 		return
 	}
-	r.leave(h.EndedAt)
+	r.leavePhase(h.EndedAt)
 	if h.End != nil {
-		r.fail = h.End.Code
+		r.failCode = h.End.Code
 	}
 	var report struct{ Status trellis.Status }
 	if json.Unmarshal(h.Out, &report) == nil { // else it has another format and no known status
-		r.said = report.Status
+		r.reportedStatus = report.Status
 	}
 }
 
-// delivering is the name of the activity that delivers the work.
-const delivering = "deliver"
+// deliverActivity is the name of the activity that delivers the work.
+const deliverActivity = "deliver"
 
-// placed records where the work was delivered.
-func (r *run) placed(c journal.Entry) {
+// recordPlace records where the work was delivered.
+func (r *run) recordPlace(c journal.Entry) {
 	var d pipeline.Delivery
 	switch {
 	case !c.Done || c.Fail != nil || json.Unmarshal(c.Out, &d) != nil:
