@@ -42,7 +42,7 @@ func (c *Comment) Find(f *File) bool {
 }
 
 // Place returns the position of the comment for display.
-func (c *Comment) Place() string { return fmt.Sprintf("%s:%d (%s)", named(c.File), c.Line, c.Side) }
+func (c *Comment) Place() string { return fmt.Sprintf("%s:%d (%s)", quoteName(c.File), c.Line, c.Side) }
 
 // maxQuote is how much of a line is quoted, in bytes.
 const maxQuote = 400
@@ -58,21 +58,21 @@ func Feedback(general string, comments []*Comment) string {
 		if b.Len() > 0 {
 			b.WriteByte('\n')
 		}
-		fmt.Fprintf(&b, "Comment on %s\nThe line:\n%sThe comment:\n%s", c.Place(), fenced(text.Cut(c.Quote, maxQuote)), fenced(c.Text))
+		fmt.Fprintf(&b, "Comment on %s\nThe line:\n%sThe comment:\n%s", c.Place(), fencedText(text.Cut(c.Quote, maxQuote)), fencedText(c.Text))
 	}
 	return b.String()
 }
 
-// named returns a file's name on one line, quoted if it could be misread otherwise.
-func named(name string) string {
+// quoteName returns a file's name on one line, quoted if it could be misread otherwise.
+func quoteName(name string) string {
 	if q := strconv.Quote(name); q != `"`+name+`"` || strings.TrimSpace(name) != name {
 		return q
 	}
 	return name
 }
 
-// fenced returns a text between fences that have more backticks than any run of them in the text.
-func fenced(s string) string {
+// fencedText returns a text between fences that have more backticks than any run of them in the text.
+func fencedText(s string) string {
 	fence := strings.Repeat("`", max(3, text.Backticks(s)+1))
 	return fence + "\n" + s + "\n" + fence + "\n"
 }

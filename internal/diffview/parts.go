@@ -11,21 +11,21 @@ import (
 // visible makes invisible and invalid characters visible.
 func visible(s string) string { return trellis.Visible(strings.ToValidUTF8(s, "�")) }
 
-// parts splits a line where its class changes, and where a changed part begins or ends.
-func parts(text string, classes []Class, changed []bool) (list []Part) {
+// splitParts splits a line where its class changes, and where a changed part begins or ends.
+func splitParts(text string, classes []Class, changed []bool) (list []Part) {
 	class := func(i int) Class {
 		if i < len(classes) {
 			return classes[i]
 		}
 		return plain
 	}
-	is := func(i int) bool { return i < len(changed) && changed[i] }
+	isChanged := func(i int) bool { return i < len(changed) && changed[i] }
 	for begin := 0; begin < len(text); {
 		end := begin + 1
-		for end < len(text) && (!utf8.RuneStart(text[end]) || class(end) == class(begin) && is(end) == is(begin)) {
+		for end < len(text) && (!utf8.RuneStart(text[end]) || class(end) == class(begin) && isChanged(end) == isChanged(begin)) {
 			end++
 		}
-		list = append(list, Part{visible(text[begin:end]), class(begin), is(begin)})
+		list = append(list, Part{visible(text[begin:end]), class(begin), isChanged(begin)})
 		begin = end
 	}
 	return list
@@ -37,16 +37,16 @@ const maxCompared = 1000
 // maxWords is the maximum number of words in such lines.
 const maxWords = 150
 
-// differing marks the bytes of line that other lacks; nil if the lines have too little in common, or are too long.
-func differing(line, other string) []bool {
+// changedBytes marks the bytes of line that other lacks; nil if the lines have too little in common, or are too long.
+func changedBytes(line, other string) []bool {
 	if len(line) > maxCompared || len(other) > maxCompared {
 		return nil
 	}
-	a, b := words(line), words(other)
+	a, b := splitWords(line), splitWords(other)
 	if len(a) > maxWords || len(b) > maxWords {
 		return nil
 	}
-	kept := common(a, b)
+	kept := markCommon(a, b)
 	changed := make([]bool, len(line))
 	at, letters, same := 0, 0, 0
 	for i, w := range a {
@@ -67,8 +67,8 @@ func differing(line, other string) []bool {
 	return changed
 }
 
-// words splits a line into words, runs of spaces, and single other characters.
-func words(s string) (list []string) {
+// splitWords splits a line into words, runs of spaces, and single other characters.
+func splitWords(s string) (list []string) {
 	kind := func(r rune) int {
 		switch {
 		case unicode.IsLetter(r), unicode.IsDigit(r), r == '_':
@@ -92,8 +92,8 @@ func words(s string) (list []string) {
 	return list
 }
 
-// common marks the words of a that belong to the longest common subsequence of a and b.
-func common(a, b []string) []bool {
+// markCommon marks the words of a that belong to the longest common subsequence of a and b.
+func markCommon(a, b []string) []bool {
 	longest := make([][]int, len(a)+1)
 	for i := range longest {
 		longest[i] = make([]int, len(b)+1)

@@ -71,12 +71,12 @@ const maxLine = 4 << 10
 func Read(r io.Reader, each func(*File) error) error {
 	p := &parser{in: bufio.NewReaderSize(r, 64<<10)}
 	for {
-		f, err := p.file()
+		f, err := p.readFile()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("reading a difference, line %d: %w", p.at, err)
+			return fmt.Errorf("reading a difference, line %d: %w", p.lineNumber, err)
 		}
 		if err := each(f); err != nil {
 			return err
@@ -86,17 +86,17 @@ func Read(r io.Reader, each func(*File) error) error {
 
 // parser reads a diff line by line.
 type parser struct {
-	in   *bufio.Reader
-	at   int    // number of the current line
-	line string // the current line, without the newline
-	cut  int    // number of bytes that line lacks at its end
-	held bool   // next returns the current line again
+	in         *bufio.Reader
+	lineNumber int    // number of the current line
+	line       string // the current line, without the newline
+	cut        int    // number of bytes that line lacks at its end
+	unread     bool   // next returns the current line again
 }
 
 // next advances to the next line.
 func (p *parser) next() error {
-	if p.held {
-		p.held = false
+	if p.unread {
+		p.unread = false
 		return nil
 	}
 	p.cut = 0
@@ -113,7 +113,7 @@ func (p *parser) next() error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	p.at++
+	p.lineNumber++
 	if p.cut == 0 {
 		p.line = strings.TrimSuffix(p.line, "\n")
 	} else if err == nil {
@@ -122,22 +122,22 @@ func (p *parser) next() error {
 	return nil
 }
 
-// file reads the next file. It returns io.EOF if there is none.
-func (p *parser) file() (*File, error) {
+// readFile reads the next file. It returns io.EOF if there is none.
+func (p *parser) readFile() (*File, error) {
 	for {
 		if err := p.next(); err != nil {
 			return nil, err
 		}
 		if names, ok := strings.CutPrefix(p.line, "diff --git "); ok {
 			f := &File{Kind: Modified}
-			f.Old, f.New = sameNames(names)
-			return f, p.rest(f)
+			f.Old, f.New = headerNames(names)
+			return f, p.readFileBody(f)
 		}
 	}
 }
 
-// rest reads what follows the first line of a file.
-func (p *parser) rest(f *File) error {
+// readFileBody reads what follows the first line of a file.
+func (p *parser) readFileBody(f *File) error {
 	for {
 		err := p.next()
 		switch {
@@ -146,12 +146,12 @@ func (p *parser) rest(f *File) error {
 		case err != nil:
 			return err
 		case strings.HasPrefix(p.line, "diff --git "):
-			p.held = true
+			p.unread = true
 			return nil
 		case strings.HasPrefix(p.line, "@@ "):
-			err = p.hunk(f)
+			err = p.readHunk(f)
 		default:
-			f.says(p.line)
+			f.parseHeader(p.line)
 		}
 		if err != nil {
 			return err
@@ -159,8 +159,8 @@ func (p *parser) rest(f *File) error {
 	}
 }
 
-// says processes a header line of a file.
-func (f *File) says(line string) {
+// parseHeader processes a header line of a file.
+func (f *File) parseHeader(line string) {
 	for _, is := range []struct {
 		prefix string
 		take   func(string)
@@ -173,8 +173,8 @@ func (f *File) says(line string) {
 		{"rename to ", func(s string) { f.Kind, f.New = Renamed, unquote(s) }},
 		{"copy from ", func(s string) { f.Kind, f.Old = Copied, unquote(s) }},
 		{"copy to ", func(s string) { f.Kind, f.New = Copied, unquote(s) }},
-		{"--- ", func(s string) { f.Old = side(s, "a/") }},
-		{"+++ ", func(s string) { f.New = side(s, "b/") }},
+		{"--- ", func(s string) { f.Old = sideName(s, "a/") }},
+		{"+++ ", func(s string) { f.New = sideName(s, "b/") }},
 		{"Binary files ", func(string) { f.Binary = true }},
 		{"GIT binary patch", func(string) { f.Binary = true }},
 	} {
@@ -185,8 +185,8 @@ func (f *File) says(line string) {
 	}
 }
 
-// hunk reads the lines of a hunk, as many as its header announces.
-func (p *parser) hunk(f *File) error {
+// readHunk reads the lines of a hunk, as many as its header announces.
+func (p *parser) readHunk(f *File) error {
 	h := Hunk{}
 	var olds, news int
 	words := strings.SplitN(p.line, " ", 5)
@@ -194,8 +194,8 @@ func (p *parser) hunk(f *File) error {
 		return fmt.Errorf("%q is not the beginning of a hunk", p.line)
 	}
 	var err, newErr error
-	h.Old, olds, err = span(words[1], '-')
-	h.New, news, newErr = span(words[2], '+')
+	h.Old, olds, err = parseRange(words[1], '-')
+	h.New, news, newErr = parseRange(words[2], '+')
 	if err = errors.Join(err, newErr); err != nil {
 		return err
 	}
@@ -239,11 +239,11 @@ func (p *parser) hunk(f *File) error {
 		h.Lines = append(h.Lines, l)
 	}
 	f.Hunks = append(f.Hunks, h)
-	return p.end(&f.Hunks[len(f.Hunks)-1])
+	return p.readEndMarker(&f.Hunks[len(f.Hunks)-1])
 }
 
-// end reads the marker that the last line of a hunk has no newline, if it is there.
-func (p *parser) end(h *Hunk) error {
+// readEndMarker reads the marker that the last line of a hunk has no newline, if it is there.
+func (p *parser) readEndMarker(h *Hunk) error {
 	err := p.next()
 	switch {
 	case errors.Is(err, io.EOF):
@@ -253,13 +253,13 @@ func (p *parser) end(h *Hunk) error {
 	case strings.HasPrefix(p.line, `\`) && len(h.Lines) > 0:
 		h.Lines[len(h.Lines)-1].NoEnd = true
 	default:
-		p.held = true
+		p.unread = true
 	}
 	return nil
 }
 
-// span parses the first line and the number of lines of a hunk on one side.
-func span(word string, mark byte) (first, count int, err error) {
+// parseRange parses the first line and the number of lines of a hunk on one side.
+func parseRange(word string, mark byte) (first, count int, err error) {
 	if word == "" || word[0] != mark {
 		return 0, 0, fmt.Errorf("%q is not a place of a hunk", word)
 	}
@@ -274,8 +274,8 @@ func span(word string, mark byte) (first, count int, err error) {
 	return first, count, nil
 }
 
-// side returns the file name after --- or +++, "" if the file doesn't exist on that side.
-func side(s, prefix string) string {
+// sideName returns the file name after --- or +++, "" if the file doesn't exist on that side.
+func sideName(s, prefix string) string {
 	s, _, _ = strings.Cut(s, "\t") // git appends a tab to names with spaces
 	if s == "/dev/null" {
 		return ""
@@ -283,8 +283,8 @@ func side(s, prefix string) string {
 	return strings.TrimPrefix(unquote(s), prefix)
 }
 
-// sameNames returns the names after "diff --git", which are equal unless later lines say otherwise.
-func sameNames(s string) (old, now string) {
+// headerNames returns the names after "diff --git", which are equal unless later lines say otherwise.
+func headerNames(s string) (old, now string) {
 	if strings.HasPrefix(s, `"`) {
 		if first, err := strconv.QuotedPrefix(s); err == nil {
 			return strings.TrimPrefix(unquote(first), "a/"), strings.TrimPrefix(unquote(strings.TrimPrefix(s[len(first):], " ")), "b/")

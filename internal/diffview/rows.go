@@ -33,14 +33,14 @@ type Part struct {
 
 // Unified returns at most most rows of the file's unified view, starting with row from, and the number of rows after them.
 func (f *File) Unified(from, most int) (rows []Row, more int) {
-	more = f.window(from, most, unified, func(h *Hunk) int { return len(h.Lines) + 1 }, func(s *shower, p place) {
+	more = f.window(from, most, unifiedRows, func(h *Hunk) int { return len(h.Lines) + 1 }, func(s *rowBuilder, p rowContent) {
 		switch {
-		case p.head:
-			rows = append(rows, s.hunk.head())
+		case p.isHeader:
+			rows = append(rows, s.hunk.headerRow())
 		case p.left >= 0:
-			rows = append(rows, s.row(p.left, p.with))
+			rows = append(rows, s.row(p.left, p.other))
 		default:
-			rows = append(rows, s.row(p.right, p.with))
+			rows = append(rows, s.row(p.right, p.other))
 		}
 	})
 	return rows, more
@@ -48,11 +48,11 @@ func (f *File) Unified(from, most int) (rows []Row, more int) {
 
 // Split returns rows of the file's side-by-side view, with from, most and more as in Unified.
 func (f *File) Split(from, most int) (pairs []Pair, more int) {
-	more = f.window(from, most, split, beside, func(s *shower, p place) {
+	more = f.window(from, most, splitRows, splitRowCount, func(s *rowBuilder, p rowContent) {
 		var pair Pair
 		switch {
-		case p.head:
-			pair = Pair{s.hunk.head(), s.hunk.head()}
+		case p.isHeader:
+			pair = Pair{s.hunk.headerRow(), s.hunk.headerRow()}
 		case p.left == p.right:
 			pair.Left = s.row(p.left, -1)
 			pair.Right = pair.Left
@@ -71,14 +71,14 @@ func (f *File) Split(from, most int) (pairs []Pair, more int) {
 
 // window calls show for the requested rows of the file, and returns the number of rows after them. A hunk that has none of the
 // rows is only counted.
-func (f *File) window(from, most int, places func(*Hunk) []place, count func(*Hunk) int, show func(*shower, place)) (more int) {
+func (f *File) window(from, most int, places func(*Hunk) []rowContent, count func(*Hunk) int, show func(*rowBuilder, rowContent)) (more int) {
 	from = max(from, 0)
 	end, at, lang := from+max(most, 0), 0, languageOf(f.Name())
 	for i := range f.Hunks {
 		h := &f.Hunks[i]
 		n := count(h)
 		if at < end && at+n > from {
-			s := &shower{hunk: h, lang: lang}
+			s := &rowBuilder{hunk: h, lang: lang}
 			for _, p := range places(h)[max(from-at, 0):min(end-at, n)] {
 				show(s, p)
 			}
@@ -89,8 +89,8 @@ func (f *File) window(from, most int, places func(*Hunk) []place, count func(*Hu
 	return more
 }
 
-// head returns the header of a hunk.
-func (h *Hunk) head() Row {
+// headerRow returns the header of a hunk.
+func (h *Hunk) headerRow() Row {
 	text := fmt.Sprintf("@@ -%d +%d @@", h.Old, h.New)
 	if h.Section != "" {
 		text += " " + h.Section
@@ -98,37 +98,37 @@ func (h *Hunk) head() Row {
 	return Row{Mark: header, Parts: []Part{{Text: visible(text)}}}
 }
 
-// place is the content of a row: indices of lines in a hunk, -1 for none.
-type place struct {
-	head        bool
+// rowContent is the content of a row: indices of lines in a hunk, -1 for none.
+type rowContent struct {
+	isHeader    bool
 	left, right int
-	with        int // unified view: the corresponding line on the other side, -1 for none
+	other       int // unified view: the corresponding line on the other side, -1 for none
 }
 
-// unified returns the rows of a hunk in the unified view.
-func unified(h *Hunk) []place {
-	list := append(make([]place, 0, len(h.Lines)+1), place{head: true, left: -1, right: -1, with: -1})
+// unifiedRows returns the rows of a hunk in the unified view.
+func unifiedRows(h *Hunk) []rowContent {
+	list := append(make([]rowContent, 0, len(h.Lines)+1), rowContent{isHeader: true, left: -1, right: -1, other: -1})
 	h.blocks(func(i int) {
-		list = append(list, place{left: i, right: i, with: -1})
+		list = append(list, rowContent{left: i, right: i, other: -1})
 	}, func(olds, news, end int) {
 		for i := olds; i < news; i++ {
-			list = append(list, place{left: i, right: -1, with: partner(i, olds, news, end)})
+			list = append(list, rowContent{left: i, right: -1, other: counterpart(i, olds, news, end)})
 		}
 		for i := news; i < end; i++ {
-			list = append(list, place{left: -1, right: i, with: partner(i, olds, news, end)})
+			list = append(list, rowContent{left: -1, right: i, other: counterpart(i, olds, news, end)})
 		}
 	})
 	return list
 }
 
-// split returns the rows of a hunk in the side-by-side view.
-func split(h *Hunk) []place {
-	list := append(make([]place, 0, len(h.Lines)+1), place{head: true, left: -1, right: -1, with: -1})
+// splitRows returns the rows of a hunk in the side-by-side view.
+func splitRows(h *Hunk) []rowContent {
+	list := append(make([]rowContent, 0, len(h.Lines)+1), rowContent{isHeader: true, left: -1, right: -1, other: -1})
 	h.blocks(func(i int) {
-		list = append(list, place{left: i, right: i, with: -1})
+		list = append(list, rowContent{left: i, right: i, other: -1})
 	}, func(olds, news, end int) {
 		for k := range max(news-olds, end-news) {
-			p := place{left: -1, right: -1, with: -1}
+			p := rowContent{left: -1, right: -1, other: -1}
 			if olds+k < news {
 				p.left = olds + k
 			}
@@ -141,23 +141,23 @@ func split(h *Hunk) []place {
 	return list
 }
 
-// beside returns the number of rows of a hunk in the side-by-side view.
-func beside(h *Hunk) (n int) {
+// splitRowCount returns the number of rows of a hunk in the side-by-side view.
+func splitRowCount(h *Hunk) (n int) {
 	n = 1
 	h.blocks(func(int) { n++ }, func(olds, news, end int) { n += max(news-olds, end-news) })
 	return n
 }
 
-// partner returns the line at the same position on the other side of a block of changes, -1 if there is none.
-func partner(i, olds, news, end int) int {
+// counterpart returns the line at the same position on the other side of a block of changes, -1 if there is none.
+func counterpart(i, olds, news, end int) int {
 	if i < news {
-		if with := news + i - olds; with < end {
-			return with
+		if other := news + i - olds; other < end {
+			return other
 		}
 		return -1
 	}
-	if with := olds + i - news; with < news {
-		return with
+	if other := olds + i - news; other < news {
+		return other
 	}
 	return -1
 }
@@ -184,39 +184,39 @@ func (h *Hunk) blocks(same func(int), changed func(olds, news, end int)) {
 	}
 }
 
-// shower turns lines of a hunk into rows. It caches the lexer states of the lines up to the last one it has reached.
-type shower struct {
+// rowBuilder turns lines of a hunk into rows. It caches the lexer states of the lines up to the last one it has reached.
+type rowBuilder struct {
 	hunk   *Hunk
 	lang   *language
-	states []states
+	states []sideStates
 }
 
-// states are the lexer states, on both sides, with which a line begins.
-type states struct{ old, now state }
+// sideStates are the lexer states, on both sides, with which a line begins.
+type sideStates struct{ old, now lexState }
 
-// row returns the row of line i; with is the corresponding line on the other side, -1 for none.
-func (s *shower) row(i, with int) Row {
+// row returns the row of line i; other is the corresponding line on the other side, -1 for none.
+func (s *rowBuilder) row(i, other int) Row {
 	l := s.hunk.Lines[i]
 	text := l.Text
 	if l.Cut > 0 {
 		text += "…"
 	}
 	var changed []bool
-	if with >= 0 {
-		changed = differing(l.Text, s.hunk.Lines[with].Text)
+	if other >= 0 {
+		changed = changedBytes(l.Text, s.hunk.Lines[other].Text)
 	}
-	return Row{Mark: l.Mark, Old: l.Old, New: l.New, NoEnd: l.NoEnd, Parts: parts(text, s.classes(i), changed)}
+	return Row{Mark: l.Mark, Old: l.Old, New: l.New, NoEnd: l.NoEnd, Parts: splitParts(text, s.classes(i), changed)}
 }
 
 // classes returns the class of each byte of a line.
-func (s *shower) classes(i int) []Class {
+func (s *rowBuilder) classes(i int) []Class {
 	if s.lang == nil {
 		return nil
 	}
 	for at := len(s.states); at <= i; at++ { // a hunk begins in the zero state
-		now := states{}
+		now := sideStates{}
 		if at > 0 {
-			now = s.after(at - 1)
+			now = s.nextStates(at - 1)
 		}
 		s.states = append(s.states, now)
 	}
@@ -230,8 +230,8 @@ func (s *shower) classes(i int) []Class {
 	return classes
 }
 
-// after returns the states with which the line after i begins.
-func (s *shower) after(i int) states {
+// nextStates returns the states with which the line after i begins.
+func (s *rowBuilder) nextStates(i int) sideStates {
 	l, was := s.hunk.Lines[i], s.states[i]
 	if l.Mark != Plus {
 		was.old = s.lang.lex(was.old, l.Text, nil)
