@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// query asks for what gh pr view does not return.
-const query = `query($owner: String!, $name: String!, $number: Int!, $after: String) { repository(owner: $owner, name: $name) { pullRequest(number: $number) {
+// detailsQuery asks for what gh pr view does not return.
+const detailsQuery = `query($owner: String!, $name: String!, $number: Int!, $after: String) { repository(owner: $owner, name: $name) { pullRequest(number: $number) {
   reviewThreads(last: 100) { nodes { isResolved path line originalLine comments(first: 20) { nodes { id body authorAssociation author { login } } } } }
   commits(last: 1) { nodes { commit { statusCheckRollup { contexts(first: 100, after: $after) { pageInfo { hasNextPage endCursor } nodes {
     ... on CheckRun { name isRequired(pullRequestNumber: $number) } ... on StatusContext { context isRequired(pullRequestNumber: $number) } } } } } } }
@@ -33,8 +33,8 @@ type thread struct {
 	}
 }
 
-// detailed is the answer to query: a pull request with one page of its checks.
-type detailed struct {
+// pullDetails is the answer to detailsQuery: a pull request with one page of its checks.
+type pullDetails struct {
 	ReviewThreads struct{ Nodes []thread }
 	Commits       struct {
 		Nodes []struct {
@@ -57,7 +57,7 @@ type detailed struct {
 }
 
 // required returns the names of the required checks, and the cursor of the next page of checks, "" after the last page.
-func (pr *detailed) required() (names []string, next string) {
+func (pr *pullDetails) required() (names []string, next string) {
 	for _, c := range pr.Commits.Nodes {
 		checks := c.Commit.StatusCheckRollup.Contexts
 		for _, check := range checks.Nodes {
@@ -79,14 +79,14 @@ func (gh *Client) Details(ctx context.Context, address string) (d forge.Details,
 		return d, err
 	}
 	owner, name, _ := strings.Cut(p.name, "/")
-	args := []string{"api", "graphql", "--hostname=" + p.host, "--raw-field=owner=" + owner, "--raw-field=name=" + name, "--field=number=" + number, "--raw-field=query=" + query}
+	args := []string{"api", "graphql", "--hostname=" + p.host, "--raw-field=owner=" + owner, "--raw-field=name=" + name, "--field=number=" + number, "--raw-field=query=" + detailsQuery}
 	for page := 1; page <= maxPages; page++ {
 		var answer struct {
 			Data struct {
-				Repository struct{ PullRequest detailed }
+				Repository struct{ PullRequest pullDetails }
 			}
 		}
-		if err := gh.ask(ctx, address, &answer, args...); err != nil {
+		if err := gh.callJSON(ctx, address, &answer, args...); err != nil {
 			return d, err
 		}
 		pr := &answer.Data.Repository.PullRequest
@@ -111,17 +111,17 @@ func (t thread) remarks() (list []forge.Remark) {
 		return nil
 	}
 	for _, c := range t.Comments.Nodes {
-		list = append(list, forge.Remark{ID: c.ID, Author: nameOf(c.Author.Login), Path: t.Path, Text: c.Body, Line: cmp.Or(t.Line, t.OriginalLine), Trusted: trusted(c.AuthorAssociation)})
+		list = append(list, forge.Remark{ID: c.ID, Author: authorName(c.Author.Login), Path: t.Path, Text: c.Body, Line: cmp.Or(t.Line, t.OriginalLine), Trusted: isTrusted(c.AuthorAssociation)})
 	}
 	return list
 }
 
-var job = trellis.Pattern(`/actions/runs/[0-9]+/job/([0-9]+)`)
+var jobURL = trellis.Pattern(`/actions/runs/[0-9]+/job/([0-9]+)`)
 
 // Log returns the output of a check's failed steps, "" if gh can't know it. If GitHub hasn't kept the output of steps
 // separately, for which gh before 2.70 prints nothing, Log returns that of the whole job.
 func (gh *Client) Log(ctx context.Context, c forge.Check) (string, error) {
-	m := job().FindStringSubmatch(c.URL)
+	m := jobURL().FindStringSubmatch(c.URL)
 	if m == nil {
 		return "", nil
 	}
@@ -133,5 +133,5 @@ func (gh *Client) Log(ctx context.Context, c forge.Check) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return gh.rest(ctx, p, "GET", "actions/jobs/"+m[1]+"/logs", nil)
+	return gh.callAPI(ctx, p, "GET", "actions/jobs/"+m[1]+"/logs", nil)
 }

@@ -16,7 +16,7 @@ func (gh *Client) EditBody(ctx context.Context, address, body string) error {
 	if err != nil {
 		return err
 	}
-	_, err = gh.rest(ctx, p, "PATCH", "pulls/"+number, map[string]string{"body": body})
+	_, err = gh.callAPI(ctx, p, "PATCH", "pulls/"+number, map[string]string{"body": body})
 	return err
 }
 
@@ -26,10 +26,10 @@ func (gh *Client) Label(ctx context.Context, address, label string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := gh.rest(ctx, p, "GET", "labels/"+url.PathEscape(label), nil); err != nil { // GitHub would create a missing label
+	if _, err := gh.callAPI(ctx, p, "GET", "labels/"+url.PathEscape(label), nil); err != nil { // GitHub would create a missing label
 		return fmt.Errorf("looking for the label %q: %w", label, err)
 	}
-	_, err = gh.rest(ctx, p, "POST", "issues/"+number+"/labels", map[string][]string{"labels": {label}})
+	_, err = gh.callAPI(ctx, p, "POST", "issues/"+number+"/labels", map[string][]string{"labels": {label}})
 	return err
 }
 
@@ -43,6 +43,6 @@ func (gh *Client) AskReview(ctx context.Context, address, who string) error {
 	if _, team, is := strings.Cut(who, "/"); is {
 		kind, who = "team_reviewers", team
 	}
-	_, err = gh.rest(ctx, p, "POST", "pulls/"+number+"/requested_reviewers", map[string][]string{kind: {who}})
+	_, err = gh.callAPI(ctx, p, "POST", "pulls/"+number+"/requested_reviewers", map[string][]string{kind: {who}})
 	return err
 }

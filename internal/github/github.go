@@ -47,8 +47,8 @@ type pull struct {
 	HeadRefName, HeadRefOid, BaseRefName string
 }
 
-// fields are the fields of pull that gh is asked for.
-const fields = "number,url,state,isDraft,headRefName,headRefOid,baseRefName,title,body,isCrossRepository"
+// pullFields are the fields of pull that gh is asked for.
+const pullFields = "number,url,state,isDraft,headRefName,headRefOid,baseRefName,title,body,isCrossRepository"
 
 // Error is a failed call of gh, with gh's own message.
 type Error struct {
@@ -68,36 +68,36 @@ func (e *Error) Error() string {
 	return "gh " + strings.Join(e.Args, " ") + ": " + said
 }
 
-var unanswered = trellis.Pattern(`(?im)^error connecting to |\bHTTP 429\b|\brate limit\b`)
+var unansweredMessage = trellis.Pattern(`(?im)^error connecting to |\bHTTP 429\b|\brate limit\b`)
 
 // Unanswered reports whether GitHub asks for no requests for a time, or doesn't respond. gh reports that only in its message.
 func (e *Error) Unanswered() bool {
-	return e.Code == proc.CodeTimeout || unanswered().MatchString(e.Said)
+	return e.Code == proc.CodeTimeout || unansweredMessage().MatchString(e.Said)
 }
 
 const (
-	wall      = time.Minute
-	maxAnswer = 8 << 20
-	maxSaid   = 16 << 10
-	notSigned = 4 // exit code of gh if it has no account
+	defaultTimeout  = time.Minute
+	maxAnswer       = 8 << 20
+	maxStderr       = 16 << 10
+	exitNotSignedIn = 4 // exit code of gh if it has no account
 )
 
-// unknownToken matches the message of gh for an account that the host rejects; the exit code is 1 then.
-var unknownToken = trellis.Pattern(`(?m)^HTTP 401: |\(HTTP 401\)$`)
+// rejectedTokenMessage matches the message of gh for an account that the host rejects; the exit code is 1 then.
+var rejectedTokenMessage = trellis.Pattern(`(?m)^HTTP 401: |\(HTTP 401\)$`)
 
 // Find returns the pull request of a branch of this repository: the open one, else the newest that was merged or closed; nil if
 // there never was one.
 func (gh *Client) Find(ctx context.Context, head string) (best *forge.PR, err error) {
 	what := "the pull requests of " + head
 	var list []pull
-	if err := gh.ask(ctx, what, &list, "pr", "list", "--head="+head, "--state=all", "--limit=30", "--json="+fields); err != nil {
+	if err := gh.callJSON(ctx, what, &list, "pr", "list", "--head="+head, "--state=all", "--limit=30", "--json="+pullFields); err != nil {
 		return nil, err
 	}
 	for _, p := range list {
 		if p.IsCrossRepository || p.HeadRefName != head {
 			continue
 		}
-		pr, err := p.checked()
+		pr, err := p.toPR()
 		if err != nil {
 			return nil, fmt.Errorf("reading what gh says of %s: %w", what, err)
 		}
@@ -108,11 +108,11 @@ func (gh *Client) Find(ctx context.Context, head string) (best *forge.PR, err er
 	return best, nil
 }
 
-func (p *pull) checked() (*forge.PR, error) {
+func (p *pull) toPR() (*forge.PR, error) {
 	switch {
 	case p.Number < 1:
 		return nil, errors.New("a pull request has no number")
-	case !address(p.URL):
+	case !isAddress(p.URL):
 		return nil, fmt.Errorf("%q is not an address", p.URL)
 	case p.State != forge.Open && p.State != forge.Closed && p.State != forge.Merged:
 		return nil, fmt.Errorf("a pull request has the unknown state %q", p.State)
@@ -120,7 +120,7 @@ func (p *pull) checked() (*forge.PR, error) {
 	return &forge.PR{Number: p.Number, URL: p.URL, State: p.State, Draft: p.IsDraft, HeadSHA: p.HeadRefOid, BaseRef: p.BaseRefName, Title: p.Title, Body: p.Body}, nil
 }
 
-func address(s string) bool {
+func isAddress(s string) bool {
 	return (strings.HasPrefix(s, "https://") || strings.HasPrefix(s, "http://")) && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r == 0x7f })
 }
 
@@ -157,7 +157,7 @@ func createdPR(out string) (url string, number int) {
 	const part = "/pull/"
 	for _, word := range strings.Fields(out) {
 		at := strings.LastIndex(word, part)
-		if at < 0 || !address(word) {
+		if at < 0 || !isAddress(word) {
 			continue
 		}
 		if n, err := strconv.Atoi(word[at+len(part):]); err == nil && n > 0 {
@@ -167,16 +167,16 @@ func createdPR(out string) (url string, number int) {
 	return url, number
 }
 
-// ask runs gh and decodes the JSON that it prints about what.
-func (gh *Client) ask(ctx context.Context, what string, answer any, args ...string) error {
+// callJSON runs gh and decodes the JSON that it prints about what.
+func (gh *Client) callJSON(ctx context.Context, what string, answer any, args ...string) error {
 	out, err := gh.call(ctx, args, "")
 	if err != nil {
 		return err
 	}
-	return read(out, what, answer)
+	return decode(out, what, answer)
 }
 
-func read(out, what string, answer any) error {
+func decode(out, what string, answer any) error {
 	if err := json.Unmarshal([]byte(out), answer); err != nil {
 		return fmt.Errorf("reading what gh says of %s: %w", what, err)
 	}
@@ -185,13 +185,13 @@ func read(out, what string, answer any) error {
 
 // call runs gh and returns its standard output.
 func (gh *Client) call(ctx context.Context, args []string, stdin string) (string, error) {
-	out, said := proc.NewCapped(maxAnswer), proc.NewCapped(maxSaid)
-	c := proc.Command{Argv: append([]string{"gh"}, args...), Dir: gh.Dir, Env: Environ(gh.Env), Stdout: out, Stderr: said, Marker: gh.Marker, Wall: gh.Wall, Grace: time.Second}
+	out, stderr := proc.NewCapped(maxAnswer), proc.NewCapped(maxStderr)
+	c := proc.Command{Argv: append([]string{"gh"}, args...), Dir: gh.Dir, Env: Environ(gh.Env), Stdout: out, Stderr: stderr, Marker: gh.Marker, Wall: gh.Wall, Grace: time.Second}
 	if stdin != "" {
 		c.Stdin = strings.NewReader(stdin)
 	}
 	if c.Wall <= 0 {
-		c.Wall = wall
+		c.Wall = defaultTimeout
 	}
 	res, err := proc.Run(ctx, c)
 	switch {
@@ -199,20 +199,20 @@ func (gh *Client) call(ctx context.Context, args []string, stdin string) (string
 		return "", ErrNoProgram
 	case err != nil:
 		return "", fmt.Errorf("running gh: %w", err)
-	case res.Code == notSigned, res.Code != 0 && unknownToken().MatchString(said.String()):
-		return "", fmt.Errorf("%w: %s", ErrNotSignedIn, text.OneLine(said.String()))
-	case res.Code != 0 && (strings.Contains(said.String(), "point to a known GitHub host") || strings.HasPrefix(said.String(), "no git remotes found")): // gh gives no other sign of it
-		return "", fmt.Errorf("%w: %s", ErrNoRemote, text.OneLine(said.String()))
+	case res.Code == exitNotSignedIn, res.Code != 0 && rejectedTokenMessage().MatchString(stderr.String()):
+		return "", fmt.Errorf("%w: %s", ErrNotSignedIn, text.OneLine(stderr.String()))
+	case res.Code != 0 && (strings.Contains(stderr.String(), "point to a known GitHub host") || strings.HasPrefix(stderr.String(), "no git remotes found")): // gh gives no other sign of it
+		return "", fmt.Errorf("%w: %s", ErrNoRemote, text.OneLine(stderr.String()))
 	case res.Code != 0:
-		return "", &Error{withoutTexts(args), res.Code, said.String()}
+		return "", &Error{argsForError(args), res.Code, stderr.String()}
 	case out.Cut():
-		return "", fmt.Errorf("gh %s: the answer is longer than %d bytes", strings.Join(withoutTexts(args), " "), maxAnswer)
+		return "", fmt.Errorf("gh %s: the answer is longer than %d bytes", strings.Join(argsForError(args), " "), maxAnswer)
 	}
 	return out.String(), nil
 }
 
-// withoutTexts returns the arguments as errors show them: without texts, fields and queries.
-func withoutTexts(args []string) (list []string) {
+// argsForError returns the arguments as errors show them: without texts, fields and queries.
+func argsForError(args []string) (list []string) {
 	for _, a := range args {
 		if !strings.HasPrefix(a, "--title=") && !strings.HasPrefix(a, "--json=") && !strings.HasPrefix(a, "--body") && !strings.HasPrefix(a, "--raw-field=") {
 			list = append(list, a)

@@ -38,15 +38,15 @@ func (gh *Client) EnsureIssue(ctx context.Context, n NewIssue) (*Issue, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := gh.marked(ctx, p, n)
+	found, err := gh.findMarked(ctx, p, n)
 	if err != nil || found != nil {
 		return found, err
 	}
-	i, err := gh.write(ctx, p, n)
+	i, err := gh.createIssue(ctx, p, n)
 	if err == nil || errors.Is(err, ErrNoProgram) || errors.Is(err, ErrNotSignedIn) || ctx.Err() != nil {
 		return i, err
 	}
-	found, findErr := gh.marked(ctx, p, n) // the answer may have been lost
+	found, findErr := gh.findMarked(ctx, p, n) // the answer may have been lost
 	if findErr != nil || found == nil {
 		return nil, err
 	}
@@ -61,42 +61,42 @@ type issue struct {
 	Pull        any `json:"pull_request"` // GitHub lists pull requests as issues too
 }
 
-func (i issue) checked() (*Issue, error) {
-	if i.Number < 1 || !address(i.Address) {
+func (i issue) toIssue() (*Issue, error) {
+	if i.Number < 1 || !isAddress(i.Address) {
 		return nil, fmt.Errorf("issue %d at %q: that is none", i.Number, i.Address)
 	}
 	return &Issue{Number: i.Number, URL: i.Address, State: strings.ToUpper(i.State)}, nil
 }
 
-// write creates the issue, and its label if that doesn't exist.
-func (gh *Client) write(ctx context.Context, p repository, n NewIssue) (*Issue, error) {
-	out, err := gh.rest(ctx, p, "POST", "issues", map[string]any{"title": n.Title, "body": n.Body, "labels": []string{n.Label}})
+// createIssue creates the issue, and its label if that doesn't exist.
+func (gh *Client) createIssue(ctx context.Context, p repository, n NewIssue) (*Issue, error) {
+	out, err := gh.callAPI(ctx, p, "POST", "issues", map[string]any{"title": n.Title, "body": n.Body, "labels": []string{n.Label}})
 	if err != nil {
 		return nil, err
 	}
 	var made issue
-	if err := read(out, "a new issue", &made); err != nil {
+	if err := decode(out, "a new issue", &made); err != nil {
 		return nil, err
 	}
-	return made.checked()
+	return made.toIssue()
 }
 
-// marked returns the oldest issue with a mark. It doesn't use gh issue list, which uses the search if it is given a label.
-func (gh *Client) marked(ctx context.Context, p repository, n NewIssue) (best *Issue, err error) {
+// findMarked returns the oldest issue with a mark. It doesn't use gh issue list, which uses the search if it is given a label.
+func (gh *Client) findMarked(ctx context.Context, p repository, n NewIssue) (best *Issue, err error) {
 	for at := 1; at <= maxIssues/pageSize; at++ {
-		out, err := gh.rest(ctx, p, "GET", fmt.Sprintf("issues?state=all&per_page=%d&page=%d&labels=%s", pageSize, at, url.QueryEscape(n.Label)), nil)
+		out, err := gh.callAPI(ctx, p, "GET", fmt.Sprintf("issues?state=all&per_page=%d&page=%d&labels=%s", pageSize, at, url.QueryEscape(n.Label)), nil)
 		if err != nil {
 			return nil, err
 		}
 		var list []issue
-		if err := read(out, "the issues labelled "+n.Label, &list); err != nil {
+		if err := decode(out, "the issues labelled "+n.Label, &list); err != nil {
 			return nil, err
 		}
 		for _, i := range list {
 			if i.Pull != nil || !strings.Contains(i.Body, n.Mark) {
 				continue
 			}
-			if best, err = i.checked(); err != nil { // the newest come first
+			if best, err = i.toIssue(); err != nil { // the newest come first
 				return nil, err
 			}
 		}

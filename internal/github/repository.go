@@ -11,12 +11,12 @@ import (
 // repository identifies a repository: by its host, and owner/name there.
 type repository struct{ host, name string }
 
-// parse splits the address of a repository, or of a pull request in it.
-var parse = trellis.Pattern(`^https?://([^/\s]+)/([\w.-]+/[\w.-]+)(?:/pull/([1-9][0-9]{0,9}))?$`)
+// repositoryURL matches the address of a repository, or of a pull request in it, and captures its parts.
+var repositoryURL = trellis.Pattern(`^https?://([^/\s]+)/([\w.-]+/[\w.-]+)(?:/pull/([1-9][0-9]{0,9}))?$`)
 
 // parsePullURL splits the address of a pull request into its repository and its number.
 func parsePullURL(url string) (p repository, number string, err error) {
-	found := parse().FindStringSubmatch(url)
+	found := repositoryURL().FindStringSubmatch(url)
 	if found == nil || found[3] == "" {
 		return p, "", fmt.Errorf("%q is not the address of a pull request", url)
 	}
@@ -25,10 +25,10 @@ func parsePullURL(url string) (p repository, number string, err error) {
 
 func (gh *Client) repository(ctx context.Context) (p repository, err error) {
 	var answer struct{ URL string }
-	if err := gh.ask(ctx, "the repository", &answer, "repo", "view", "--json=url"); err != nil {
+	if err := gh.callJSON(ctx, "the repository", &answer, "repo", "view", "--json=url"); err != nil {
 		return p, err
 	}
-	found := parse().FindStringSubmatch(answer.URL)
+	found := repositoryURL().FindStringSubmatch(answer.URL)
 	if found == nil || found[3] != "" {
 		return p, fmt.Errorf("reading what gh says of the repository: %q is not an address of one", answer.URL)
 	}
@@ -43,9 +43,9 @@ func (gh *Client) SignedIn(ctx context.Context) error {
 	return err
 }
 
-// rest sends a request about a repository and returns the response. It names host and repository: by default gh api uses the
+// callAPI sends a request about a repository and returns the response. It names host and repository: by default gh api uses the
 // first remote, even if gh repo set-default has chosen another one, and the host github.com.
-func (gh *Client) rest(ctx context.Context, p repository, method, path string, body any) (string, error) {
+func (gh *Client) callAPI(ctx context.Context, p repository, method, path string, body any) (string, error) {
 	args := []string{"api", "--hostname=" + p.host, "--method=" + method, "repos/" + p.name + "/" + path}
 	if body == nil {
 		return gh.call(ctx, args, "")

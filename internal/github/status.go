@@ -20,14 +20,14 @@ func (gh *Client) Status(ctx context.Context, pr *forge.PR) (s forge.PRStatus, e
 		Reviews           []review
 		HeadRefOid        string
 	}
-	if err := gh.ask(ctx, fmt.Sprint("pull request ", pr.Number), &answer, "pr", "view", strconv.Itoa(pr.Number), "--json=statusCheckRollup,reviewDecision,reviews,headRefOid"); err != nil {
+	if err := gh.callJSON(ctx, fmt.Sprint("pull request ", pr.Number), &answer, "pr", "view", strconv.Itoa(pr.Number), "--json=statusCheckRollup,reviewDecision,reviews,headRefOid"); err != nil {
 		return s, err
 	}
 	var approved, refused bool // by somebody who belongs to the repository
-	for _, r := range lastWords(answer.Reviews) {
-		trusted := trusted(r.AuthorAssociation)
+	for _, r := range latestReviews(answer.Reviews) {
+		trusted := isTrusted(r.AuthorAssociation)
 		if r.State == changesRequested {
-			s.Wanted = append(s.Wanted, forge.Review{ID: r.ID, Author: nameOf(r.Author.Login), Text: r.Body, Trusted: trusted})
+			s.Wanted = append(s.Wanted, forge.Review{ID: r.ID, Author: authorName(r.Author.Login), Text: r.Body, Trusted: trusted})
 		}
 		refused = refused || trusted && r.State == changesRequested
 		approved = approved || trusted && r.State == "APPROVED"
@@ -40,7 +40,7 @@ func (gh *Client) Status(ctx context.Context, pr *forge.PR) (s forge.PRStatus, e
 	case approved:
 		s.Review = forge.Approved
 	}
-	for _, c := range newest(answer.StatusCheckRollup) {
+	for _, c := range latestChecks(answer.StatusCheckRollup) {
 		s.Note(c.verdict(), forge.Check{Name: c.Name + c.Context, URL: c.DetailsURL + c.TargetURL}, c.fixable())
 	}
 	s.OfCommit(answer.HeadRefOid, pr)
@@ -54,8 +54,8 @@ type check struct {
 	StartedAt                                          time.Time
 }
 
-// newest removes checks that were run again.
-func newest(list []check) []check {
+// latestChecks returns the checks without those that were run again.
+func latestChecks(list []check) []check {
 	last := map[string]int{}
 	for i, c := range list {
 		key := c.WorkflowName + "\n" + c.Name + "\n" + c.Context
@@ -70,7 +70,7 @@ func newest(list []check) []check {
 	return left
 }
 
-func (c check) said() string {
+func (c check) result() string {
 	if c.Context != "" {
 		return c.State
 	}
@@ -81,7 +81,7 @@ func (c check) verdict() string {
 	if c.Context == "" && c.Status != "COMPLETED" {
 		return forge.Pending
 	}
-	switch c.said() {
+	switch c.result() {
 	case "SUCCESS", "NEUTRAL", "SKIPPED":
 		return forge.Passed
 	case "PENDING", "EXPECTED", "":
@@ -93,7 +93,7 @@ func (c check) verdict() string {
 // fixable reports whether a change of the code may make a failed check pass. That is not so if it was cancelled, never started,
 // or waits for somebody.
 func (c check) fixable() bool {
-	return slices.Contains([]string{"FAILURE", "TIMED_OUT", "ERROR"}, c.said())
+	return slices.Contains([]string{"FAILURE", "TIMED_OUT", "ERROR"}, c.result())
 }
 
 // review is a review in the JSON of gh.
@@ -106,8 +106,8 @@ type review struct {
 
 const changesRequested = "CHANGES_REQUESTED"
 
-// lastWords returns the last review of each author that is not merely a comment, in the order in which they were submitted.
-func lastWords(list []review) (words []review) {
+// latestReviews returns the last review of each author that is not merely a comment, in the order in which they were submitted.
+func latestReviews(list []review) (words []review) {
 	slices.SortStableFunc(list, func(a, b review) int { return a.SubmittedAt.Compare(b.SubmittedAt) })
 	last := map[string]int{}
 	for i, r := range list {
@@ -121,10 +121,10 @@ func lastWords(list []review) (words []review) {
 	return words
 }
 
-// nameOf returns the name to show for an author. For a deleted account GitHub returns none, and shows "ghost".
-func nameOf(login string) string { return cmp.Or(login, "ghost") }
+// authorName returns the name to show for an author. For a deleted account GitHub returns none, and shows "ghost".
+func authorName(login string) string { return cmp.Or(login, "ghost") }
 
-// trusted reports whether GitHub says that an author belongs to the repository.
-func trusted(association string) bool {
+// isTrusted reports whether GitHub says that an author belongs to the repository.
+func isTrusted(association string) bool {
 	return association == "OWNER" || association == "MEMBER" || association == "COLLABORATOR"
 }
