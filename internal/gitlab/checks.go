@@ -55,9 +55,9 @@ func (j job) fixable() bool {
 	return j.Status == "failed" && slices.Contains([]string{"", "script_failure", "job_execution_timeout", "unknown_failure"}, j.FailureReason)
 }
 
-// checks adds to s the jobs of the newest pipeline of the merge request's head commit, and the statuses that other services reported
+// addChecks adds to s the jobs of the newest pipeline of the merge request's head commit, and the statuses that other services reported
 // for that commit. Of a job that was retried GitLab returns the last try alone.
-func (c *Client) checks(ctx context.Context, project string, r *mergeRequest, s *forge.PRStatus) error {
+func (c *Client) addChecks(ctx context.Context, project string, r *mergeRequest, s *forge.PRStatus) error {
 	p := r.HeadPipeline
 	if now, err := c.isOfHead(ctx, project, p, r.SHA); err != nil {
 		return err
@@ -67,11 +67,11 @@ func (c *Client) checks(ctx context.Context, project string, r *mergeRequest, s 
 	known := map[int]bool{}
 	unread := false
 	if p != nil {
-		jobs, cut, err := all[job](ctx, c, project, fmt.Sprintf("/pipelines/%d/jobs", p.ID), maxChecks)
+		jobs, truncated, err := listAll[job](ctx, c, project, fmt.Sprintf("/pipelines/%d/jobs", p.ID), maxChecks)
 		if err != nil {
 			return err
 		}
-		unread = cut
+		unread = truncated
 		for _, j := range jobs {
 			known[j.ID] = true
 			if j.Status == "created" && p.Status == "manual" { // it depends on a job that waits for somebody to start it
@@ -80,11 +80,11 @@ func (c *Client) checks(ctx context.Context, project string, r *mergeRequest, s 
 			s.Note(verdict(j.Status, j.AllowFailure), forge.Check{Name: j.Name, URL: j.WebURL}, j.fixable())
 		}
 	}
-	others, cut, err := c.externalStatuses(ctx, project, r.SHA, p, known)
+	others, truncated, err := c.externalStatuses(ctx, project, r.SHA, p, known)
 	if err != nil {
 		return err
 	}
-	if unread || cut {
+	if unread || truncated {
 		s.Unread = fmt.Sprintf("GitLab has more than %d checks of commit %.12s: the rest was not read, and counts as pending", maxChecks, r.SHA)
 		s.Note(forge.Pending, forge.Check{}, false)
 	}
@@ -118,7 +118,7 @@ func (c *Client) isOfHead(ctx context.Context, project string, p *pipeline, sha 
 	var made struct {
 		Parents []string `json:"parent_ids"`
 	}
-	_, err := c.askProject(ctx, project, http.MethodGet, "/repository/commits/"+url.PathEscape(p.SHA), nil, &made)
+	_, err := c.requestProject(ctx, project, http.MethodGet, "/repository/commits/"+url.PathEscape(p.SHA), nil, &made)
 	if rest.StatusOf(err) == http.StatusNotFound { // GitLab has created another one meanwhile, for a base that has moved
 		return true, nil
 	}
@@ -128,21 +128,21 @@ func (c *Client) isOfHead(ctx context.Context, project string, p *pipeline, sha 
 // externalStatuses returns the statuses of a commit that other services reported, the last one of each name. GitLab lists the jobs of all
 // pipelines of the commit among them; where newest is not nil, jobs of older pipelines are left out. known has the ids of the jobs of the
 // newest. cut: there are more than were read.
-func (c *Client) externalStatuses(ctx context.Context, project, sha string, newest *pipeline, known map[int]bool) (list []job, cut bool, err error) {
+func (c *Client) externalStatuses(ctx context.Context, project, sha string, newest *pipeline, known map[int]bool) (list []job, truncated bool, err error) {
 	if sha == "" {
 		return nil, false, nil
 	}
-	list, cut, err = all[job](ctx, c, project, "/repository/commits/"+sha+"/statuses", maxChecks)
+	list, truncated, err = listAll[job](ctx, c, project, "/repository/commits/"+sha+"/statuses", maxChecks)
 	if err != nil && rest.StatusOf(err) != http.StatusNotFound {
 		return nil, false, err
 	}
 	list = slices.DeleteFunc(list, func(j job) bool { return known[j.ID] })
 	if newest == nil {
-		return list, cut, nil
+		return list, truncated, nil
 	}
 	for _, j := range list {
 		if verdict(j.Status, j.AllowFailure) != forge.Passed {
-			if err := c.jobsOf(ctx, project, sha, list, known); err != nil {
+			if err := c.addPipelineJobs(ctx, project, sha, list, known); err != nil {
 				return nil, false, err
 			}
 			break
@@ -153,17 +153,17 @@ func (c *Client) externalStatuses(ctx context.Context, project, sha string, newe
 	for _, j := range list {
 		last[j.Name] = max(last[j.Name], j.ID)
 	}
-	return slices.DeleteFunc(list, func(j job) bool { return j.ID < last[j.Name] }), cut, nil
+	return slices.DeleteFunc(list, func(j job) bool { return j.ID < last[j.Name] }), truncated, nil
 }
 
-// jobsOf adds to known the ids of those statuses in list that are jobs of pipelines, or bridges, which start other pipelines.
-func (c *Client) jobsOf(ctx context.Context, project, sha string, list []job, known map[int]bool) error {
+// addPipelineJobs adds to known the ids of those statuses in list that are jobs of pipelines, or bridges, which start other pipelines.
+func (c *Client) addPipelineJobs(ctx context.Context, project, sha string, list []job, known map[int]bool) error {
 	ids := map[int]bool{}
 	for _, j := range list {
 		ids[j.PipelineID] = true
 	}
 	if ids[0] {
-		pipelines, _, err := all[pipeline](ctx, c, project, "/pipelines?sha="+sha, pageSize)
+		pipelines, _, err := listAll[pipeline](ctx, c, project, "/pipelines?sha="+sha, pageSize)
 		if err != nil {
 			return err
 		}
@@ -174,7 +174,7 @@ func (c *Client) jobsOf(ctx context.Context, project, sha string, list []job, kn
 	}
 	for _, id := range slices.Sorted(maps.Keys(ids)) {
 		for _, kind := range []string{"jobs", "bridges"} {
-			jobs, _, err := all[job](ctx, c, project, fmt.Sprintf("/pipelines/%d/%s", id, kind), maxChecks)
+			jobs, _, err := listAll[job](ctx, c, project, fmt.Sprintf("/pipelines/%d/%s", id, kind), maxChecks)
 			if err != nil && rest.StatusOf(err) != http.StatusNotFound {
 				return err
 			}

@@ -35,7 +35,7 @@ func (c *Client) Details(ctx context.Context, address string) (d forge.Details, 
 	if err != nil {
 		return d, err
 	}
-	threads, _, err := all[struct{ Notes []note }](ctx, c, project, path+"/discussions", maxNotes)
+	threads, _, err := listAll[struct{ Notes []note }](ctx, c, project, path+"/discussions", maxNotes)
 	if err != nil {
 		return d, err
 	}
@@ -61,12 +61,12 @@ func (c *Client) Details(ctx context.Context, address string) (d forge.Details, 
 // jobURL matches the address of a job, and captures its number.
 var jobURL = trellis.Pattern(`/-/jobs/([1-9][0-9]*)$`)
 
-// lineTime matches what GitLab's runners write into a log before each line: a timestamp and the stream.
-const lineTime = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z [0-9a-f]{2}[OE]`
+// logTimestamp matches what GitLab's runners write into a log before each line: a timestamp and the stream.
+const logTimestamp = `\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z [0-9a-f]{2}[OE]`
 
-// decoration matches everything that runners add to the output of commands: lineTime, followed by + if the line continues the
-// previous one, colours, and the markers of sections.
-var decoration = trellis.Pattern(`(?m)\n` + lineTime + `\+|^` + lineTime + `[ +]|section_(?:start|end):\d+:[\w.-]+(?:\[[^\]\r\n]*\])?\r?|\x1b\[[0-9;]*[A-Za-z]`)
+// logDecoration matches everything that runners add to the output of commands: logTimestamp, followed by + if the line continues
+// the previous one, colours, and the markers of sections.
+var logDecoration = trellis.Pattern(`(?m)\n` + logTimestamp + `\+|^` + logTimestamp + `[ +]|section_(?:start|end):\d+:[\w.-]+(?:\[[^\]\r\n]*\])?\r?|\x1b\[[0-9;]*[A-Za-z]`)
 
 // Log returns the log of a job, "" if the check is not a job.
 func (c *Client) Log(ctx context.Context, check forge.Check) (string, error) {
@@ -75,8 +75,8 @@ func (c *Client) Log(ctx context.Context, check forge.Check) (string, error) {
 		return "", nil
 	}
 	var data []byte
-	if _, err := c.askOwn(ctx, http.MethodGet, "/jobs/"+m[1]+"/trace", nil, &data); err != nil {
+	if _, err := c.requestOwn(ctx, http.MethodGet, "/jobs/"+m[1]+"/trace", nil, &data); err != nil {
 		return "", err
 	}
-	return decoration().ReplaceAllString(string(data), ""), nil
+	return logDecoration().ReplaceAllString(string(data), ""), nil
 }

@@ -31,14 +31,14 @@ type Place struct {
 
 // Client reads, creates and changes the merge requests of a project. Its methods may be called concurrently.
 type Client struct {
-	place   Place
-	project string // its path: group/subgroup/name
-	foreign string // host of the project if it is not on place, else ""
+	place       Place
+	project     string // its path: group/subgroup/name
+	foreignHost string // host of the project if it is not on place, else ""
 
-	mu     sync.Mutex
-	server *rest.Server // nil before the first request
-	from   string       // origin of its token
-	belong map[int]bool // whether users may push, by user id, as far as it is known
+	mu          sync.Mutex
+	server      *rest.Server // nil before the first request
+	tokenOrigin string       // origin of its token
+	pushAccess  map[int]bool // whether users may push, by user id, as far as it is known
 }
 
 // NewClient returns a client for the first of these remote addresses that is a project at place. Otherwise, if an address is on
@@ -52,11 +52,11 @@ func NewClient(place Place, addresses []string) *Client {
 	place.URL = site.String()
 	foreign := (*Client)(nil)
 	for _, address := range addresses {
-		at, ok := parse(address)
+		at, ok := parseRemote(address)
 		if !ok {
 			continue
 		}
-		c := &Client{place: place, belong: map[int]bool{}}
+		c := &Client{place: place, pushAccess: map[int]bool{}}
 		switch {
 		case at.isOn(site):
 			if c.project = at.path; at.isHTTP {
@@ -66,7 +66,7 @@ func NewClient(place Place, addresses []string) *Client {
 				return c
 			}
 		case strings.HasPrefix(at.host, "gitlab.") && projectPath().MatchString(at.path):
-			c.project, c.foreign = at.path, at.host
+			c.project, c.foreignHost = at.path, at.host
 			foreign = c
 		}
 	}
@@ -84,15 +84,15 @@ func normalize(u *url.URL) {
 
 var projectPath = trellis.Pattern(`^[\w.+-]+(/[\w.+-]+)+$`)
 
-// remote is the parsed address of a repository.
-type remote struct {
+// remoteAddress is the parsed address of a repository.
+type remoteAddress struct {
 	isHTTP     bool   // accessed over HTTP
 	host, port string // in lower case
 	path       string // without surrounding slashes and .git
 }
 
-// parse parses https://host/path, ssh://user@host/path, and user@host:path.
-func parse(address string) (r remote, ok bool) {
+// parseRemote parses https://host/path, ssh://user@host/path, and user@host:path.
+func parseRemote(address string) (r remoteAddress, ok bool) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme == "" || u.Host == "" {
 		host, path, found := strings.Cut(address, ":")
@@ -102,63 +102,63 @@ func parse(address string) (r remote, ok bool) {
 		u = &url.URL{Scheme: "ssh", Host: host[strings.LastIndex(host, "@")+1:], Path: path}
 	}
 	normalize(u)
-	r = remote{isHTTP: u.Scheme == "https" || u.Scheme == "http", host: u.Hostname(), port: u.Port(), path: strings.TrimSuffix(strings.Trim(u.Path, "/"), ".git")}
+	r = remoteAddress{isHTTP: u.Scheme == "https" || u.Scheme == "http", host: u.Hostname(), port: u.Port(), path: strings.TrimSuffix(strings.Trim(u.Path, "/"), ".git")}
 	return r, r.host != "" && (r.isHTTP || u.Scheme == "ssh" || u.Scheme == "git+ssh")
 }
 
 // isOn reports whether the remote is on site. By SSH any port will do; by HTTP the port has to be that of site.
-func (r remote) isOn(site *url.URL) bool {
+func (r remoteAddress) isOn(site *url.URL) bool {
 	return r.host == site.Hostname() && (!r.isHTTP || r.port == site.Port()) || r.host == "altssh."+site.Hostname()
 }
 
-// askOwn sends a request to a path of the client's project and decodes the JSON response into out, unless that is nil.
-func (c *Client) askOwn(ctx context.Context, method, path string, in, out any) (http.Header, error) {
-	return c.askProject(ctx, c.project, method, path, in, out)
+// requestOwn sends a request to a path of the client's project and decodes the JSON response into out, unless that is nil.
+func (c *Client) requestOwn(ctx context.Context, method, path string, in, out any) (http.Header, error) {
+	return c.requestProject(ctx, c.project, method, path, in, out)
 }
 
-// askProject is askOwn for any project of the server.
-func (c *Client) askProject(ctx context.Context, project, method, path string, in, out any) (http.Header, error) {
-	return c.ask(ctx, method, "/projects/"+url.PathEscape(project)+path, in, out)
+// requestProject is requestOwn for any project of the server.
+func (c *Client) requestProject(ctx context.Context, project, method, path string, in, out any) (http.Header, error) {
+	return c.request(ctx, method, "/projects/"+url.PathEscape(project)+path, in, out)
 }
 
-func (c *Client) ask(ctx context.Context, method, path string, in, out any) (http.Header, error) {
-	server, from, err := c.connect(ctx)
+func (c *Client) request(ctx context.Context, method, path string, in, out any) (http.Header, error) {
+	server, tokenOrigin, err := c.connect(ctx)
 	if err != nil {
 		return nil, err
 	}
 	h, err := server.Do(ctx, method, path, in, out)
 	if rest.StatusOf(err) == http.StatusUnauthorized {
-		return h, &forge.Obstacle{Kind: forge.ErrNotSignedIn, Said: "GitLab does not take the token of " + from}
+		return h, &forge.Obstacle{Kind: forge.ErrNotSignedIn, Said: "GitLab does not take the token of " + tokenOrigin}
 	}
 	return h, err
 }
 
 // connect returns the server and the origin of its token. The token is read once.
 func (c *Client) connect(ctx context.Context) (*rest.Server, string, error) {
-	if c.foreign != "" {
-		return nil, "", &forge.Obstacle{Kind: forge.ErrUnsupportedRepository, Said: fmt.Sprintf("the repository is at %s, which is not the GitLab that there is a token for (%s)", trellis.VisibleLine(c.foreign), c.place.URL)}
+	if c.foreignHost != "" {
+		return nil, "", &forge.Obstacle{Kind: forge.ErrUnsupportedRepository, Said: fmt.Sprintf("the repository is at %s, which is not the GitLab that there is a token for (%s)", trellis.VisibleLine(c.foreignHost), c.place.URL)}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.server != nil {
-		return c.server, c.from, nil
+		return c.server, c.tokenOrigin, nil
 	}
-	server, from, err := c.place.Connect(ctx)
+	server, tokenOrigin, err := c.place.Connect(ctx)
 	switch {
 	case errors.Is(err, rest.ErrNoToken):
 		return nil, "", &forge.Obstacle{Kind: forge.ErrNoProgramOrToken, Said: "GitLab can't be asked: " + err.Error()}
 	case err != nil:
 		return nil, "", err
 	}
-	c.server, c.from = server, from
-	return server, from, nil
+	c.server, c.tokenOrigin = server, tokenOrigin
+	return server, tokenOrigin, nil
 }
 
 const pageSize = 100
 
-// all returns the objects that GitLab lists at a path of a project. It reads page by page, and stops after the page with which
+// listAll returns the objects that GitLab lists at a path of a project. It reads page by page, and stops after the page with which
 // there are at least most objects. cut reports whether there are more than were read.
-func all[T any](ctx context.Context, c *Client, project, path string, most int) (list []T, cut bool, err error) {
+func listAll[T any](ctx context.Context, c *Client, project, path string, most int) (list []T, truncated bool, err error) {
 	mark := "?"
 	if strings.Contains(path, "?") {
 		mark = "&"
@@ -166,7 +166,7 @@ func all[T any](ctx context.Context, c *Client, project, path string, most int) 
 	page := "1"
 	for page != "" && len(list) < most {
 		var some []T
-		h, err := c.askProject(ctx, project, http.MethodGet, fmt.Sprintf("%s%sper_page=%d&page=%s", path, mark, pageSize, url.QueryEscape(page)), nil, &some)
+		h, err := c.requestProject(ctx, project, http.MethodGet, fmt.Sprintf("%s%sper_page=%d&page=%s", path, mark, pageSize, url.QueryEscape(page)), nil, &some)
 		if err != nil {
 			return nil, false, err
 		}
@@ -183,22 +183,22 @@ func (c *Client) SignedIn(ctx context.Context) error {
 		MergeRequests string `json:"merge_requests_access_level"`
 		Archived      bool
 	}
-	_, err := c.askOwn(ctx, http.MethodGet, "", nil, &p)
+	_, err := c.requestOwn(ctx, http.MethodGet, "", nil, &p)
 	switch {
 	case err != nil:
-		return c.noProject(err)
+		return c.explainNotFound(err)
 	case p.MergeRequests == "disabled":
 		return &forge.Obstacle{Kind: forge.ErrUnsupportedRepository, Said: fmt.Sprintf("project %s has no merge requests: its settings say so", c.project)}
 	case p.Archived:
 		return &forge.Obstacle{Kind: forge.ErrUnsupportedRepository, Said: fmt.Sprintf("project %s is archived: nothing can be pushed there", c.project)}
 	}
-	return c.mayWrite(ctx)
+	return c.checkScope(ctx)
 }
 
-// mayWrite returns an error if the server says that the token lacks the scope that merge requests need. Older servers don't
+// checkScope returns an error if the server says that the token lacks the scope that merge requests need. Older servers don't
 // tell, nor do servers for other kinds of tokens.
-func (c *Client) mayWrite(ctx context.Context) error {
-	server, from, err := c.connect(ctx)
+func (c *Client) checkScope(ctx context.Context) error {
+	server, tokenOrigin, err := c.connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -206,13 +206,13 @@ func (c *Client) mayWrite(ctx context.Context) error {
 	if _, err := server.Do(ctx, http.MethodGet, "/personal_access_tokens/self", nil, &token); err != nil || token.Scopes == nil || slices.Contains(token.Scopes, "api") {
 		return context.Cause(ctx)
 	}
-	return &forge.Obstacle{Kind: forge.ErrNotSignedIn, Said: fmt.Sprintf("the token of %s may %s, and merge requests need api", from, cmp.Or(strings.Join(token.Scopes, ", "), "nothing"))}
+	return &forge.Obstacle{Kind: forge.ErrNotSignedIn, Said: fmt.Sprintf("the token of %s may %s, and merge requests need api", tokenOrigin, cmp.Or(strings.Join(token.Scopes, ", "), "nothing"))}
 }
 
-// noProject turns a 404 on a request for the whole project into a forge.ErrUnsupportedRepository.
-func (c *Client) noProject(err error) error {
+// explainNotFound turns a 404 on a request for the whole project into a forge.ErrUnsupportedRepository.
+func (c *Client) explainNotFound(err error) error {
 	if rest.StatusOf(err) != http.StatusNotFound {
 		return err
 	}
-	return &forge.Obstacle{Kind: forge.ErrUnsupportedRepository, Said: fmt.Sprintf("GitLab has no project %s, or the token of %s can't see it", c.project, c.from)}
+	return &forge.Obstacle{Kind: forge.ErrUnsupportedRepository, Said: fmt.Sprintf("GitLab has no project %s, or the token of %s can't see it", c.project, c.tokenOrigin)}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// draftMark is the prefix of the title of a draft.
-const draftMark = "Draft: "
+// draftPrefix is the prefix of the title of a draft.
+const draftPrefix = "Draft: "
 
 // mergeRequest is a merge request as GitLab's API returns it.
 type mergeRequest struct {
@@ -39,7 +39,7 @@ type person struct {
 	Username string
 }
 
-func (r *mergeRequest) checked() (*forge.PR, error) {
+func (r *mergeRequest) toPR() (*forge.PR, error) {
 	state := map[string]string{"opened": forge.Open, "locked": forge.Open, "closed": forge.Closed, "merged": forge.Merged}[r.State]
 	switch {
 	case r.IID < 1:
@@ -51,20 +51,20 @@ func (r *mergeRequest) checked() (*forge.PR, error) {
 		return nil, err
 	}
 	return &forge.PR{Number: r.IID, URL: r.WebURL, State: state, Draft: r.Draft, HeadSHA: r.SHA, BaseRef: r.TargetBranch,
-		Title: strings.TrimPrefix(r.Title, draftMark), Body: r.Description}, nil
+		Title: strings.TrimPrefix(r.Title, draftPrefix), Body: r.Description}, nil
 }
 
 // Find returns the merge request of a branch of this project: the open one, else the newest; nil if there never was one.
 func (c *Client) Find(ctx context.Context, head string) (best *forge.PR, err error) {
-	list, _, err := all[mergeRequest](ctx, c, c.project, "/merge_requests?state=all&scope=all&order_by=created_at&sort=desc&source_branch="+url.QueryEscape(head), pageSize)
+	list, _, err := listAll[mergeRequest](ctx, c, c.project, "/merge_requests?state=all&scope=all&order_by=created_at&sort=desc&source_branch="+url.QueryEscape(head), pageSize)
 	if err != nil {
-		return nil, c.noProject(err)
+		return nil, c.explainNotFound(err)
 	}
 	for _, r := range list {
 		if r.SourceProjectID != r.TargetProjectID || r.SourceBranch != head {
 			continue
 		}
-		pr, err := r.checked()
+		pr, err := r.toPR()
 		if err != nil {
 			return nil, fmt.Errorf("reading what GitLab says of the merge requests of %s: %w", head, err)
 		}
@@ -80,12 +80,12 @@ func (c *Client) Find(ctx context.Context, head string) (best *forge.PR, err err
 func (c *Client) Create(ctx context.Context, n forge.NewPR) (*forge.PR, error) {
 	title := n.Title
 	if n.Draft {
-		title = draftMark + title
+		title = draftPrefix + title
 	}
 	var made mergeRequest
-	_, err := c.askOwn(ctx, http.MethodPost, "/merge_requests", map[string]string{"source_branch": n.Head, "target_branch": n.Base, "title": title, "description": n.Body}, &made)
+	_, err := c.requestOwn(ctx, http.MethodPost, "/merge_requests", map[string]string{"source_branch": n.Head, "target_branch": n.Base, "title": title, "description": n.Body}, &made)
 	if err == nil {
-		return made.checked()
+		return made.toPR()
 	}
 	if errors.As(err, new(*forge.Obstacle)) || ctx.Err() != nil {
 		return nil, err
@@ -126,19 +126,19 @@ func (c *Client) locate(address string) (project, path string, err error) {
 	return project, "/merge_requests/" + number, nil
 }
 
-func (c *Client) change(ctx context.Context, address string, with map[string]any) (*mergeRequest, error) {
+func (c *Client) updateMergeRequest(ctx context.Context, address string, with map[string]any) (*mergeRequest, error) {
 	project, path, err := c.locate(address)
 	if err != nil {
 		return nil, err
 	}
 	var now mergeRequest
-	_, err = c.askProject(ctx, project, http.MethodPut, path, with, &now)
+	_, err = c.requestProject(ctx, project, http.MethodPut, path, with, &now)
 	return &now, err
 }
 
 // EditBody replaces the text of the merge request with that address.
 func (c *Client) EditBody(ctx context.Context, address, body string) error {
-	_, err := c.change(ctx, address, map[string]any{"description": body})
+	_, err := c.updateMergeRequest(ctx, address, map[string]any{"description": body})
 	return err
 }
 
@@ -148,10 +148,10 @@ func (c *Client) Label(ctx context.Context, address, label string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.askProject(ctx, project, http.MethodGet, "/labels/"+url.PathEscape(label), nil, nil); err != nil { // GitLab would create a missing label
+	if _, err := c.requestProject(ctx, project, http.MethodGet, "/labels/"+url.PathEscape(label), nil, nil); err != nil { // GitLab would create a missing label
 		return fmt.Errorf("looking for the label %q: %w", label, err)
 	}
-	_, err = c.change(ctx, address, map[string]any{"add_labels": label})
+	_, err = c.updateMergeRequest(ctx, address, map[string]any{"add_labels": label})
 	return err
 }
 
@@ -165,14 +165,14 @@ func (c *Client) AskReview(ctx context.Context, address, who string) error {
 		return err
 	}
 	var found []person
-	if _, err := c.ask(ctx, http.MethodGet, "/users?username="+url.QueryEscape(who), nil, &found); err != nil {
+	if _, err := c.request(ctx, http.MethodGet, "/users?username="+url.QueryEscape(who), nil, &found); err != nil {
 		return err
 	}
 	if len(found) == 0 {
 		return fmt.Errorf("GitLab knows nobody of that name: %s", who)
 	}
 	var now mergeRequest
-	if _, err := c.askProject(ctx, project, http.MethodGet, path, nil, &now); err != nil {
+	if _, err := c.requestProject(ctx, project, http.MethodGet, path, nil, &now); err != nil {
 		return err
 	}
 	var ids []int
@@ -183,7 +183,7 @@ func (c *Client) AskReview(ctx context.Context, address, who string) error {
 		ids = append(ids, p.ID)
 	}
 	ids = append(ids, found[0].ID) // a GitLab that allows only one reviewer takes the first
-	after, err := c.change(ctx, address, map[string]any{"reviewer_ids": ids})
+	after, err := c.updateMergeRequest(ctx, address, map[string]any{"reviewer_ids": ids})
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (c *Client) AskReview(ctx context.Context, address, who string) error {
 // mayPush reports whether a person is a member of the project, or of one of its groups, with the right to push.
 func (c *Client) mayPush(ctx context.Context, project string, p person) (bool, error) {
 	c.mu.Lock()
-	yes, known := c.belong[p.ID]
+	yes, known := c.pushAccess[p.ID]
 	c.mu.Unlock()
 	if known {
 		return yes, nil
@@ -206,13 +206,13 @@ func (c *Client) mayPush(ctx context.Context, project string, p person) (bool, e
 		State       string // of the account
 	}
 	const developer = 30
-	_, err := c.askProject(ctx, project, http.MethodGet, fmt.Sprintf("/members/all/%d", p.ID), nil, &member)
+	_, err := c.requestProject(ctx, project, http.MethodGet, fmt.Sprintf("/members/all/%d", p.ID), nil, &member)
 	if err != nil && rest.StatusOf(err) != http.StatusNotFound {
 		return false, err
 	}
 	yes = err == nil && member.AccessLevel >= developer && (member.State == "" || member.State == "active")
 	c.mu.Lock()
-	c.belong[p.ID] = yes
+	c.pushAccess[p.ID] = yes
 	c.mu.Unlock()
 	return yes, nil
 }

@@ -16,14 +16,14 @@ func (c *Client) Status(ctx context.Context, pr *forge.PR) (s forge.PRStatus, er
 		return s, err
 	}
 	var r mergeRequest
-	if _, err := c.askProject(ctx, project, http.MethodGet, path, nil, &r); err != nil {
+	if _, err := c.requestProject(ctx, project, http.MethodGet, path, nil, &r); err != nil {
 		return s, err
 	}
-	if err := c.checks(ctx, project, &r, &s); err != nil {
+	if err := c.addChecks(ctx, project, &r, &s); err != nil {
 		return s, err
 	}
 	s.OfCommit(r.SHA, pr)
-	return s, c.reviews(ctx, project, path, &s)
+	return s, c.addReviews(ctx, project, path, &s)
 }
 
 // approvals is the approval state of a merge request. If no approvals are required, Approved is always true.
@@ -39,13 +39,13 @@ type reviewer struct {
 	State string
 }
 
-// reviews adds to s what reviewers say.
-func (c *Client) reviews(ctx context.Context, project, path string, s *forge.PRStatus) error {
+// addReviews adds to s what reviewers say.
+func (c *Client) addReviews(ctx context.Context, project, path string, s *forge.PRStatus) error {
 	var a approvals
-	if _, err := c.askProject(ctx, project, http.MethodGet, path+"/approvals", nil, &a); err != nil && rest.StatusOf(err) != http.StatusNotFound {
+	if _, err := c.requestProject(ctx, project, http.MethodGet, path+"/approvals", nil, &a); err != nil && rest.StatusOf(err) != http.StatusNotFound {
 		return err
 	}
-	asked, _, err := all[reviewer](ctx, c, project, path+"/reviewers", pageSize)
+	asked, _, err := listAll[reviewer](ctx, c, project, path+"/reviewers", pageSize)
 	if err != nil && rest.StatusOf(err) != http.StatusNotFound {
 		return err
 	}
@@ -58,7 +58,7 @@ func (c *Client) reviews(ctx context.Context, project, path string, s *forge.PRS
 		if err != nil {
 			return err
 		}
-		w, err := c.wantedChanges(ctx, project, path, r.User)
+		w, err := c.requestedChanges(ctx, project, path, r.User)
 		if err != nil {
 			return err
 		}
@@ -83,11 +83,11 @@ func (c *Client) reviews(ctx context.Context, project, path string, s *forge.PRS
 	return nil
 }
 
-// wantedChanges returns the review of a person who requested changes: the comments on the merge request as a whole that they
+// requestedChanges returns the review of a person who requested changes: the comments on the merge request as a whole that they
 // wrote since their previous request for changes. Its ID is that of the system note about the request, so that the next request
 // is another review.
-func (c *Client) wantedChanges(ctx context.Context, project, path string, who person) (forge.Review, error) {
-	notes, _, err := all[note](ctx, c, project, path+"/notes?sort=desc&order_by=created_at", maxNotes)
+func (c *Client) requestedChanges(ctx context.Context, project, path string, who person) (forge.Review, error) {
+	notes, _, err := listAll[note](ctx, c, project, path+"/notes?sort=desc&order_by=created_at", maxNotes)
 	if err != nil {
 		return forge.Review{}, err
 	}

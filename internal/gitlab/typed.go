@@ -9,8 +9,8 @@ import (
 
 // SignInCommand returns the command to type if there is no token, or the repository is on another GitLab than the configured one.
 func (c *Client) SignInCommand() string {
-	if c.foreign != "" {
-		return "trellis config set trackers.gitlab.url " + trellis.ShellWord("https://"+c.foreign)
+	if c.foreignHost != "" {
+		return "trellis config set trackers.gitlab.url " + trellis.ShellWord("https://"+c.foreignHost)
 	}
 	return "export GITLAB_TOKEN=…"
 }
