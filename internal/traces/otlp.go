@@ -47,7 +47,7 @@ type span struct {
 	Start      nanos      `json:"startTimeUnixNano"`
 	End        nanos      `json:"endTimeUnixNano"`
 	Attributes attributes `json:"attributes,omitempty"`
-	Status     state      `json:"status"`
+	Status     spanStatus `json:"status"`
 }
 
 type kind int
@@ -57,12 +57,12 @@ const (
 	client   kind = 3
 )
 
-type state struct {
+type spanStatus struct {
 	Code int `json:"code,omitempty"`
 }
 
-// failed is the status of a span that ended with an error.
-var failed = state{2}
+// errorStatus is the status of a span that ended with an error.
+var errorStatus = spanStatus{2}
 
 // nanos is a time as OTLP encodes it.
 type nanos time.Time
@@ -78,32 +78,32 @@ type attribute struct {
 
 type attributes []attribute
 
-// text adds an attribute, unless its value is empty.
-func (a *attributes) text(key, value string) {
+// addString adds an attribute, unless its value is empty.
+func (a *attributes) addString(key, value string) {
 	if value != "" {
 		*a = append(*a, attribute{key, map[string]any{"stringValue": value}})
 	}
 }
 
-func (a *attributes) number(key string, value int64) {
+func (a *attributes) addInt(key string, value int64) {
 	*a = append(*a, attribute{key, map[string]any{"intValue": strconv.FormatInt(value, 10)}})
 }
 
-func (a *attributes) decimal(key string, value float64) {
+func (a *attributes) addFloat(key string, value float64) {
 	*a = append(*a, attribute{key, map[string]any{"doubleValue": value}})
 }
 
-func (a *attributes) truth(key string, value bool) {
+func (a *attributes) addBool(key string, value bool) {
 	*a = append(*a, attribute{key, map[string]any{"boolValue": value}})
 }
 
 // encode returns the body of a request with spans of this process.
 func (s *Settings) encode(version string, spans []span) ([]byte, error) {
 	var who attributes
-	who.text("service.name", s.Service)
-	who.text("service.version", version)
+	who.addString("service.name", s.Service)
+	who.addString("service.version", version)
 	for _, key := range slices.Sorted(maps.Keys(s.Resource)) {
-		who.text(key, s.Resource[key])
+		who.addString(key, s.Resource[key])
 	}
 	return json.Marshal(export{[]resourceSpans{{resource{who}, []scopeSpans{{scope{"github.com/trellis-tasks/trellis", version}, spans, schema}}}}})
 }

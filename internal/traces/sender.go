@@ -23,33 +23,33 @@ type sender struct {
 }
 
 // refusedError is a permanent error: trying again would not help.
-type refusedError struct{ says string }
+type refusedError struct{ message string }
 
-func (e *refusedError) Error() string { return e.says }
+func (e *refusedError) Error() string { return e.message }
 
 // Number of attempts for a request that fails temporarily, and the minimum and maximum pause between them.
 const (
-	tries   = 4
-	pause   = time.Second
-	longest = 30 * time.Second
+	maxAttempts = 4
+	minPause    = time.Second
+	maxPause    = 30 * time.Second
 )
 
 // send sends spans, with further attempts after temporary errors. Once over is closed, there are no more attempts.
-func (s *sender) send(ctx context.Context, over <-chan struct{}, spans []span) error {
+func (s *sender) send(ctx context.Context, closing <-chan struct{}, spans []span) error {
 	body, err := s.encode(s.version, spans)
 	if err != nil {
 		return &refusedError{err.Error()}
 	}
-	wait := pause
+	wait := minPause
 	for try := 1; ; try++ {
 		after, err := s.post(ctx, body)
-		if _, refused := err.(*refusedError); err == nil || refused || try == tries {
+		if _, refused := err.(*refusedError); err == nil || refused || try == maxAttempts {
 			return err
 		}
-		timer := time.NewTimer(min(max(wait, after), longest))
+		timer := time.NewTimer(min(max(wait, after), maxPause))
 		select {
 		case <-timer.C:
-		case <-over:
+		case <-closing:
 			timer.Stop()
 			return err
 		case <-ctx.Done():
@@ -74,9 +74,9 @@ func (s *sender) post(ctx context.Context, body []byte) (after time.Duration, er
 	req.Header = s.Headers.Clone()
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "trellis/"+s.version)
-	res, err := s.http().Do(req)
+	res, err := s.httpClient().Do(req)
 	if err != nil {
-		return 0, fmt.Errorf("%s does not answer: %w", req.URL.Host, inner(err))
+		return 0, fmt.Errorf("%s does not answer: %w", req.URL.Host, withoutAddress(err))
 	}
 	defer res.Body.Close()
 	said, _ := io.ReadAll(io.LimitReader(res.Body, 64<<10)) // a truncated answer counts as none
@@ -99,8 +99,8 @@ func (s *sender) post(ctx context.Context, body []byte) (after time.Duration, er
 	return 0, nil
 }
 
-// inner returns an error without the request's address, which may contain a key.
-func inner(err error) error { return cmp.Or(errors.Unwrap(err), err) }
+// withoutAddress returns an error without the request's address, which may contain a key.
+func withoutAddress(err error) error { return cmp.Or(errors.Unwrap(err), err) }
 
 // retryAfter parses Retry-After, which is in seconds or a date; 0 if it is neither.
 func retryAfter(said string) time.Duration {
@@ -113,8 +113,8 @@ func retryAfter(said string) time.Duration {
 	return 0
 }
 
-// http returns the client, creating it first if needed. It follows no redirects, which would send the headers to another server.
-func (s *sender) http() *http.Client {
+// httpClient returns the client, creating it first if needed. It follows no redirects, which would send the headers to another server.
+func (s *sender) httpClient() *http.Client {
 	s.once.Do(func() {
 		s.client = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone(), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	})

@@ -29,10 +29,10 @@ func FromEnvironment(get func(name string) string) (*Settings, error) {
 		return nil, nil
 	}
 	// Variables for traces take precedence over those for all signals.
-	of := func(name string) string {
+	lookup := func(name string) string {
 		return cmp.Or(get("OTEL_EXPORTER_OTLP_TRACES_"+name), get("OTEL_EXPORTER_OTLP_"+name))
 	}
-	if protocol := of("PROTOCOL"); protocol == "grpc" {
+	if protocol := lookup("PROTOCOL"); protocol == "grpc" {
 		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL is grpc, and spans go by HTTP alone: name the port for that, mostly 4318, and http/json")
 	}
 	u, err := url.Parse(endpoint)
@@ -40,19 +40,19 @@ func FromEnvironment(get func(name string) string) (*Settings, error) {
 		return nil, fmt.Errorf("the endpoint of OTEL_EXPORTER_OTLP_ENDPOINT is not an address that begins with http:// or https://")
 	}
 	s := &Settings{Endpoint: endpoint, Headers: http.Header{}, Service: get("OTEL_SERVICE_NAME"), Timeout: 10 * time.Second}
-	if s.Resource, err = pairs(get("OTEL_RESOURCE_ATTRIBUTES")); err != nil {
+	if s.Resource, err = parsePairs(get("OTEL_RESOURCE_ATTRIBUTES")); err != nil {
 		return nil, fmt.Errorf("OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
 	s.Service = cmp.Or(s.Service, s.Resource["service.name"], "trellis")
 	delete(s.Resource, "service.name")
-	headers, err := pairs(of("HEADERS"))
+	headers, err := parsePairs(lookup("HEADERS"))
 	if err != nil {
 		return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: %w", err)
 	}
 	for name, value := range headers {
 		s.Headers.Set(name, value)
 	}
-	if said := of("TIMEOUT"); said != "" {
+	if said := lookup("TIMEOUT"); said != "" {
 		ms, err := strconv.Atoi(said)
 		if err != nil || ms < 0 {
 			return nil, fmt.Errorf("OTEL_EXPORTER_OTLP_TIMEOUT is %q, and no number of milliseconds", said)
@@ -62,8 +62,8 @@ func FromEnvironment(get func(name string) string) (*Settings, error) {
 	return s, nil
 }
 
-// pairs parses NAME=VALUE,NAME=VALUE with percent-encoded values. Errors don't show the text, since it may contain a key.
-func pairs(text string) (map[string]string, error) {
+// parsePairs parses NAME=VALUE,NAME=VALUE with percent-encoded values. Errors don't show the text, since it may contain a key.
+func parsePairs(text string) (map[string]string, error) {
 	list := map[string]string{}
 	for pair := range strings.SplitSeq(text, ",") {
 		if strings.TrimSpace(pair) == "" {

@@ -30,10 +30,10 @@ func Of(h *journal.History) Trace {
 }
 
 // Parent returns the value of TRACEPARENT for a process whose spans belong below the activity with this id.
-func (t Trace) Parent(activity string) string { return "00-" + t.id + "-" + t.span(activity) + "-01" }
+func (t Trace) Parent(activity string) string { return "00-" + t.id + "-" + t.spanID(activity) + "-01" }
 
-// span returns the id of the span of an activity, or of something in it.
-func (t Trace) span(parts ...string) string {
+// spanID returns the id of the span of an activity, or of something in it.
+func (t Trace) spanID(parts ...string) string {
 	sum := sha256.Sum256([]byte("trellis span\x00" + t.id + "\x00" + strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:8])
 }
@@ -49,10 +49,10 @@ type tree struct {
 }
 
 type phase struct {
-	id, call, name string
-	round          int
-	since          time.Time
-	code           string // failure code of the last activity that failed in it
+	id, callID, name string
+	round            int
+	since            time.Time
+	code             string // failure code of the last activity that failed in it
 }
 
 // spansOf returns the spans of everything that has ended. Each span is the same whenever it is requested again.
@@ -60,14 +60,14 @@ func spansOf(h *journal.History, redact func(string) string) []span {
 	t := &tree{Trace: Of(h), run: h.Run, redact: redact}
 	for _, c := range h.Calls {
 		if s, ok := pipeline.StateWritten(c.Activity, c.In); ok {
-			t.enter(s, c)
+			t.enterPhase(s, c)
 		} else if c.Done {
-			t.activity(c)
+			t.addActivity(c)
 		}
 	}
 	if h.Ended {
-		t.leave(h.EndedAt)
-		t.root(h)
+		t.leavePhase(h.EndedAt)
+		t.addRunSpan(h)
 	}
 	return t.spans
 }
@@ -75,11 +75,11 @@ func spansOf(h *journal.History, redact func(string) string) []span {
 // rootID is the part from which the id of the run's span is derived: no activity has this name.
 const rootID = ""
 
-// add adds a span below the current phase or, without one, below the run.
-func (t *tree) add(s span) {
+// addSpan adds a span below the current phase or, without one, below the run.
+func (t *tree) addSpan(s span) {
 	s.TraceID = t.id
-	if s.Parent == "" && s.ID != t.span(rootID) {
-		s.Parent = cmp.Or(t.phase.id, t.span(rootID))
+	if s.Parent == "" && s.ID != t.spanID(rootID) {
+		s.Parent = cmp.Or(t.phase.id, t.spanID(rootID))
 	}
 	if time.Time(s.End).Before(time.Time(s.Start)) { // the clock was set back
 		s.End = s.Start
@@ -87,10 +87,10 @@ func (t *tree) add(s span) {
 	t.spans = append(t.spans, s)
 }
 
-// enter processes a state that the run wrote: one phase may end with it, and another begin.
-func (t *tree) enter(s pipeline.TaskState, c journal.Entry) {
+// enterPhase processes a state that the run wrote: one phase may end with it, and another begin.
+func (t *tree) enterPhase(s pipeline.TaskState, c journal.Entry) {
 	t.last = s
-	now := phase{t.span(c.ID), c.ID, s.Phase, s.Round, c.Started, ""}
+	now := phase{t.spanID(c.ID), c.ID, s.Phase, s.Round, c.Started, ""}
 	if s.Status != trellis.InProgress {
 		now = phase{}
 		if s.Failure != nil {
@@ -100,24 +100,24 @@ func (t *tree) enter(s pipeline.TaskState, c journal.Entry) {
 	if now.name == t.phase.name && now.round == t.phase.round {
 		return // the same phase continues
 	}
-	t.leave(c.Started)
+	t.leavePhase(c.Started)
 	t.phase = now
 }
 
-// leave adds the current phase, which ends at a time.
-func (t *tree) leave(at time.Time) {
+// leavePhase adds the current phase, which ends at a time.
+func (t *tree) leavePhase(at time.Time) {
 	p := t.phase
 	t.phase = phase{}
 	if p.name == "" {
 		return
 	}
 	s := span{ID: p.id, Name: p.name, Kind: internal, Start: nanos(p.since), End: nanos(at)}
-	s.Attributes.text("cicd.pipeline.task.name", p.name)
-	s.Attributes.text("cicd.pipeline.task.run.id", t.run+"/"+p.call)
-	s.Attributes.text("cicd.pipeline.task.run.result", outcome(p.code))
-	s.Attributes.number("trellis.round", int64(p.round))
-	s.fail(p.code)
-	t.add(s)
+	s.Attributes.addString("cicd.pipeline.task.name", p.name)
+	s.Attributes.addString("cicd.pipeline.task.run.id", t.run+"/"+p.callID)
+	s.Attributes.addString("cicd.pipeline.task.run.result", outcome(p.code))
+	s.Attributes.addInt("trellis.round", int64(p.round))
+	s.markFailed(p.code)
+	t.addSpan(s)
 }
 
 // outcome returns the name in the semantic conventions for an end with a failure code, "" for success.
@@ -133,16 +133,16 @@ func outcome(code string) string {
 	return "failure"
 }
 
-// fail marks a span as failed, unless code is empty. The failure's message is not sent, since it may quote anything.
-func (s *span) fail(code string) {
+// markFailed marks a span as failed, unless code is empty. The failure's message is not sent, since it may quote anything.
+func (s *span) markFailed(code string) {
 	if code != "" {
-		s.Attributes.text("error.type", code)
-		s.Status = failed
+		s.Attributes.addString("error.type", code)
+		s.Status = errorStatus
 	}
 }
 
-// root adds the span of the whole run, which has ended.
-func (t *tree) root(h *journal.History) {
+// addRunSpan adds the span of the whole run, which has ended.
+func (t *tree) addRunSpan(h *journal.History) {
 	code := ""
 	switch {
 	case h.End != nil:
@@ -153,45 +153,45 @@ func (t *tree) root(h *journal.History) {
 		code = "cancelled"
 	}
 	task := path.Dir(h.Run)
-	s := span{ID: t.span(rootID), Name: "invoke_workflow " + task, Kind: internal, Start: nanos(h.Began), End: nanos(h.EndedAt)}
-	s.Attributes.text("gen_ai.operation.name", "invoke_workflow")
-	s.Attributes.text("cicd.pipeline.name", "trellis "+h.Flow)
-	s.Attributes.text("cicd.pipeline.run.id", h.Run)
-	s.Attributes.text("cicd.pipeline.result", outcome(code))
-	s.Attributes.text("trellis.task", task)
-	s.Attributes.text("trellis.outcome", string(t.last.Outcome))
+	s := span{ID: t.spanID(rootID), Name: "invoke_workflow " + task, Kind: internal, Start: nanos(h.Began), End: nanos(h.EndedAt)}
+	s.Attributes.addString("gen_ai.operation.name", "invoke_workflow")
+	s.Attributes.addString("cicd.pipeline.name", "trellis "+h.Flow)
+	s.Attributes.addString("cicd.pipeline.run.id", h.Run)
+	s.Attributes.addString("cicd.pipeline.result", outcome(code))
+	s.Attributes.addString("trellis.task", task)
+	s.Attributes.addString("trellis.outcome", string(t.last.Outcome))
 	if t.last.Round > 0 {
-		s.Attributes.number("trellis.rounds", int64(t.last.Round))
+		s.Attributes.addInt("trellis.rounds", int64(t.last.Round))
 	}
-	s.fail(code)
-	t.add(s)
+	s.markFailed(code)
+	t.addSpan(s)
 }
 
-// activity adds the span of an activity: a call of an agent, commands, a wait, or something else.
-func (t *tree) activity(c journal.Entry) {
-	s := span{ID: t.span(c.ID), Name: c.Activity, Kind: internal, Start: nanos(c.Started), End: nanos(c.Finished)}
-	s.Attributes.text("trellis.activity", c.ID)
+// addActivity adds the span of an activity: a call of an agent, commands, a wait, or something else.
+func (t *tree) addActivity(c journal.Entry) {
+	s := span{ID: t.spanID(c.ID), Name: c.Activity, Kind: internal, Start: nanos(c.Started), End: nanos(c.Finished)}
+	s.Attributes.addString("trellis.activity", c.ID)
 	code := ""
 	if c.Fail != nil {
 		code = c.Fail.Code
 	}
 	if c.Entries > 1 {
-		s.Attributes.number("trellis.entries", int64(c.Entries)) // it was interrupted before
+		s.Attributes.addInt("trellis.entries", int64(c.Entries)) // it was interrupted before
 	}
 	if signal, ok := strings.CutPrefix(c.Activity, "await:"); ok {
 		s.Name = "wait " + signal
 	}
 	if slices.Contains(trellis.Roles, trellis.Role(c.Activity)) {
-		code = cmp.Or(t.agent(&s, c), code)
+		code = cmp.Or(t.describeAgentCall(&s, c), code)
 	}
 	t.phase.code = code
-	s.fail(code)
-	t.add(s)
-	t.commands(s, c)
+	s.markFailed(code)
+	t.addSpan(s)
+	t.addCommands(s, c)
 }
 
-// agent adds what is known of a call of an agent to its span, and returns its failure code.
-func (t *tree) agent(s *span, c journal.Entry) (code string) {
+// describeAgentCall adds what is known of a call of an agent to its span, and returns its failure code.
+func (t *tree) describeAgentCall(s *span, c journal.Entry) (code string) {
 	var r agentcall.Request
 	var reply agentcall.Reply
 	if json.Unmarshal(c.In, &r) != nil || c.Fail == nil && json.Unmarshal(c.Out, &reply) != nil {
@@ -202,26 +202,26 @@ func (t *tree) agent(s *span, c journal.Entry) (code string) {
 	}
 	s.Name, s.Kind = "invoke_agent "+string(r.Role), client
 	a := &s.Attributes
-	a.text("gen_ai.operation.name", "invoke_agent")
-	a.text("gen_ai.provider.name", provider(r.Agent, cmp.Or(reply.Model, r.Model)))
-	a.text("gen_ai.agent.name", r.Agent)
-	a.text("gen_ai.request.model", r.Model)
-	a.text("gen_ai.response.model", reply.Model)
-	a.text("gen_ai.conversation.id", reply.Session)
+	a.addString("gen_ai.operation.name", "invoke_agent")
+	a.addString("gen_ai.provider.name", provider(r.Agent, cmp.Or(reply.Model, r.Model)))
+	a.addString("gen_ai.agent.name", r.Agent)
+	a.addString("gen_ai.request.model", r.Model)
+	a.addString("gen_ai.response.model", reply.Model)
+	a.addString("gen_ai.conversation.id", reply.Session)
 	u := reply.Usage
 	if u.Tokens() > 0 {
-		a.number("gen_ai.usage.input_tokens", u.InputTokens+u.CachedTokens) // by convention this includes cached ones
-		a.number("gen_ai.usage.output_tokens", u.OutputTokens)
-		a.number("gen_ai.usage.cache_read.input_tokens", u.CachedTokens)
+		a.addInt("gen_ai.usage.input_tokens", u.InputTokens+u.CachedTokens) // by convention this includes cached ones
+		a.addInt("gen_ai.usage.output_tokens", u.OutputTokens)
+		a.addInt("gen_ai.usage.cache_read.input_tokens", u.CachedTokens)
 	}
 	if u.CostUSD != nil {
-		a.decimal("trellis.cost.usd", *u.CostUSD)
-		a.truth("trellis.cost.estimated", u.CostEstimated)
-		a.truth("trellis.cost.partial", u.CostPartial)
+		a.addFloat("trellis.cost.usd", *u.CostUSD)
+		a.addBool("trellis.cost.estimated", u.CostEstimated)
+		a.addBool("trellis.cost.partial", u.CostPartial)
 	}
-	a.text("trellis.role", string(r.Role))
-	a.number("trellis.round", int64(max(1, r.Round)))
-	a.number("trellis.attempt", int64(max(1, r.Attempt)))
+	a.addString("trellis.role", string(r.Role))
+	a.addInt("trellis.round", int64(max(1, r.Round)))
+	a.addInt("trellis.attempt", int64(max(1, r.Attempt)))
 	if reply.Failure != nil {
 		return reply.Failure.Code
 	}
@@ -242,14 +242,14 @@ func provider(agent, model string) string {
 // maxCommand is the maximum length of a command line in a span.
 const maxCommand = 256
 
-// commands adds the commands that an activity ran. Only their durations are recorded: they are placed one after the other, or
+// addCommands adds the commands that an activity ran. Only their durations are recorded: they are placed one after the other, or
 // all at the beginning of the activity if they ran concurrently.
-func (t *tree) commands(above span, c journal.Entry) {
+func (t *tree) addCommands(parent span, c journal.Entry) {
 	var out struct {
 		workflow.Ran
 		Results []pipeline.CommandResult
 	}
-	if above.Kind != internal || json.Unmarshal(c.Out, &out) != nil {
+	if parent.Kind != internal || json.Unmarshal(c.Out, &out) != nil {
 		return
 	}
 	if out.Command != "" {
@@ -257,32 +257,32 @@ func (t *tree) commands(above span, c journal.Entry) {
 	}
 	var all time.Duration
 	for _, r := range out.Results {
-		all += took(r)
+		all += commandDuration(r)
 	}
-	at, beside := c.Started, all > c.Finished.Sub(c.Started)
+	at, concurrent := c.Started, all > c.Finished.Sub(c.Started)
 	for i, r := range out.Results {
 		if r.Earlier {
 			continue // it was not run again
 		}
-		end := at.Add(took(r))
-		s := span{ID: t.span(c.ID, "command", strconv.Itoa(i)), Parent: above.ID, Name: "command", Kind: internal, Start: nanos(at), End: nanos(end)}
-		s.Attributes.text("trellis.command", text.Clip(text.OneLine(t.redact(r.Command)), maxCommand))
-		s.Attributes.number("process.exit.code", int64(r.Code))
+		end := at.Add(commandDuration(r))
+		s := span{ID: t.spanID(c.ID, "command", strconv.Itoa(i)), Parent: parent.ID, Name: "command", Kind: internal, Start: nanos(at), End: nanos(end)}
+		s.Attributes.addString("trellis.command", text.Clip(text.OneLine(t.redact(r.Command)), maxCommand))
+		s.Attributes.addInt("process.exit.code", int64(r.Code))
 		if r.Code != 0 {
-			s.Attributes.truth("trellis.failed_before", r.Forgiven)
-			s.fail("exit")
+			s.Attributes.addBool("trellis.failed_before", r.Forgiven)
+			s.markFailed("exit")
 			if !r.Forgiven && c.Activity != "baseline" {
 				t.phase.code = string(trellis.VerifyFailed)
 			}
 		}
-		t.add(s)
-		if !beside {
+		t.addSpan(s)
+		if !concurrent {
 			at = end
 		}
 	}
 }
 
-func took(r pipeline.CommandResult) time.Duration {
+func commandDuration(r pipeline.CommandResult) time.Duration {
 	if r.Earlier {
 		return 0
 	}

@@ -26,21 +26,21 @@ import (
 // Tracer sends spans of runs, one request at a time, from a goroutine that is started when the first journal is written to. A
 // nil Tracer does nothing. It is safe for concurrent use.
 type Tracer struct {
-	to      sender
-	redact  func(string) string
-	begin   sync.Once
-	wake    chan struct{}
-	over    chan struct{} // closed by Close: the remaining spans are tried once
-	stopped chan struct{} // closed when nothing more is sent
-	ctx     context.Context
-	stop    context.CancelFunc
+	sender    sender
+	redact    func(string) string
+	startOnce sync.Once
+	wake      chan struct{}
+	closing   chan struct{} // closed by Close: the remaining spans are tried once
+	stopped   chan struct{} // closed when nothing more is sent
+	ctx       context.Context
+	stop      context.CancelFunc
 
-	mu    sync.Mutex
-	dirty map[string]bool // task directories whose journals were written to
-	tell  func(string)    // of the latest Follow
-	told  bool            // the loss of spans was reported
+	mu           sync.Mutex
+	dirty        map[string]bool // task directories whose journals were written to
+	tell         func(string)    // of the latest Follow
+	lossReported bool            // the loss of spans was reported
 
-	sent map[string]*memory // by run directory; used only by the sending goroutine
+	sent map[string]*acceptedSpans // by run directory; used only by the sending goroutine
 }
 
 // New returns a Tracer that sends spans as s says. redact masks known secrets; nil masks nothing.
@@ -48,7 +48,7 @@ func New(s Settings, version string, redact func(string) string) *Tracer {
 	if redact == nil {
 		redact = func(s string) string { return s }
 	}
-	t := &Tracer{to: sender{Settings: s, version: version}, redact: redact, wake: make(chan struct{}, 1), over: make(chan struct{}), stopped: make(chan struct{}), dirty: map[string]bool{}, sent: map[string]*memory{}}
+	t := &Tracer{sender: sender{Settings: s, version: version}, redact: redact, wake: make(chan struct{}, 1), closing: make(chan struct{}), stopped: make(chan struct{}), dirty: map[string]bool{}, sent: map[string]*acceptedSpans{}}
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	return t
 }
@@ -67,7 +67,7 @@ func (t *Tracer) Follow(dir string, tell func(string)) (written func()) {
 		case t.wake <- struct{}{}:
 		default: // a wakeup is pending already
 		}
-		t.begin.Do(func() { go t.work() })
+		t.startOnce.Do(func() { go t.sendLoop() })
 	}
 }
 
@@ -80,61 +80,61 @@ func (t *Tracer) Close(wait time.Duration, tell func(string)) {
 	t.mu.Lock()
 	t.tell = tell
 	t.mu.Unlock()
-	t.begin.Do(func() { close(t.stopped) })
-	close(t.over)
+	t.startOnce.Do(func() { close(t.stopped) })
+	close(t.closing)
 	enough, done := patience.New(wait).Context(context.Background())
 	defer done()
 	defer context.AfterFunc(enough, t.stop)()
 	<-t.stopped
 	t.stop()
-	t.to.close()
+	t.sender.close()
 }
 
-// apart is the pause after sending, so that spans close in time share a request; rest is the pause after a failure.
+// batchInterval is the pause after sending, so that spans close in time share a request; retryInterval is that after a failure.
 const (
-	apart = time.Second
-	rest  = time.Minute
+	batchInterval = time.Second
+	retryInterval = time.Minute
 )
 
-// work sends spans until Close. What could not be sent is tried again later, together with newer spans.
-func (t *Tracer) work() {
+// sendLoop sends spans until Close. What could not be sent is tried again later, together with newer spans.
+func (t *Tracer) sendLoop() {
 	defer close(t.stopped)
-	resting := time.NewTimer(0)
-	defer resting.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
 		select {
-		case <-t.over:
-			t.round()
+		case <-t.closing:
+			t.sendAll()
 			return
 		case <-t.wake:
 		}
 		select {
-		case <-t.over:
-			t.round()
+		case <-t.closing:
+			t.sendAll()
 			return
-		case <-resting.C:
+		case <-timer.C:
 		}
-		pause := apart
-		if !t.round() {
-			pause = rest
+		pause := batchInterval
+		if !t.sendAll() {
+			pause = retryInterval
 			select {
 			case t.wake <- struct{}{}:
 			default:
 			}
 		}
-		resting.Reset(pause)
+		timer.Reset(pause)
 	}
 }
 
-// round sends the new spans of all runs whose journals were written to, and returns false if that failed.
-func (t *Tracer) round() bool {
+// sendAll sends the new spans of all runs whose journals were written to, and returns false if that failed.
+func (t *Tracer) sendAll() bool {
 	t.mu.Lock()
 	dirs := slices.Sorted(maps.Keys(t.dirty))
 	clear(t.dirty)
 	t.mu.Unlock()
 	for i, dir := range dirs {
-		if err := t.send(dir); err != nil {
-			t.failed(err)
+		if err := t.sendRun(dir); err != nil {
+			t.reportLoss(err)
 			t.mu.Lock()
 			for _, left := range dirs[i:] {
 				t.dirty[left] = true
@@ -146,11 +146,11 @@ func (t *Tracer) round() bool {
 	return true
 }
 
-// failed reports once that spans can't be sent.
-func (t *Tracer) failed(err error) {
+// reportLoss reports once that spans can't be sent.
+func (t *Tracer) reportLoss(err error) {
 	t.mu.Lock()
-	tell, told := t.tell, t.told
-	t.told = true
+	tell, told := t.tell, t.lossReported
+	t.lossReported = true
 	t.mu.Unlock()
 	if !told && tell != nil {
 		tell(fmt.Sprintf("spans can't be sent, which changes nothing of the run: %v", err))
@@ -160,8 +160,8 @@ func (t *Tracer) failed(err error) {
 // maxSpans is the maximum number of spans in a request.
 const maxSpans = 512
 
-// send sends the spans of a run that were not sent yet.
-func (t *Tracer) send(dir string) error {
+// sendRun sends the spans of a run that were not sent yet.
+func (t *Tracer) sendRun(dir string) error {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if errors.Is(err, journal.ErrNone) { // a planning has got its final name meanwhile, or the task is gone
 		dir = filepath.Join(filepath.Dir(dir), strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix))
@@ -170,10 +170,10 @@ func (t *Tracer) send(dir string) error {
 	if h == nil || err != nil && !errors.Is(err, journal.ErrDamaged) {
 		return nil // retrying doesn't help with an unreadable journal
 	}
-	sent := t.remember(filepath.Join(dir, taskdir.Run), Of(h))
+	sent := t.readAccepted(filepath.Join(dir, taskdir.Run), Of(h))
 	left := slices.DeleteFunc(spansOf(h, t.redact), func(s span) bool { return sent.has(s.ID) })
 	for batch := range slices.Chunk(left, maxSpans) {
-		err := t.to.send(t.ctx, t.over, batch)
+		err := t.sender.send(t.ctx, t.closing, batch)
 		if err != nil && !errors.As(err, new(*refusedError)) {
 			return err
 		}
@@ -181,10 +181,10 @@ func (t *Tracer) send(dir string) error {
 			sent.add(s.ID)
 		}
 		if err != nil { // the collector won't accept them in another attempt either
-			t.failed(err)
+			t.reportLoss(err)
 			continue
 		}
-		sent.keep()
+		sent.save()
 	}
 	if h.Ended { // no more spans will follow
 		delete(t.sent, sent.dir)
@@ -195,20 +195,20 @@ func (t *Tracer) send(dir string) error {
 // sentFile is the file in a run's directory that lists the accepted spans. Without it they are sent again, with the same ids.
 const sentFile = "traces.json"
 
-// memory lists the accepted spans of a run.
-type memory struct {
+// acceptedSpans lists the accepted spans of a run.
+type acceptedSpans struct {
 	dir   string
 	Trace string   `json:"trace"`
 	Sent  []string `json:"sent"`
 	known map[string]bool
 }
 
-// remember returns the list of accepted spans for the trace of a run.
-func (t *Tracer) remember(dir string, trace Trace) *memory {
+// readAccepted returns the list of accepted spans for the trace of a run.
+func (t *Tracer) readAccepted(dir string, trace Trace) *acceptedSpans {
 	if m := t.sent[dir]; m != nil && m.Trace == trace.id {
 		return m
 	}
-	m := &memory{known: map[string]bool{}}
+	m := &acceptedSpans{known: map[string]bool{}}
 	if data, err := durable.ReadBelow(dir, sentFile, durable.MaxJournal); err != nil || json.Unmarshal(data, m) != nil || m.Trace != trace.id {
 		m.Sent = nil // of another run, or unreadable
 	}
@@ -220,15 +220,15 @@ func (t *Tracer) remember(dir string, trace Trace) *memory {
 	return m
 }
 
-func (m *memory) has(id string) bool { return m.known[id] }
+func (m *acceptedSpans) has(id string) bool { return m.known[id] }
 
-func (m *memory) add(id string) {
+func (m *acceptedSpans) add(id string) {
 	m.known[id] = true
 	m.Sent = append(m.Sent, id)
 }
 
-// keep saves the list. If that fails, the next process sends the spans again, which does no harm.
-func (m *memory) keep() {
+// save saves the list. If that fails, the next process sends the spans again, which does no harm.
+func (m *acceptedSpans) save() {
 	if data, err := json.Marshal(m); err == nil {
 		_ = agentcall.WriteUnsynced(m.dir, sentFile, data)
 	}
