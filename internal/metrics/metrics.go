@@ -30,54 +30,54 @@ type Source struct {
 	Now     func() time.Time
 }
 
-// fresh is how long collected metrics are reused, so that several scrapers cost no more than one.
-const fresh = 5 * time.Second
+// maxAge is how long collected metrics are reused, so that several scrapers cost no more than one.
+const maxAge = 5 * time.Second
 
 // Collector collects the metrics of a repository. It caches data, and reads only what was written since the last time. It is
 // safe for concurrent use.
 type Collector struct {
-	from Source
+	source Source
 
-	mu   sync.Mutex
-	text []byte
-	at   time.Time
+	mu          sync.Mutex
+	text        []byte
+	collectedAt time.Time
 }
 
 // New returns a collector for a source.
-func New(from Source) *Collector { return &Collector{from: from} }
+func New(from Source) *Collector { return &Collector{source: from} }
 
 // ContentType is the media type of what Write writes.
 const ContentType = "text/plain; version=0.0.4; charset=utf-8"
 
 // Write writes all metrics.
 func (c *Collector) Write(w io.Writer) error {
-	text, err := c.collected()
+	text, err := c.cachedPage()
 	if err == nil {
 		_, err = w.Write(text)
 	}
 	return err
 }
 
-// collected returns the page with all metrics, at most a few seconds old.
-func (c *Collector) collected() ([]byte, error) {
+// cachedPage returns the page with all metrics, at most a few seconds old.
+func (c *Collector) cachedPage() ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	began := c.from.Now()
-	if age := began.Sub(c.at); c.text != nil && age >= 0 && age < fresh {
+	began := c.source.Now()
+	if age := began.Sub(c.collectedAt); c.text != nil && age >= 0 && age < maxAge {
 		return c.text, nil
 	}
-	p, err := c.from.page()
+	p, err := c.source.collect()
 	if err != nil {
 		return nil, err
 	}
-	now := c.from.Now()
-	p.value(collectSeconds, now.Sub(began).Seconds())
-	c.text, c.at = p.Bytes(), now
+	now := c.source.Now()
+	p.writeValue(collectSeconds, now.Sub(began).Seconds())
+	c.text, c.collectedAt = p.Bytes(), now
 	return c.text, nil
 }
 
-// page reads all data once.
-func (s Source) page() (*page, error) {
+// collect reads all data once.
+func (s Source) collect() (*page, error) {
 	reader := s.Tasks()
 	tasks, err := reader.Tasks(status.Filter{})
 	if err != nil {
@@ -88,20 +88,20 @@ func (s Source) page() (*page, error) {
 		return nil, err
 	}
 	p := new(page)
-	p.value(buildInfo, 1, s.Version, runtime.Version())
-	p.tasks(tasks)
-	p.watcher(reader.Watcher, tasks)
+	p.writeValue(buildInfo, 1, s.Version, runtime.Version())
+	p.addTasks(tasks)
+	p.addWatcher(reader.Watcher, tasks)
 	if b, err := s.Budget(); err == nil { // else it is unknown what was used, and these metrics are missing
-		p.budget(b)
+		p.addBudget(b)
 	}
-	p.calls(work)
-	p.runs(work)
-	p.value(unreadable, float64(len(work.Problems)))
+	p.addCalls(work)
+	p.addRuns(work)
+	p.writeValue(unreadable, float64(len(work.Problems)))
 	return p, nil
 }
 
-// tasks adds the metrics about the state of tasks.
-func (p *page) tasks(all []status.Task) {
+// addTasks adds the metrics about the state of tasks.
+func (p *page) addTasks(all []status.Task) {
 	byStatus, waiting := counts{}, counts{}
 	for _, s := range trellis.Statuses {
 		byStatus.add(0, string(s))
@@ -116,51 +116,51 @@ func (p *page) tasks(all []status.Task) {
 			byStatus.add(1, string(t.Status))
 		}
 		if t.WaitingFor != "" {
-			waiting.add(1, reason(t.WaitingFor))
+			waiting.add(1, reasonLabel(t.WaitingFor))
 		}
-		broken += one(len(t.Problems) > 0)
-		needing += one(t.NeedsPerson())
-		running += one(t.HeldBy != nil)
+		broken += oneIf(len(t.Problems) > 0)
+		needing += oneIf(t.NeedsPerson())
+		running += oneIf(t.HeldBy != nil)
 	}
-	p.each(tasksByStatus, byStatus)
-	p.each(tasksWaiting, waiting)
-	p.value(tasksNeeding, float64(needing))
-	p.value(tasksRunning, float64(running))
-	p.value(tasksBroken, float64(broken))
+	p.writeCounts(tasksByStatus, byStatus)
+	p.writeCounts(tasksWaiting, waiting)
+	p.writeValue(tasksNeeding, float64(needing))
+	p.writeValue(tasksRunning, float64(running))
+	p.writeValue(tasksBroken, float64(broken))
 }
 
-// watcher adds the metrics about the watcher and how busy it is.
-func (p *page) watcher(w pulse.State, all []status.Task) {
-	p.value(watcherUp, float64(one(w.Alive && !w.Hangs)))
+// addWatcher adds the metrics about the watcher and how busy it is.
+func (p *page) addWatcher(w pulse.State, all []status.Task) {
+	p.writeValue(watcherUp, float64(oneIf(w.Alive && !w.Hangs)))
 	if !w.Last.IsZero() {
-		p.value(watcherBeat, float64(w.Last.UnixMilli())/1e3)
+		p.writeValue(watcherBeat, float64(w.Last.UnixMilli())/1e3)
 	}
 	queued := 0
 	for i := range all {
-		queued += one(all[i].WaitingFor == status.ForSlot)
+		queued += oneIf(all[i].WaitingFor == status.ForSlot)
 	}
-	p.value(watcherSlots, float64(w.Beat.Parallel))
-	p.value(watcherBusy, float64(len(w.Beat.Running)))
-	p.value(watcherQueue, float64(queued))
+	p.writeValue(watcherSlots, float64(w.Beat.Parallel))
+	p.writeValue(watcherBusy, float64(len(w.Beat.Running)))
+	p.writeValue(watcherQueue, float64(queued))
 }
 
-// budget adds what was used of the day's budgets, and the limits that are set.
-func (p *page) budget(b Budget) {
-	p.value(dayTokens, float64(b.Used.Tokens()))
+// addBudget adds what was used of the day's budgets, and the limits that are set.
+func (p *page) addBudget(b Budget) {
+	p.writeValue(dayTokens, float64(b.Used.Tokens()))
 	if b.Tokens > 0 {
-		p.value(dayTokensLimit, float64(b.Tokens))
+		p.writeValue(dayTokensLimit, float64(b.Tokens))
 	}
 	cost := 0.0
 	if b.Used.CostUSD != nil {
 		cost = *b.Used.CostUSD
 	}
-	p.value(dayCost, cost)
+	p.writeValue(dayCost, cost)
 	if b.CostUSD > 0 {
-		p.value(dayCostLimit, b.CostUSD)
+		p.writeValue(dayCostLimit, b.CostUSD)
 	}
 }
 
-func one(is bool) int {
+func oneIf(is bool) int {
 	if is {
 		return 1
 	}

@@ -23,8 +23,8 @@ var reasons = []struct{ label, begins string }{
 	{"another", ""}, // the provider, the day's budget, files of another task: in the watcher's words
 }
 
-// reason returns the label for what a task waits for.
-func reason(waitsFor string) string {
+// reasonLabel returns the label for what a task waits for.
+func reasonLabel(waitsFor string) string {
 	for _, r := range reasons {
 		if strings.HasPrefix(waitsFor, r.begins) {
 			return r.label

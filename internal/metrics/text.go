@@ -12,7 +12,7 @@ import (
 // labels are the values of a metric's labels; those that it doesn't have are "".
 type labels [3]string
 
-func labelled(values []string) (l labels) {
+func toLabels(values []string) (l labels) {
 	copy(l[:], values)
 	return l
 }
@@ -20,33 +20,33 @@ func labelled(values []string) (l labels) {
 // counts are the values of a metric, by labels.
 type counts map[labels]float64
 
-func (c counts) add(n float64, values ...string) { c[labelled(values)] += n }
+func (c counts) add(n float64, values ...string) { c[toLabels(values)] += n }
 
 // histogram counts observations in buckets.
 type histogram struct {
-	in  []uint64 // number of observations in the bucket, not cumulative; bounds as in histograms
-	n   uint64
-	sum float64
+	buckets []uint64 // number of observations in the bucket, not cumulative; bounds as in histograms
+	count   uint64
+	sum     float64
 }
 
 // histograms are the histograms of a metric, by labels.
 type histograms struct {
-	bounds []float64
-	by     map[labels]*histogram
+	bounds   []float64
+	byLabels map[labels]*histogram
 }
 
 func newHistograms(bounds []float64) histograms { return histograms{bounds, map[labels]*histogram{}} }
 
 func (h histograms) observe(v float64, values ...string) {
-	at := labelled(values)
-	if h.by[at] == nil {
-		h.by[at] = &histogram{in: make([]uint64, len(h.bounds))}
+	at := toLabels(values)
+	if h.byLabels[at] == nil {
+		h.byLabels[at] = &histogram{buckets: make([]uint64, len(h.bounds))}
 	}
-	one := h.by[at]
+	one := h.byLabels[at]
 	if i, _ := slices.BinarySearch(h.bounds, v); i < len(h.bounds) {
-		one.in[i]++
+		one.buckets[i]++
 	}
-	one.n++
+	one.count++
 	one.sum += v
 }
 
@@ -54,66 +54,66 @@ func (h histograms) observe(v float64, values ...string) {
 // buffers into every command. The tests parse the output with Prometheus' own library.
 type page struct{ bytes.Buffer }
 
-func (p *page) value(m Metric, v float64, values ...string) {
-	p.head(m)
-	p.sample(m.Name, m.Labels, labelled(values), v)
+func (p *page) writeValue(m Metric, v float64, values ...string) {
+	p.writeHeader(m)
+	p.writeSample(m.Name, m.Labels, toLabels(values), v)
 }
 
-// each writes a metric with its values. A metric without values is omitted, as Prometheus requires.
-func (p *page) each(m Metric, c counts) {
+// writeCounts writes a metric with its values. A metric without values is omitted, as Prometheus requires.
+func (p *page) writeCounts(m Metric, c counts) {
 	if len(c) == 0 {
 		return
 	}
-	p.head(m)
-	for _, at := range slices.SortedFunc(maps.Keys(c), compare) {
-		p.sample(m.Name, m.Labels, at, c[at])
+	p.writeHeader(m)
+	for _, at := range slices.SortedFunc(maps.Keys(c), compareLabels) {
+		p.writeSample(m.Name, m.Labels, at, c[at])
 	}
 }
 
-func (p *page) histograms(m Metric, h histograms) {
-	if len(h.by) == 0 {
+func (p *page) writeHistograms(m Metric, h histograms) {
+	if len(h.byLabels) == 0 {
 		return
 	}
-	p.head(m)
+	p.writeHeader(m)
 	names := append(slices.Clone(m.Labels), "le")
-	for _, at := range slices.SortedFunc(maps.Keys(h.by), compare) {
-		one, sum := h.by[at], uint64(0)
+	for _, at := range slices.SortedFunc(maps.Keys(h.byLabels), compareLabels) {
+		one, sum := h.byLabels[at], uint64(0)
 		bucket := func(le string) {
 			with := at
 			with[len(m.Labels)] = le
-			p.sample(m.Name+"_bucket", names, with, float64(sum))
+			p.writeSample(m.Name+"_bucket", names, with, float64(sum))
 		}
 		for i, bound := range h.bounds {
-			sum += one.in[i]
-			bucket(number(bound))
+			sum += one.buckets[i]
+			bucket(formatNumber(bound))
 		}
-		sum = one.n
+		sum = one.count
 		bucket("+Inf")
-		p.sample(m.Name+"_sum", m.Labels, at, one.sum)
-		p.sample(m.Name+"_count", m.Labels, at, float64(one.n))
+		p.writeSample(m.Name+"_sum", m.Labels, at, one.sum)
+		p.writeSample(m.Name+"_count", m.Labels, at, float64(one.count))
 	}
 }
 
-func compare(a, b labels) int { return slices.CompareFunc(a[:], b[:], cmp.Compare[string]) }
+func compareLabels(a, b labels) int { return slices.CompareFunc(a[:], b[:], cmp.Compare[string]) }
 
-func (p *page) head(m Metric) {
+func (p *page) writeHeader(m Metric) {
 	p.WriteString("# HELP " + m.Name + " " + m.Help + "\n# TYPE " + m.Name + " " + string(m.Kind) + "\n")
 }
 
-func (p *page) sample(name string, names []string, values labels, v float64) {
+func (p *page) writeSample(name string, names []string, values labels, v float64) {
 	p.WriteString(name)
 	for i, label := range names {
-		p.WriteString([]string{"{", ","}[min(i, 1)] + label + `="` + escaped(values[i]) + `"`)
+		p.WriteString([]string{"{", ","}[min(i, 1)] + label + `="` + escapeValue(values[i]) + `"`)
 	}
 	if len(names) > 0 {
 		p.WriteByte('}')
 	}
-	p.WriteString(" " + number(v) + "\n")
+	p.WriteString(" " + formatNumber(v) + "\n")
 }
 
-// escaped escapes a label's value for use in quotes.
-func escaped(s string) string {
+// escapeValue escapes a label's value for use in quotes.
+func escapeValue(s string) string {
 	return strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`).Replace(strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+func formatNumber(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }

@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// calls adds what agents and commands took.
-func (p *page) calls(work *stats.Record) {
+// addCalls adds what agents and commands took.
+func (p *page) addCalls(work *stats.Record) {
 	made, tokens, cost, unknown, missed, ran, seconds := counts{}, counts{}, counts{}, counts{}, counts{}, counts{}, counts{}
 	took := newHistograms(secondsBounds)
 	models := modelsOf(work)
@@ -23,9 +23,9 @@ func (p *page) calls(work *stats.Record) {
 			continue
 		}
 		u, model := c.Usage, models.label(c)
-		made.add(1, c.Phase, c.Agent, result(c))
+		made.add(1, c.Phase, c.Agent, resultLabel(c))
 		took.observe(u.Seconds, c.Phase)
-		missed.add(float64(one(c.Missed)), c.Agent)
+		missed.add(float64(oneIf(c.Missed)), c.Agent)
 		tokens.add(float64(u.InputTokens), c.Agent, model, "input")
 		tokens.add(float64(u.CachedTokens), c.Agent, model, "cache_read")
 		tokens.add(float64(u.OutputTokens), c.Agent, model, "output")
@@ -37,18 +37,18 @@ func (p *page) calls(work *stats.Record) {
 		}
 		cost.add(*u.CostUSD, c.Agent, model, strconv.FormatBool(u.CostEstimated))
 	}
-	p.each(agentCalls, made)
-	p.histograms(agentSeconds, took)
-	p.each(agentTokens, tokens)
-	p.each(agentCost, cost)
-	p.each(unpriced, unknown)
-	p.each(cacheMissed, missed)
-	p.each(checks, ran)
-	p.each(checkSeconds, seconds)
+	p.writeCounts(agentCalls, made)
+	p.writeHistograms(agentSeconds, took)
+	p.writeCounts(agentTokens, tokens)
+	p.writeCounts(agentCost, cost)
+	p.writeCounts(unpriced, unknown)
+	p.writeCounts(cacheMissed, missed)
+	p.writeCounts(checks, ran)
+	p.writeCounts(checkSeconds, seconds)
 }
 
-// runs adds the metrics about ended runs.
-func (p *page) runs(work *stats.Record) {
+// addRuns adds the metrics about ended runs.
+func (p *page) addRuns(work *stats.Record) {
 	ended, failed, places := counts{}, counts{}, counts{}
 	took, rounds, phases := newHistograms(secondsBounds), newHistograms(roundsBounds), newHistograms(secondsBounds)
 	for r := range work.Runs() {
@@ -59,7 +59,7 @@ func (p *page) runs(work *stats.Record) {
 		ended.add(1, flow, r.Outcome)
 		took.observe(r.Took.Seconds(), flow)
 		if r.Outcome == string(trellis.Failed) {
-			failed.add(1, flow, code(r.Code))
+			failed.add(1, flow, codeLabel(r.Code))
 		}
 		if r.Rounds > 0 {
 			rounds.observe(float64(r.Rounds))
@@ -71,23 +71,23 @@ func (p *page) runs(work *stats.Record) {
 	for ph := range work.Phases() {
 		phases.observe(ph.Took.Seconds(), ph.Name)
 	}
-	p.each(runsEnded, ended)
-	p.each(runFailures, failed)
-	p.histograms(runSeconds, took)
-	p.histograms(runRounds, rounds)
-	p.histograms(phaseSeconds, phases)
-	p.each(deliveries, places)
+	p.writeCounts(runsEnded, ended)
+	p.writeCounts(runFailures, failed)
+	p.writeHistograms(runSeconds, took)
+	p.writeHistograms(runRounds, rounds)
+	p.writeHistograms(phaseSeconds, phases)
+	p.writeCounts(deliveries, places)
 }
 
-// code returns the label for a failure code, "another" for unknown ones: a journal may contain anything.
-func code(c trellis.Code) string {
+// codeLabel returns the label for a failure code, "another" for unknown ones: a journal may contain anything.
+func codeLabel(c trellis.Code) string {
 	if _, known := c.Info(); known {
 		return string(c)
 	}
 	return "another"
 }
 
-func result(c stats.Call) string {
+func resultLabel(c stats.Call) string {
 	switch {
 	case c.Failed:
 		return "failed"
