@@ -81,7 +81,7 @@ func Load(only string) ([]Case, error) {
 		}
 		for _, c := range cases {
 			c.Project = p
-			fits, err := c.fits(only)
+			fits, err := c.matches(only)
 			if err != nil {
 				return nil, err
 			}
@@ -93,7 +93,7 @@ func Load(only string) ([]Case, error) {
 	return list, nil
 }
 
-func (c Case) fits(glob string) (bool, error) {
+func (c Case) matches(glob string) (bool, error) {
 	for _, name := range []string{c.ID, c.Kind, c.Project.Name} {
 		if ok, err := path.Match(glob, name); ok || err != nil {
 			return ok, err

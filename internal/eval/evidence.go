@@ -17,17 +17,17 @@ import (
 
 // evidence is what a planning left on disk. The planner's own statements about itself are not part of it.
 type evidence struct {
-	task     *taskdir.Task
-	said     string   // requirements and acceptance criteria of prd.md
-	verified []string // commands of its acceptance criteria
-	named    []string // paths in context files
-	found    research.Report
-	plan     *plan.Plan // nil: there is no plan.json; empty: it is not valid
-	wrong    []string   // why plan.json is not valid
-	project  research.Project
+	task             *taskdir.Task
+	prdText          string   // requirements and acceptance criteria of prd.md
+	criteriaCommands []string // commands of its acceptance criteria
+	contextPaths     []string // paths in context files
+	research         research.Report
+	plan             *plan.Plan // nil: there is no plan.json; empty: it is not valid
+	planProblems     []string   // why plan.json is not valid
+	project          research.Project
 }
 
-func look(p *Project, repo, dir string) (e evidence, err error) {
+func readEvidence(p *Project, repo, dir string) (e evidence, err error) {
 	e.project = research.Project{Root: repo, LookPath: p.LookPath}
 	if e.task, err = (taskdir.Store{Root: repo}).Load(dir); err != nil {
 		return e, err
@@ -37,13 +37,13 @@ func look(p *Project, repo, dir string) (e evidence, err error) {
 		return e, err
 	}
 	acceptance := section(prd, "Acceptance Criteria")
-	e.said, e.verified = section(prd, "Requirements")+acceptance, commandsIn(acceptance)
+	e.prdText, e.criteriaCommands = section(prd, "Requirements")+acceptance, commandsIn(acceptance)
 	found, err := read(filepath.Join(dir, taskdir.Research))
 	if err != nil {
 		return e, err
 	}
-	e.found = research.Parse([]byte(found))
-	if e.named, err = contextPaths(dir); err != nil {
+	e.research = research.Parse([]byte(found))
+	if e.contextPaths, err = contextPaths(dir); err != nil {
 		return e, err
 	}
 	return e, e.readPlan(filepath.Join(dir, taskdir.Plan))
@@ -57,7 +57,7 @@ func (e *evidence) readPlan(file string) error {
 	p, problems := plan.Parse([]byte(text))
 	for _, problem := range problems {
 		if !problem.Warning {
-			e.wrong = append(e.wrong, problem.Words())
+			e.planProblems = append(e.planProblems, problem.Words())
 		}
 	}
 	if e.plan = p; p == nil {
@@ -111,7 +111,7 @@ func contextPaths(dir string) (paths []string, err error) {
 	return paths, nil
 }
 
-func (e evidence) changed() (paths []string) {
+func (e evidence) changedPaths() (paths []string) {
 	if e.plan != nil {
 		for _, f := range e.plan.Files {
 			paths = append(paths, f.Path)
@@ -120,26 +120,26 @@ func (e evidence) changed() (paths []string) {
 	return paths
 }
 
-// checked returns the project's commands that decide about the work: those in the last steps of plan.json or, without one,
+// decidingCommands returns the project's commands that decide about the work: those in the last steps of plan.json or, without one,
 // those that the research found and that acceptance criteria name.
-func (e evidence) checked() (commands []string) {
+func (e evidence) decidingCommands() (commands []string) {
 	if e.plan != nil {
 		return e.plan.Verification()
 	}
-	for _, c := range e.found.Commands {
+	for _, c := range e.research.Commands {
 		if e.project.Missing(c) == "" {
 			commands = append(commands, c)
 		}
 	}
-	return append(commands, e.verified...)
+	return append(commands, e.criteriaCommands...)
 }
 
-// proofs returns all commands with which the planner wants something to be proven.
-func (e evidence) proofs() []string {
-	commands := slices.Concat(e.found.Commands, e.verified)
+// proofCommands returns all commands with which the planner wants something to be proven.
+func (e evidence) proofCommands() []string {
+	commands := slices.Concat(e.research.Commands, e.criteriaCommands)
 	if e.plan != nil {
 		commands = append(commands, e.plan.Verification()...)
-		for _, s := range steps(e.plan.Steps) {
+		for _, s := range allSteps(e.plan.Steps) {
 			if s.Verify != "" && !strings.Contains(s.Verify, "{{") {
 				commands = append(commands, s.Verify)
 			}
@@ -149,10 +149,10 @@ func (e evidence) proofs() []string {
 	return slices.Compact(commands)
 }
 
-// steps returns all steps, with those of a group after the group.
-func steps(list []plan.Step) (all []plan.Step) {
+// allSteps returns all steps, with those of a group after the group.
+func allSteps(list []plan.Step) (all []plan.Step) {
 	for _, s := range list {
-		all = append(append(all, s), steps(s.Steps)...)
+		all = append(append(all, s), allSteps(s.Steps)...)
 	}
 	return all
 }
@@ -161,7 +161,7 @@ func steps(list []plan.Step) (all []plan.Step) {
 func (e evidence) inventedPaths() (paths []string) {
 	var named []string
 	for _, file := range research.ContextFiles {
-		for _, c := range e.found.Context[file] {
+		for _, c := range e.research.Context[file] {
 			named = append(named, c.Path)
 		}
 	}

@@ -40,8 +40,8 @@ type Result struct {
 	Seconds  float64       `json:"seconds"` // from the first call to the end
 }
 
-// begin returns the result of a case before anything is known.
-func begin(c Case) Result {
+// newResult returns the result of a case before anything is known.
+func newResult(c Case) Result {
 	r := Result{ID: c.ID, Project: c.Project.Name, Kind: c.Kind, Wanted: c.Wanted(), Right: c.Reject, Got: Failed, Checks: []Check{}}
 	if c.Accept != nil {
 		r.Right = trellis.Strings(c.Accept.Sizes)
@@ -49,9 +49,9 @@ func begin(c Case) Result {
 	return r
 }
 
-// judge completes a result from what the planning left in its task directory.
-func (r *Result) judge(c Case, repo, dir string) error {
-	e, err := look(c.Project, repo, dir)
+// complete fills in a result from what the planning left in its task directory.
+func (r *Result) complete(c Case, repo, dir string) error {
+	e, err := readEvidence(c.Project, repo, dir)
 	if err != nil {
 		return err
 	}
@@ -68,13 +68,13 @@ func (r *Result) judge(c Case, repo, dir string) error {
 	if r.Got == Accept && c.Accept != nil {
 		r.Checks = e.checks(c)
 	}
-	r.Score = r.mark()
+	r.Score = r.score()
 	return nil
 }
 
-// mark returns 1 for a completely correct result and 0 for a wrong decision or none. The correct decision is one half; the
+// score returns 1 for a completely correct result and 0 for a wrong decision or none. The correct decision is one half; the
 // other half is a correct category, or the share of checks that held.
-func (r *Result) mark() float64 {
+func (r *Result) score() float64 {
 	switch {
 	case r.Got != r.Wanted:
 		return 0
@@ -99,16 +99,16 @@ func (r Result) Held() (n int) {
 // checks checks the plan of an accepted requirement.
 func (e evidence) checks(c Case) []Check {
 	a := c.Accept
-	list := []Check{check(slices.Contains(a.Sizes, e.task.Pipeline.Size), "the size is "+strings.Join(trellis.Strings(a.Sizes), " or "), string(e.task.Pipeline.Size))}
-	named := append(e.changed(), e.named...)
+	list := []Check{newCheck(slices.Contains(a.Sizes, e.task.Pipeline.Size), "the size is "+strings.Join(trellis.Strings(a.Sizes), " or "), string(e.task.Pipeline.Size))}
+	named := append(e.changedPaths(), e.contextPaths...)
 	for _, glob := range a.Cites {
-		list = append(list, check(slices.ContainsFunc(named, cites(glob)), "cites "+glob, named...))
+		list = append(list, newCheck(slices.ContainsFunc(named, citationMatcher(glob)), "cites "+glob, named...))
 	}
 	paths := e.inventedPaths()
-	list = append(list, check(len(paths) == 0, "invents no path", paths...))
-	list = append(list, check(len(e.verified) >= a.Verified, fmt.Sprintf("%d or more acceptance criteria have a command", a.Verified), e.verified...))
+	list = append(list, newCheck(len(paths) == 0, "invents no path", paths...))
+	list = append(list, newCheck(len(e.criteriaCommands) >= a.Verified, fmt.Sprintf("%d or more acceptance criteria have a command", a.Verified), e.criteriaCommands...))
 	for _, rule := range a.Mentions {
-		list = append(list, check(regexp.MustCompile(rule).MatchString(e.said), "mentions /"+rule+"/"))
+		list = append(list, newCheck(regexp.MustCompile(rule).MatchString(e.prdText), "mentions /"+rule+"/"))
 	}
 	list = append(list, e.commandChecks(c)...)
 	if e.plan != nil {
@@ -119,54 +119,54 @@ func (e evidence) checks(c Case) []Check {
 
 // commandChecks checks the commands that are to prove the work.
 func (e evidence) commandChecks(c Case) (list []Check) {
-	last, checked := -1, e.checked()
+	last, checked := -1, e.decidingCommands()
 	for _, spellings := range c.Project.Commands {
 		at := slices.IndexFunc(checked, func(s string) bool { return slices.Contains(spellings, s) })
 		ordered := e.plan == nil || at > last
-		list = append(list, check(at >= 0 && ordered, "is checked by "+strings.Join(spellings, " or "), checked...))
+		list = append(list, newCheck(at >= 0 && ordered, "is checked by "+strings.Join(spellings, " or "), checked...))
 		last = max(last, at)
 	}
 	var invented []string
-	for _, command := range e.proofs() {
+	for _, command := range e.proofCommands() {
 		if why := e.project.Missing(command); why != "" {
 			invented = append(invented, command+" ("+why+")")
 		}
 	}
-	list = append(list, check(len(invented) == 0, "invents no command", invented...))
+	list = append(list, newCheck(len(invented) == 0, "invents no command", invented...))
 	for _, rule := range c.Accept.Never {
-		fit := slices.DeleteFunc(e.proofs(), func(s string) bool { return !regexp.MustCompile(rule).MatchString(s) })
-		list = append(list, check(len(fit) == 0, "has no command like /"+rule+"/", fit...))
+		fit := slices.DeleteFunc(e.proofCommands(), func(s string) bool { return !regexp.MustCompile(rule).MatchString(s) })
+		list = append(list, newCheck(len(fit) == 0, "has no command like /"+rule+"/", fit...))
 	}
 	return list
 }
 
 func (e evidence) planChecks(c Case) []Check {
-	a, n, changed := c.Accept, len(steps(e.plan.Steps)), e.changed()
+	a, n, changed := c.Accept, len(allSteps(e.plan.Steps)), e.changedPaths()
 	list := []Check{
-		check(len(e.wrong) == 0, "plan.json is valid", e.wrong...),
-		check(n <= a.MaxSteps, fmt.Sprintf("has at most %d steps", a.MaxSteps), fmt.Sprint(n)),
+		newCheck(len(e.planProblems) == 0, "plan.json is valid", e.planProblems...),
+		newCheck(n <= a.MaxSteps, fmt.Sprintf("has at most %d steps", a.MaxSteps), fmt.Sprint(n)),
 	}
 	for _, glob := range a.Changes {
-		list = append(list, check(slices.ContainsFunc(changed, fits(glob)), "changes "+glob, changed...))
+		list = append(list, newCheck(slices.ContainsFunc(changed, globMatcher(glob)), "changes "+glob, changed...))
 	}
 	for _, glob := range a.Spares {
-		list = append(list, check(!slices.ContainsFunc(changed, fits(glob)), "leaves "+glob+" alone", changed...))
+		list = append(list, newCheck(!slices.ContainsFunc(changed, globMatcher(glob)), "leaves "+glob+" alone", changed...))
 	}
 	if j := e.task.Pipeline.Judge; j != nil {
-		list = append(list, check(j.Pass, "the judge passed it", j.Feedback))
+		list = append(list, newCheck(j.Pass, "the judge passed it", j.Feedback))
 	}
 	if len(c.Project.Commands) == 0 {
 		last := plan.Step{}
 		if n := len(e.plan.Steps); n > 0 {
 			last = e.plan.Steps[n-1]
 		}
-		list = append(list, check(last.Kind() == plan.Prompt && last.LLMAsJudge, "its last step is judged, for want of a command", last.ID))
+		list = append(list, newCheck(last.Kind() == plan.Prompt && last.LLMAsJudge, "its last step is judged, for want of a command", last.ID))
 	}
 	return list
 }
 
-// check returns a Check; if it did not hold, instead says what was found.
-func check(held bool, what string, instead ...string) Check {
+// newCheck returns a Check; if it did not hold, instead says what was found.
+func newCheck(held bool, what string, instead ...string) Check {
 	const shown = 6
 	switch {
 	case held:
@@ -177,13 +177,13 @@ func check(held bool, what string, instead ...string) Check {
 	return Check{What: what, Detail: strings.Join(instead, ", ")}
 }
 
-func fits(glob string) func(path string) bool {
+func globMatcher(glob string) func(path string) bool {
 	return func(path string) bool { return doublestar.MatchUnvalidated(glob, path) }
 }
 
-// cites returns a function that reports whether a path, or a folder that ends in /, covers what matches glob.
-func cites(glob string) func(path string) bool {
+// citationMatcher returns a function that reports whether a path, or a folder that ends in /, covers what matches glob.
+func citationMatcher(glob string) func(path string) bool {
 	return func(path string) bool {
-		return fits(glob)(path) || strings.HasSuffix(path, "/") && strings.HasPrefix(glob, path)
+		return globMatcher(glob)(path) || strings.HasSuffix(path, "/") && strings.HasPrefix(glob, path)
 	}
 }

@@ -21,20 +21,20 @@ type Project struct {
 	Files    map[string]string `yaml:"files"`
 }
 
-// everyday are the programs that every machine is assumed to have.
-var everyday = []string{"awk", "bash", "cat", "cmp", "cut", "diff", "find", "git", "grep", "head", "jq", "ls", "sed", "sh", "sort", "tail", "test", "tr", "uniq", "wc", "xargs"}
+// commonPrograms are the programs that every machine is assumed to have.
+var commonPrograms = []string{"awk", "bash", "cat", "cmp", "cut", "diff", "find", "git", "grep", "head", "jq", "ls", "sed", "sh", "sort", "tail", "test", "tr", "uniq", "wc", "xargs"}
 
 // LookPath returns an error unless a program counts as installed: the project's Programs do, and those that every machine has.
 // It doesn't check this machine, so that a planner gets the same marks everywhere.
 func (p *Project) LookPath(program string) error {
-	if slices.Contains(p.Programs, program) || slices.Contains(everyday, program) {
+	if slices.Contains(p.Programs, program) || slices.Contains(commonPrograms, program) {
 		return nil
 	}
 	return &exec.Error{Name: program, Err: exec.ErrNotFound}
 }
 
-// lay is a script that makes a folder a repository with all its files in one commit. The commit has the same hash each time.
-const lay = `git init -q -b main --template= . && cat >>.git/config <<'EOF' && git add -A && git commit -q -m 'first commit'
+// initScript is a script that makes a folder a repository with all its files in one commit. The commit has the same hash each time.
+const initScript = `git init -q -b main --template= . && cat >>.git/config <<'EOF' && git add -A && git commit -q -m 'first commit'
 [user]
 	name = Trellis Eval
 	email = eval@localhost
@@ -66,7 +66,7 @@ func (p *Project) Lay(ctx context.Context, dir string, env []string) (err error)
 	said := proc.NewCapped(64 << 10)
 	clean := proc.Environ(env, []string{"PATH", "TMPDIR", proc.MarkerVar}, "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1",
 		"GIT_AUTHOR_DATE=2024-05-01T10:00:00Z", "GIT_COMMITTER_DATE=2024-05-01T10:00:00Z")
-	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(lay), Dir: dir, Env: clean, Stdout: said, Stderr: said})
+	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(initScript), Dir: dir, Env: clean, Stdout: said, Stderr: said})
 	if err == nil && res.Code != 0 {
 		err = fmt.Errorf("exit code %d: %s", res.Code, said)
 	}

@@ -41,7 +41,7 @@ func (r Runner) Run(ctx context.Context, cases []Case) ([]Result, error) {
 	for range max(1, r.Parallel) {
 		workers.Go(func() {
 			for i := range next {
-				res, err := r.one(ctx, cases[i])
+				res, err := r.planCase(ctx, cases[i])
 				if err != nil {
 					stop(err)
 					continue
@@ -72,14 +72,14 @@ func (r Runner) Run(ctx context.Context, cases []Case) ([]Result, error) {
 	return ended, context.Cause(ctx)
 }
 
-// one plans a case in a separate repository. An error in reading the results is a failure of this case only: earlier cases may
+// planCase plans a case in a separate repository. An error in reading the results is a failure of this case only: earlier cases may
 // have cost money.
-func (r Runner) one(ctx context.Context, c Case) (*Result, error) {
+func (r Runner) planCase(ctx context.Context, c Case) (*Result, error) {
 	repo := filepath.Join(r.Dir, c.ID)
 	if err := c.Project.Lay(ctx, repo, r.Env); err != nil {
 		return nil, err
 	}
-	res, began := begin(c), r.Now()
+	res, began := newResult(c), r.Now()
 	p, err := r.Plan(ctx, c, repo)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -87,7 +87,7 @@ func (r Runner) one(ctx context.Context, c Case) (*Result, error) {
 	res.Seconds = r.Now().Sub(began).Seconds()
 	res.Calls, res.Usage, res.Failure = p.Calls, p.Usage, p.Cut
 	if err == nil {
-		err = res.judge(c, repo, p.Dir)
+		err = res.complete(c, repo, p.Dir)
 	}
 	if err != nil {
 		res.Failure = err.Error()
