@@ -64,7 +64,7 @@ var replacesWhole = map[string]string{
 	"internal/share/sightings.go write":                    ".runtime/shared",
 	"internal/share/team.go bringWork":                     ".runtime/shared",
 	"internal/upgrade/program.go replace":                  "the program that an upgrade replaces",
-	"internal/upgrade/program.go lay":                      "the program that is going to be there",
+	"internal/upgrade/program.go stage":                    "the program that is going to be there",
 	"internal/upgrade/program.go replacePages":             "the manual, beside the program",
 	"taskdir/create.go writeFiles":                         "a directory that has no name yet",
 	"taskdir/repair.go saveBroken":                         "run/",

@@ -19,7 +19,7 @@ type Archive struct {
 	Pages   map[string][]byte // pages of the manual, by file name
 }
 
-func open(data []byte) (*Archive, error) {
+func readArchive(data []byte) (*Archive, error) {
 	packed, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("reading the archive: %w", err)
@@ -31,7 +31,7 @@ func open(data []byte) (*Archive, error) {
 			break
 		}
 		if err == nil && head.Typeflag == tar.TypeReg {
-			err = a.take(head.Name, files)
+			err = a.addFile(head.Name, files)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("reading the archive: %w", err)
@@ -43,8 +43,8 @@ func open(data []byte) (*Archive, error) {
 	return a, nil
 }
 
-// take reads a file of the archive if it is to be installed.
-func (a *Archive) take(name string, content io.Reader) (err error) {
+// addFile reads a file of the archive if it is to be installed.
+func (a *Archive) addFile(name string, content io.Reader) (err error) {
 	switch base := path.Base(name); {
 	case base == "trellis":
 		a.Program, err = io.ReadAll(content)

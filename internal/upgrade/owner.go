@@ -21,8 +21,8 @@ const (
 	APK      Owner = "apk"
 )
 
-// asks lists commands that exit with 0 for a file of a package, by package manager.
-var asks = []struct {
+// ownerQueries lists commands that exit with 0 for a file of a package, by package manager.
+var ownerQueries = []struct {
 	owner Owner
 	argv  []string
 }{
@@ -36,7 +36,7 @@ func (p *Program) Owner(ctx context.Context) Owner {
 	if strings.Contains(p.Path, "/Cellar/") || strings.Contains(p.Path, "/Caskroom/") {
 		return Homebrew
 	}
-	for _, a := range asks {
+	for _, a := range ownerQueries {
 		exit, err := proc.Run(ctx, proc.Command{Argv: append(a.argv[:len(a.argv):len(a.argv)], p.Path), Env: p.Env, Stdout: io.Discard, Stderr: io.Discard, Wall: 20 * time.Second, Grace: time.Second})
 		if err == nil && exit.Code == 0 {
 			return a.owner

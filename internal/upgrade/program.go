@@ -25,89 +25,89 @@ type Program struct {
 	Env  []string // environment for trying programs
 }
 
-// alone calls change, which changes the program, while no other process does.
-func (p *Program) alone(change func() error) error {
-	lock, err := durable.TryLock(p.beside("lock"), durable.Holder{PID: os.Getpid(), Since: time.Now()})
+// withLock calls change, which changes the program, while no other process does.
+func (p *Program) withLock(change func() error) error {
+	lock, err := durable.TryLock(p.siblingPath("lock"), durable.Holder{PID: os.Getpid(), Since: time.Now()})
 	if err != nil {
 		return fmt.Errorf("changing %s: %w", p.Path, err)
 	}
 	err = change()
-	return errors.Join(err, os.Remove(p.beside("lock")), lock.Unlock())
+	return errors.Join(err, os.Remove(p.siblingPath("lock")), lock.Unlock())
 }
 
-// previous is the path of the program from before the last upgrade, and next that of the program about to be installed.
-func (p *Program) previous() string { return p.beside("previous") }
-func (p *Program) next() string     { return p.beside("next") }
+// previousPath is the path of the program from before the last upgrade, and nextPath that of the program about to be installed.
+func (p *Program) previousPath() string { return p.siblingPath("previous") }
+func (p *Program) nextPath() string     { return p.siblingPath("next") }
 
-func (p *Program) beside(what string) string {
+func (p *Program) siblingPath(what string) string {
 	return filepath.Join(filepath.Dir(p.Path), "."+filepath.Base(p.Path)+"-"+what)
 }
 
 // Replace installs a release once its program has been started successfully, and keeps the current program as the previous one.
 func (p *Program) Replace(ctx context.Context, a *Archive) error {
-	return p.alone(func() error { return p.replace(ctx, a) })
+	return p.withLock(func() error { return p.replace(ctx, a) })
 }
 
 func (p *Program) replace(ctx context.Context, a *Archive) error {
-	old, perm, err := p.read(p.Path)
+	old, perm, err := p.readProgram(p.Path)
 	if err != nil {
 		return err
 	}
-	if err := p.lay(ctx, a.Program, perm); err != nil {
+	if err := p.stage(ctx, a.Program, perm); err != nil {
 		return err
 	}
-	if err = p.Disk.WriteFile(p.previous(), old, perm); err == nil {
-		err = os.Chmod(p.previous(), perm)
+	if err = p.Disk.WriteFile(p.previousPath(), old, perm); err == nil {
+		err = os.Chmod(p.previousPath(), perm)
 	}
 	if err == nil {
-		err = p.move(p.next(), p.Path)
+		err = p.move(p.nextPath(), p.Path)
 	}
 	if err != nil {
-		return p.discard(err)
+		return p.discardNext(err)
 	}
 	return p.replacePages(a.Pages)
 }
 
 // Rollback restores the previous program. The replaced program becomes the previous one, so a second rollback undoes the first.
 func (p *Program) Rollback(ctx context.Context) error {
-	return p.alone(func() error { return p.rollback(ctx) })
+	return p.withLock(func() error { return p.rollback(ctx) })
 }
 
 func (p *Program) rollback(ctx context.Context) error {
-	current, perm, err := p.read(p.Path)
+	current, perm, err := p.readProgram(p.Path)
 	if err != nil {
 		return err
 	}
-	if _, err := os.Lstat(p.previous()); errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(p.previousPath()); errors.Is(err, fs.ErrNotExist) {
 		return ErrNoPrevious
 	}
-	if p.halfBack() {
-		return p.move(p.next(), p.previous())
+	if p.rollbackInterrupted() {
+		return p.move(p.nextPath(), p.previousPath())
 	}
-	if err := p.try(ctx, p.previous()); err != nil {
+	if err := p.try(ctx, p.previousPath()); err != nil {
 		return err
 	}
-	if err := p.lay(ctx, current, perm); err != nil {
+	if err := p.stage(ctx, current, perm); err != nil {
 		return err
 	}
-	if err := p.give(p.previous(), p.Path); err != nil {
-		return p.discard(err)
+	if err := p.hardLink(p.previousPath(), p.Path); err != nil {
+		return p.discardNext(err)
 	}
-	return p.move(p.next(), p.previous())
+	return p.move(p.nextPath(), p.previousPath())
 }
 
-// halfBack reports whether a rollback was interrupted, e.g. killed, between its two renames: one file has both names, and the
-// program that is to become the previous one exists under the name next.
-func (p *Program) halfBack() bool {
+// rollbackInterrupted reports whether a rollback was interrupted, e.g. killed, between its two renames: one file has both names,
+// and the program that is to become the previous one exists at nextPath.
+func (p *Program) rollbackInterrupted() bool {
 	here, err := os.Lstat(p.Path)
-	previous, previousErr := os.Lstat(p.previous())
-	_, nextErr := os.Lstat(p.next())
+	previous, previousErr := os.Lstat(p.previousPath())
+	_, nextErr := os.Lstat(p.nextPath())
 	return err == nil && previousErr == nil && nextErr == nil && os.SameFile(here, previous)
 }
 
-// give hard-links the program from to the name to, replacing any file there.
-func (p *Program) give(from, to string) error {
-	link := p.beside("link")
+// hardLink hard-links the program from to the name to, replacing any file there.
+func (p *Program) hardLink(from, to string) error {
+	link := p.siblingPath("link")
 	if err := os.Remove(link); err != nil && !errors.Is(err, fs.ErrNotExist) { // of a killed process
 		return fmt.Errorf("removing %s: %w", link, err)
 	}
@@ -120,16 +120,16 @@ func (p *Program) give(from, to string) error {
 	return nil
 }
 
-// lay writes a program to next, and tries it.
-func (p *Program) lay(ctx context.Context, data []byte, perm fs.FileMode) error {
-	if err := p.Disk.WriteFile(p.next(), data, perm); err != nil {
+// stage writes a program to nextPath, and tries it.
+func (p *Program) stage(ctx context.Context, data []byte, perm fs.FileMode) error {
+	if err := p.Disk.WriteFile(p.nextPath(), data, perm); err != nil {
 		return err
 	}
-	if err := os.Chmod(p.next(), perm); err != nil { // regardless of the umask
-		return p.discard(err)
+	if err := os.Chmod(p.nextPath(), perm); err != nil { // regardless of the umask
+		return p.discardNext(err)
 	}
-	if err := p.try(ctx, p.next()); err != nil {
-		return p.discard(err)
+	if err := p.try(ctx, p.nextPath()); err != nil {
+		return p.discardNext(err)
 	}
 	return nil
 }
@@ -158,15 +158,15 @@ func (p *Program) move(from, to string) error {
 	return p.Disk.SyncDir(filepath.Dir(to))
 }
 
-// discard removes next.
-func (p *Program) discard(err error) error {
-	if gone := os.Remove(p.next()); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
+// discardNext removes the program at nextPath after an error, and returns the error.
+func (p *Program) discardNext(err error) error {
+	if gone := os.Remove(p.nextPath()); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
 		return errors.Join(err, gone)
 	}
 	return err
 }
 
-func (p *Program) read(path string) ([]byte, fs.FileMode, error) {
+func (p *Program) readProgram(path string) ([]byte, fs.FileMode, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return nil, 0, fmt.Errorf("reading the program: %w", err)

@@ -55,16 +55,16 @@ type Release struct {
 
 // Newest returns the newest release.
 func (s *Server) Newest(ctx context.Context) (*Release, error) {
-	return s.find(ctx, "latest/download", "")
+	return s.findRelease(ctx, "latest/download", "")
 }
 
 // Release returns the release of a version such as v0.2.0.
 func (s *Server) Release(ctx context.Context, version string) (*Release, error) {
-	return s.find(ctx, "download/"+version, version)
+	return s.findRelease(ctx, "download/"+version, version)
 }
 
-// find reads the signed list in a folder. The file names in it contain the version, so an old list can't pass for another release.
-func (s *Server) find(ctx context.Context, folder, version string) (*Release, error) {
+// findRelease reads the signed list in a folder. The file names in it contain the version, so an old list can't pass for another release.
+func (s *Server) findRelease(ctx context.Context, folder, version string) (*Release, error) {
 	list, err := s.get(ctx, folder+"/checksums.txt", maxList)
 	if err != nil {
 		return nil, err
@@ -81,15 +81,15 @@ func (s *Server) find(ctx context.Context, folder, version string) (*Release, er
 		return nil, fmt.Errorf("%s: %w", s.address(folder+"/checksums.txt"), ErrUnsigned)
 	}
 	for line := range strings.Lines(string(list)) {
-		if r := s.parse(line); r != nil && (version == "" || r.Version == version) {
+		if r := s.parseLine(line); r != nil && (version == "" || r.Version == version) {
 			return r, nil
 		}
 	}
 	return nil, fmt.Errorf("%s: %w (%s/%s)", s.address(folder), ErrNotThere, runtime.GOOS, runtime.GOARCH)
 }
 
-// parse parses a line of the list: a checksum and a file name. It returns nil unless the file is the archive for this machine.
-func (s *Server) parse(line string) *Release {
+// parseLine parses a line of the list: a checksum and a file name. It returns nil unless the file is the archive for this machine.
+func (s *Server) parseLine(line string) *Release {
 	hexSum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
 	sum, err := hex.DecodeString(hexSum)
 	version, fits := strings.CutSuffix(strings.TrimPrefix(name, "trellis_"), "_"+runtime.GOOS+"_"+runtime.GOARCH+".tar.gz")
@@ -113,7 +113,7 @@ func (r *Release) Fetch(ctx context.Context) (*Archive, error) {
 	if sum := sha256.Sum256(data); !bytes.Equal(sum[:], r.sum) {
 		return nil, fmt.Errorf("%s: %w", r.Address(r.archive), ErrChecksum)
 	}
-	return open(data)
+	return readArchive(data)
 }
 
 func (s *Server) address(path string) string { return strings.TrimSuffix(s.Base, "/") + "/" + path }
