@@ -12,38 +12,38 @@ import (
 // Names are the names of the supported programs.
 var Names = []string{"claude", "codex", "opencode"}
 
-// server is the name of the server in the settings.
-const server = "trellis"
+// serverName is the name of the server in the settings.
+const serverName = "trellis"
 
 // Client is a program that starts MCP servers, with its settings.
 type Client struct {
-	Name   string
-	File   string // the user's settings for all projects
-	form   form
-	mode   os.FileMode         // of a new file
-	places func(Start) []place // other files in which it may find servers
+	Name       string
+	File       string // the user's settings for all projects
+	form       form
+	mode       os.FileMode             // of a new file
+	candidates func(Start) []candidate // other files in which it may find servers
 }
 
 // form is a format of settings.
 type form interface {
 	// add returns the settings with the server, and the inserted text. there reports whether the server is in them already.
 	add(old []byte, command []string) (now []byte, added string, there bool, err error)
-	// cut returns the settings without the server, whatever its entry looks like. there is false if they don't have it.
-	cut(old []byte) (now []byte, there bool, err error)
+	// remove returns the settings without the server, whatever its entry looks like. there is false if they don't have it.
+	remove(old []byte) (now []byte, there bool, err error)
 	// decode parses settings; key returns the name of the servers in them.
 	decode(data []byte) (map[string]any, error)
 	key() string
 }
 
-// has reports whether settings have the server, false if they can't be parsed.
-func has(f form, data []byte) bool {
+// hasServer reports whether settings have the server, false if they can't be parsed.
+func hasServer(f form, data []byte) bool {
 	doc, err := f.decode(data)
 	servers, _ := doc[f.key()].(map[string]any)
-	return err == nil && servers[server] != nil
+	return err == nil && servers[serverName] != nil
 }
 
-// holds returns an error unless was and now are equal except for the server, and its table if nothing else is in that.
-func holds(f form, was, now []byte) error {
+// checkUnchanged returns an error unless was and now are equal except for the server, and its table if nothing else is in that.
+func checkUnchanged(f form, was, now []byte) error {
 	a, err := f.decode(was)
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func holds(f form, was, now []byte) error {
 	}
 	for _, doc := range []map[string]any{a, b} {
 		if servers, is := doc[f.key()].(map[string]any); is {
-			if delete(servers, server); len(servers) == 0 {
+			if delete(servers, serverName); len(servers) == 0 {
 				delete(doc, f.key())
 			}
 		}
@@ -68,7 +68,7 @@ func holds(f form, was, now []byte) error {
 // New returns the program of that name, nil if it is unknown. get looks up environment variables.
 func New(name string, get func(string) string) (*Client, error) {
 	home := get("HOME")
-	under := func(variable, usual string) string {
+	configDir := func(variable, usual string) string {
 		if dir := get(variable); filepath.IsAbs(dir) {
 			return dir
 		}
@@ -77,13 +77,13 @@ func New(name string, get func(string) string) (*Client, error) {
 	var c *Client
 	switch name {
 	case "claude":
-		file := filepath.Join(under("CLAUDE_CONFIG_DIR", ""), ".claude.json")
-		c = &Client{name, file, jsonForm{servers: "mcpServers", entry: claudeEntry}, 0o600, claudePlaces(file)}
+		file := filepath.Join(configDir("CLAUDE_CONFIG_DIR", ""), ".claude.json")
+		c = &Client{name, file, jsonForm{servers: "mcpServers", entry: claudeEntry}, 0o600, claudeCandidates(file)}
 	case "codex":
-		c = &Client{name, filepath.Join(under("CODEX_HOME", ".codex"), "config.toml"), tomlForm{}, 0o600, codexPlaces}
+		c = &Client{name, filepath.Join(configDir("CODEX_HOME", ".codex"), "config.toml"), tomlForm{}, 0o600, codexCandidates}
 	case "opencode":
-		file := openCodeFile(filepath.Join(under("XDG_CONFIG_HOME", ".config"), "opencode"))
-		c = &Client{name, file, jsonForm{servers: "mcp", schema: "https://opencode.ai/config.json", entry: openCodeEntry}, 0o644, openCodePlaces(file, home, get("OPENCODE_CONFIG"))}
+		file := openCodeFile(filepath.Join(configDir("XDG_CONFIG_HOME", ".config"), "opencode"))
+		c = &Client{name, file, jsonForm{servers: "mcp", schema: "https://opencode.ai/config.json", entry: openCodeEntry}, 0o644, openCodeCandidates(file, home, get("OPENCODE_CONFIG"))}
 	default:
 		return nil, nil
 	}

@@ -45,12 +45,12 @@ func (e Entry) PreviewAdd(command []string) (Change, error) {
 		return Change{}, err
 	}
 	_, added, there, err := e.form.add(old, command)
-	return Change{Text: added, There: there}, e.wrong(err)
+	return Change{Text: added, There: there}, e.wrapError(err)
 }
 
 // Add inserts the server, unless it is in the settings.
 func (e Entry) Add(command []string) (c Change, err error) {
-	dirs, err := e.missing()
+	dirs, err := e.missingDirs()
 	if err != nil {
 		return c, err
 	}
@@ -61,10 +61,10 @@ func (e Entry) Add(command []string) (c Change, err error) {
 	err = e.Disk.Edit(e.File, func(old []byte) (now []byte, err error) {
 		now, c.Text, c.There, err = e.form.add(old, command)
 		if err != nil || c.There {
-			return old, e.wrong(err)
+			return old, e.wrapError(err)
 		}
 		made = old == nil
-		return now, e.keep(note{e.File, c.Text, sum(now), made, dirs})
+		return now, e.writeNote(note{e.File, c.Text, checksum(now), made, dirs})
 	})
 	if err == nil && made && !c.There {
 		err = os.Chmod(e.File, e.mode)
@@ -72,8 +72,8 @@ func (e Entry) Add(command []string) (c Change, err error) {
 	return c, err
 }
 
-// missing returns the missing folders of the settings' path, the innermost first.
-func (e Entry) missing() (dirs []string, err error) {
+// missingDirs returns the missing folders of the settings' path, the innermost first.
+func (e Entry) missingDirs() (dirs []string, err error) {
 	for dir := filepath.Dir(e.File); ; dir = filepath.Dir(dir) {
 		if _, err = os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
 			return dirs, err
@@ -91,7 +91,7 @@ func (e Entry) PreviewRemove() (Change, error) {
 	if err != nil {
 		return Change{}, err
 	}
-	_, c, err := e.taken(old)
+	_, c, err := e.withoutServer(old)
 	return c, err
 }
 
@@ -101,7 +101,7 @@ func (e Entry) Remove() (c Change, err error) {
 		return c, err
 	}
 	err = e.Disk.Edit(e.File, func(old []byte) (now []byte, err error) {
-		now, c, err = e.taken(old)
+		now, c, err = e.withoutServer(old)
 		if c.Gone {
 			return old, e.removeFile(old)
 		}
@@ -120,7 +120,7 @@ func (e Entry) removeFile(old []byte) error {
 	if err := e.Disk.Remove(e.File, old); err != nil {
 		return err
 	}
-	for _, dir := range e.noted().Dirs {
+	for _, dir := range e.readNote().Dirs {
 		if os.Remove(dir) != nil {
 			break // it is not empty
 		}
@@ -128,35 +128,35 @@ func (e Entry) removeFile(old []byte) error {
 	return nil
 }
 
-// taken returns the settings without the server: exactly as before, if the inserted text is still in them.
-func (e Entry) taken(old []byte) (now []byte, c Change, err error) {
-	n := e.noted()
-	now, c.There, err = e.form.cut(old)
+// withoutServer returns the settings without the server: exactly as before, if the inserted text is still in them.
+func (e Entry) withoutServer(old []byte) (now []byte, c Change, err error) {
+	n := e.readNote()
+	now, c.There, err = e.form.remove(old)
 	if n.Added == "" || !c.There || bytes.Count(old, []byte(n.Added)) != 1 {
-		return e.rest(old, now, c, err)
+		return e.editedSettings(old, now, c, err)
 	}
 	exact := bytes.Replace(old, []byte(n.Added), nil, 1)
-	if blank := len(bytes.TrimSpace(exact)) == 0; !blank && holds(e.form, old, exact) != nil {
-		return e.rest(old, now, c, err)
+	if blank := len(bytes.TrimSpace(exact)) == 0; !blank && checkUnchanged(e.form, old, exact) != nil {
+		return e.editedSettings(old, now, c, err)
 	}
-	c.Text, c.Edited = n.Added, sum(old) != n.Sum
+	c.Text, c.Edited = n.Added, checksum(old) != n.Sum
 	c.Gone = n.Made && len(exact) == 0
 	return exact, c, nil
 }
 
-// rest returns settings that were edited since, without the server.
-func (e Entry) rest(old, now []byte, c Change, err error) ([]byte, Change, error) {
+// editedSettings returns settings that were edited since, without the server.
+func (e Entry) editedSettings(old, now []byte, c Change, err error) ([]byte, Change, error) {
 	if c.There {
-		if _, still, again := e.form.cut(now); err != nil || still || again != nil {
-			err = fmt.Errorf("%s is written there in a way that can't be taken out by itself: take it out by hand", server)
+		if _, still, again := e.form.remove(now); err != nil || still || again != nil {
+			err = fmt.Errorf("%s is written there in a way that can't be taken out by itself: take it out by hand", serverName)
 		}
 	}
-	c.Edited, c.Text = c.There, shown(old, now)
-	return now, c, e.wrong(err)
+	c.Edited, c.Text = c.There, removedText(old, now)
+	return now, c, e.wrapError(err)
 }
 
-// shown returns the text that is removed in order to turn old into now.
-func shown(old, now []byte) string {
+// removedText returns the text that is removed in order to turn old into now.
+func removedText(old, now []byte) string {
 	if len(now) >= len(old) {
 		return ""
 	}
@@ -171,8 +171,8 @@ func shown(old, now []byte) string {
 	return string(old[head : len(old)-tail])
 }
 
-// noted returns the note for these settings, an empty one if there is none or it can't be read.
-func (e Entry) noted() (n note) {
+// readNote returns the note for these settings, an empty one if there is none or it can't be read.
+func (e Entry) readNote() (n note) {
 	if e.Note == "" {
 		return n
 	}
@@ -183,7 +183,7 @@ func (e Entry) noted() (n note) {
 	return n
 }
 
-func (e Entry) keep(n note) error {
+func (e Entry) writeNote(n note) error {
 	if e.Note == "" {
 		return nil
 	}
@@ -200,15 +200,15 @@ func (e Entry) keep(n note) error {
 	return nil
 }
 
-// wrong adds the name of the settings' file to an error.
-func (e Entry) wrong(err error) error {
+// wrapError adds the name of the settings' file to an error.
+func (e Entry) wrapError(err error) error {
 	if err == nil {
 		return nil
 	}
 	return fmt.Errorf("%s: %w", e.File, err)
 }
 
-func sum(data []byte) string {
+func checksum(data []byte) string {
 	hash := sha256.Sum256(data)
 	return hex.EncodeToString(hash[:])
 }

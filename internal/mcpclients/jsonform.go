@@ -19,37 +19,37 @@ type jsonForm struct {
 
 func (f jsonForm) add(old []byte, command []string) (now []byte, added string, there bool, err error) {
 	if len(bytes.TrimSpace(old)) == 0 {
-		added, err = f.whole(command)
+		added, err = f.newFile(command)
 		return append([]byte(added), old...), added, false, err
 	}
 	root, err := parseJSON(old)
 	if err != nil {
 		return nil, "", false, err
 	}
-	into, name, value := root, f.servers, any(map[string]any{server: f.entry(command)})
+	into, name, value := root, f.servers, any(map[string]any{serverName: f.entry(command)})
 	in := layoutOf(old, root, "")
-	if at := find(root, f.servers); at != nil {
+	if at := findMember(root, f.servers); at != nil {
 		servers, is := at.Value.Value.(*hujson.Object)
 		if !is {
 			return nil, "", false, fmt.Errorf("%s is not an object in it", f.servers)
 		}
-		if find(object{servers, at.Value}, server) != nil {
+		if findMember(object{servers, at.Value}, serverName) != nil {
 			return old, "", true, nil
 		}
-		into, name, value = object{servers, at.Value}, server, f.entry(command)
+		into, name, value = object{servers, at.Value}, serverName, f.entry(command)
 		in = layoutOf(old, into, in.inner)
 	}
-	place, added, err := in.member(old, into, name, value)
+	place, added, err := in.newMember(old, into, name, value)
 	if err != nil {
 		return nil, "", false, err
 	}
 	now = bytes.Join([][]byte{old[:place], []byte(added), old[place:]}, nil)
-	return now, added, false, holds(f, now, old)
+	return now, added, false, checkUnchanged(f, now, old)
 }
 
-// whole returns a file that contains only the server.
-func (f jsonForm) whole(command []string) (string, error) {
-	servers := map[string]any{server: f.entry(command)}
+// newFile returns a file that contains only the server.
+func (f jsonForm) newFile(command []string) (string, error) {
+	servers := map[string]any{serverName: f.entry(command)}
 	var doc any = map[string]any{f.servers: servers}
 	if f.schema != "" {
 		doc = map[string]any{"$schema": f.schema, f.servers: servers}
@@ -58,8 +58,8 @@ func (f jsonForm) whole(command []string) (string, error) {
 	return string(text) + "\n", err
 }
 
-// cut removes the member and its comma.
-func (f jsonForm) cut(old []byte) (now []byte, there bool, err error) {
+// remove removes the member and its comma.
+func (f jsonForm) remove(old []byte) (now []byte, there bool, err error) {
 	if len(bytes.TrimSpace(old)) == 0 {
 		return old, false, nil
 	}
@@ -67,7 +67,7 @@ func (f jsonForm) cut(old []byte) (now []byte, there bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
-	at := find(root, f.servers)
+	at := findMember(root, f.servers)
 	if at == nil {
 		return old, false, nil
 	}
@@ -77,7 +77,7 @@ func (f jsonForm) cut(old []byte) (now []byte, there bool, err error) {
 	}
 	for i := range servers.Members {
 		m := &servers.Members[i]
-		if nameOf(m) != server {
+		if nameOf(m) != serverName {
 			continue
 		}
 		from := len(bytes.TrimRight(old[:m.Name.StartOffset], " \t"))
@@ -92,7 +92,7 @@ func (f jsonForm) cut(old []byte) (now []byte, there bool, err error) {
 		} else {
 			now = bytes.Join([][]byte{old[:from], old[to:]}, nil)
 		}
-		return now, true, holds(f, old, now)
+		return now, true, checkUnchanged(f, old, now)
 	}
 	return old, false, nil
 }
@@ -117,7 +117,7 @@ func (jsonForm) decode(data []byte) (doc map[string]any, err error) {
 // object is an object with its position in the text.
 type object struct {
 	*hujson.Object
-	at hujson.Value
+	value hujson.Value
 }
 
 func parseJSON(data []byte) (object, error) {
@@ -132,8 +132,8 @@ func parseJSON(data []byte) (object, error) {
 	return object{o, v}, nil
 }
 
-// find returns the last member of that name, which takes precedence.
-func find(o object, name string) (found *hujson.ObjectMember) {
+// findMember returns the last member of that name, which takes precedence.
+func findMember(o object, name string) (found *hujson.ObjectMember) {
 	for i := range o.Members {
 		if nameOf(&o.Members[i]) == name {
 			found = &o.Members[i]
@@ -152,17 +152,17 @@ func nameOf(m *hujson.ObjectMember) string {
 
 // layout is how the members of an object are formatted.
 type layout struct {
-	lines        bool   // each member on a separate line
-	end          string // line ending
+	multiline    bool   // each member on a separate line
+	newline      string // line ending
 	inner, outer string // indentation of members, and of the closing brace
 	unit         string // the difference between the two
 }
 
 // layoutOf returns the formatting of an object, derived from text if it is empty. outer is its closing brace's indentation.
 func layoutOf(text []byte, o object, outer string) layout {
-	l := layout{lines: true, end: "\n", outer: outer, unit: "  "}
+	l := layout{multiline: true, newline: "\n", outer: outer, unit: "  "}
 	if bytes.Contains(text, []byte("\r\n")) {
-		l.end = "\r\n"
+		l.newline = "\r\n"
 	}
 	if strings.HasPrefix(outer, "\t") {
 		l.unit = "\t"
@@ -171,9 +171,9 @@ func layoutOf(text []byte, o object, outer string) layout {
 	if len(o.Members) == 0 {
 		return l
 	}
-	before := string(text[o.at.StartOffset+1 : o.Members[0].Name.StartOffset])
+	before := string(text[o.value.StartOffset+1 : o.Members[0].Name.StartOffset])
 	i := strings.LastIndexByte(before, '\n')
-	if l.lines = i >= 0; l.lines {
+	if l.multiline = i >= 0; l.multiline {
 		l.inner = before[i+1:]
 		l.unit = strings.TrimPrefix(l.inner, outer)
 	}
@@ -183,20 +183,20 @@ func layoutOf(text []byte, o object, outer string) layout {
 	return l
 }
 
-// member returns a new first member for an object, and where to insert it: after the brace and any comment on the brace's line.
-func (l layout) member(text []byte, o object, name string, value any) (place int, added string, err error) {
-	place = o.at.StartOffset + 1
+// newMember returns a new first member for an object, and where to insert it: after the brace and any comment on the brace's line.
+func (l layout) newMember(text []byte, o object, name string, value any) (place int, added string, err error) {
+	place = o.value.StartOffset + 1
 	key, err := json.Marshal(name)
 	if err != nil {
 		return 0, "", err
 	}
-	if !l.lines {
+	if !l.multiline {
 		doc, err := json.Marshal(value)
 		return place, string(key) + ": " + string(doc) + ", ", err
 	}
 	doc, err := json.MarshalIndent(value, l.inner, l.unit)
-	added = strings.ReplaceAll("\n"+l.inner+string(key)+": "+string(doc), "\n", l.end)
-	line, _, more := bytes.Cut(text[place:o.at.EndOffset-1], []byte("\n"))
+	added = strings.ReplaceAll("\n"+l.inner+string(key)+": "+string(doc), "\n", l.newline)
+	line, _, more := bytes.Cut(text[place:o.value.EndOffset-1], []byte("\n"))
 	if more && !bytes.Contains(line, []byte("/*")) { // the rest of the line is a line comment or empty
 		place += len(bytes.TrimRight(line, "\r"))
 	}
@@ -204,7 +204,7 @@ func (l layout) member(text []byte, o object, name string, value any) (place int
 	case len(o.Members) > 0:
 		added += ","
 	case !more:
-		added += l.end + l.outer
+		added += l.newline + l.outer
 	}
 	return place, added, err
 }

@@ -25,7 +25,7 @@ func (f tomlForm) add(old []byte, command []string) (now []byte, added string, t
 	if doc[tomlKey] != nil && !is {
 		return nil, "", false, fmt.Errorf("%s is not a table in it", tomlKey)
 	}
-	if servers[server] != nil {
+	if servers[serverName] != nil {
 		return old, "", true, nil
 	}
 	if regexp.MustCompile(tomlInline).Match(old) {
@@ -35,7 +35,7 @@ func (f tomlForm) add(old []byte, command []string) (now []byte, added string, t
 	for _, arg := range command[1:] {
 		args = append(args, quoteTOML(arg))
 	}
-	added = fmt.Sprintf("[%s.%s]\ncommand = %s\nargs = [%s]\n", tomlKey, server, quoteTOML(command[0]), strings.Join(args, ", "))
+	added = fmt.Sprintf("[%s.%s]\ncommand = %s\nargs = [%s]\n", tomlKey, serverName, quoteTOML(command[0]), strings.Join(args, ", "))
 	if len(old) > 0 {
 		added = "\n" + added
 	}
@@ -46,54 +46,54 @@ func (f tomlForm) add(old []byte, command []string) (now []byte, added string, t
 		added = strings.ReplaceAll(added, "\n", "\r\n")
 	}
 	now = append(bytes.Clone(old), added...)
-	return now, added, false, holds(f, now, old)
+	return now, added, false, checkUnchanged(f, now, old)
 }
 
-// quoteTOML quotes a basic string. Go's other escapes don't occur in paths and flags, and holds would reject them.
+// quoteTOML quotes a basic string. Go's other escapes don't occur in paths and flags, and checkUnchanged would reject them.
 func quoteTOML(s string) string { return strconv.Quote(s) }
 
 // tomlHeader matches the header of a table; its group matches in [mcp_servers.trellis] and the tables below it.
-const tomlHeader = `^[ \t]*\[(?:[ \t]*["']?` + tomlKey + `["']?[ \t]*\.[ \t]*["']?(` + server + `)["']?[ \t]*[.\]])?`
+const tomlHeader = `^[ \t]*\[(?:[ \t]*["']?` + tomlKey + `["']?[ \t]*\.[ \t]*["']?(` + serverName + `)["']?[ \t]*[.\]])?`
 
 // tomlInline matches a line that sets all servers at once.
 const tomlInline = `(?m)^[ \t]*["']?` + tomlKey + `["']?[ \t]*=`
 
-// cut removes the server's table and the tables below it. Comments after its last key are kept: they belong to what follows.
-func (f tomlForm) cut(old []byte) (now []byte, there bool, err error) {
+// remove removes the server's table and the tables below it. Comments after its last key are kept: they belong to what follows.
+func (f tomlForm) remove(old []byte) (now []byte, there bool, err error) {
 	doc, err := f.decode(old)
 	if err != nil {
 		return nil, false, err
 	}
 	servers, is := doc[tomlKey].(map[string]any)
-	if !is || servers[server] == nil {
+	if !is || servers[serverName] == nil {
 		return old, false, nil
 	}
 	header, ours := regexp.MustCompile(tomlHeader), false
-	var behind []byte // blank lines and comments after the server's last key
+	var trailing []byte // blank lines and comments after the server's last key
 	for line := range bytes.Lines(old) {
 		if m := header.FindSubmatch(line); m != nil {
 			if ours && m[1] == nil {
-				now = append(now, comments(behind)...)
+				now = append(now, linesWithComments(trailing)...)
 			}
-			ours, behind = m[1] != nil, nil
+			ours, trailing = m[1] != nil, nil
 		}
 		switch text := bytes.TrimSpace(line); {
 		case !ours:
 			now = append(now, line...)
 		case len(text) == 0 || text[0] == '#':
-			behind = append(behind, line...)
+			trailing = append(trailing, line...)
 		default:
-			behind = nil
+			trailing = nil
 		}
 	}
 	if ours {
-		now = append(now, comments(behind)...)
+		now = append(now, linesWithComments(trailing)...)
 	}
-	return now, true, holds(f, old, now)
+	return now, true, checkUnchanged(f, old, now)
 }
 
-// comments returns lines, which are blank or comments, if there is a comment in them.
-func comments(lines []byte) []byte {
+// linesWithComments returns lines, which are blank or comments, if there is a comment in them.
+func linesWithComments(lines []byte) []byte {
 	if bytes.ContainsRune(lines, '#') {
 		return lines
 	}

@@ -16,7 +16,7 @@ import (
 // that nobody else has yet. One that people edit goes through Disk.Edit or Disk.Replace.
 var replacesWhole = map[string]string{
 	"internal/app/kept.go storeSettings":                   "a copy of the settings in a folder of the state, which nobody edits",
-	"internal/mcpclients/entry.go keep":                    "a note in the folder of the state, which nobody edits",
+	"internal/mcpclients/entry.go writeNote":               "a note in the folder of the state, which nobody edits",
 	"internal/cli/setup/init.go lay":                       "guidelines in a hidden folder; what is visible is made with Replace",
 	"internal/cli/editor/editor.go Open":                   "a folder that it has just made",
 	"internal/app/edits.go Check":                          "a copy of a task in a folder of .runtime that it has just made",
