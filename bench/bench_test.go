@@ -30,16 +30,16 @@ func (b *bench) programs(t *testing.T) (trellis string) {
 // All measures are taken, each once or so: what they say here means nothing, but none may break. What is long is long in a soak alone.
 func TestAll(t *testing.T) {
 	var log, out strings.Builder
-	b := &bench{log: &log, many: 2, few: 1, sizes: []int{2, 4}, chain: 20, crowd: 40, stream: 2, diff: 3000, written: []int{10}, based: 2, rest: 60 * time.Millisecond, slow: 100 * time.Millisecond, turn: 10 * time.Millisecond}
+	b := &bench{log: &log, manySamples: 2, fewSamples: 1, sizes: []int{2, 4}, chainSteps: 20, largeFiles: 40, logMegabytes: 2, diffLines: 3000, objectCounts: []int{10}, sameBaseTasks: 2, idleTime: 60 * time.Millisecond, checkTime: 100 * time.Millisecond, agentTime: 10 * time.Millisecond}
 	trellis := b.programs(t)
 	if soak.Asked() {
-		b.crowd, b.stream, b.diff, b.written, b.based = 1000, 100, 50_000, []int{10, 100, 1000}, 8
+		b.largeFiles, b.logMegabytes, b.diffLines, b.objectCounts, b.sameBaseTasks = 1000, 100, 50_000, []int{10, 100, 1000}, 8
 	}
-	if _, err := b.all(trellis, "", &out); err != nil {
+	if _, err := b.run(trellis, "", &out); err != nil {
 		t.Fatalf("%v\n%s", err, &log)
 	}
-	for _, want := range []string{"machine ", "git ", "go ", "trellis list, 2 tasks", "trellis list, 4 tasks", "trellis list, 4 tasks, a quarter ready", "trellis validate", "trellis ui, 4 tasks: first screen", "from a key to the screen", "size of the program", fmt.Sprintf("a log of %d MB: memory", b.stream), fmt.Sprintf("a diff of %d lines: memory", b.diff), "empty Go program",
-		"rename to agent, 10 files, 4 tasks", fmt.Sprintf("rename to agent, %d files", b.crowd), "git worktree add", "whole run by the watcher", "whole run by trellis start", "worktree, commit and cleanup by trellis", "trellis cleanup --merged TASK alone", fmt.Sprintf("%d files: of that git's objects, 100 written", b.crowd), "trellis plan, five calls", "trellis plan, agents that take 0.01 s each", "the same with planning.speculate: false", "20 steps in a chain, each", "20 steps in parallel groups, each", "trellis objective next, 10000 steps"} {
+	for _, want := range []string{"machine ", "git ", "go ", "trellis list, 2 tasks", "trellis list, 4 tasks", "trellis list, 4 tasks, a quarter ready", "trellis validate", "trellis ui, 4 tasks: first screen", "from a key to the screen", "size of the program", fmt.Sprintf("a log of %d MB: memory", b.logMegabytes), fmt.Sprintf("a diff of %d lines: memory", b.diffLines), "empty Go program",
+		"rename to agent, 10 files, 4 tasks", fmt.Sprintf("rename to agent, %d files", b.largeFiles), "git worktree add", "whole run by the watcher", "whole run by trellis start", "worktree, commit and cleanup by trellis", "trellis cleanup --merged TASK alone", fmt.Sprintf("%d files: of that git's objects, 100 written", b.largeFiles), "trellis plan, five calls", "trellis plan, agents that take 0.01 s each", "the same with planning.speculate: false", "20 steps in a chain, each", "20 steps in parallel groups, each", "trellis objective next, 10000 steps"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no line says %q:\n%s", want, &out)
 		}

@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// served is a running `trellis board`.
-type served struct {
+// boardProcess is a running `trellis board`.
+type boardProcess struct {
 	cmd      *exec.Cmd
 	url, key string
 }
 
-// serve starts the board.
-func (s *site) serve() (*served, error) {
-	v := &served{cmd: s.command(s.b.trellis, "board", "--port", "0")}
+// startBoard starts the board.
+func (s *site) startBoard() (*boardProcess, error) {
+	v := &boardProcess{cmd: s.command(s.b.trellis, "board", "--port", "0")}
 	out, err := v.cmd.StdoutPipe()
 	if err == nil {
 		err = v.cmd.Start()
@@ -33,14 +33,14 @@ func (s *site) serve() (*served, error) {
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("trellis board does not say where it is: %w", err), v.end())
+		return nil, errors.Join(fmt.Errorf("trellis board does not say where it is: %w", err), v.stop())
 	}
 	v.url, v.key, _ = strings.Cut(strings.TrimSpace(line), "/#")
 	return v, nil
 }
 
-// end ends the board. The exit code is not checked, since it is not 0 after a signal.
-func (v *served) end() error {
+// stop ends the board. The exit code is not checked, since it is not 0 after a signal.
+func (v *boardProcess) stop() error {
 	err := v.cmd.Process.Signal(syscall.SIGTERM)
 	if ended := v.cmd.Wait(); !errors.As(ended, new(*exec.ExitError)) {
 		err = errors.Join(err, ended)
@@ -49,7 +49,7 @@ func (v *served) end() error {
 }
 
 // get requests a page as the board's script does.
-func (v *served) get(path string) (string, error) {
+func (v *boardProcess) get(path string) (string, error) {
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, v.url+path, nil)
 	if err != nil {
 		return "", err
@@ -74,22 +74,22 @@ func (b *bench) board(many, small *site, what string, over time.Duration) error 
 		return err
 	}
 	b.rows = append(b.rows, row{name: "size of the program", unit: "MB", samples: []float64{float64(size.Size()) / (1 << 20)}})
-	v, err := many.serve()
+	v, err := many.startBoard()
 	if err != nil {
 		return err
 	}
 	name := "trellis board, " + what
-	err = errors.Join(b.inBrowser(many, v, name, over), v.memory(b, name+": memory at most"), v.end())
+	err = errors.Join(b.inBrowser(many, v, name, over), v.addPeakMemory(b, name+": memory at most"), v.stop())
 	if err != nil {
 		return err
 	}
 	return errors.Join(b.longLog(small), b.longDiff(small))
 }
 
-// memory adds the peak memory of the board so far.
-func (v *served) memory(b *bench, name string) error {
+// addPeakMemory adds the peak memory of the board so far.
+func (v *boardProcess) addPeakMemory(b *bench, name string) error {
 	if _, err := os.Stat("/proc/self/status"); err != nil {
-		b.note("left out: %s, which is looked at through /proc", name)
+		b.logf("left out: %s, which is looked at through /proc", name)
 		return nil
 	}
 	most, err := megabytes(v.cmd.Process.Pid, "status", "VmHWM")
@@ -99,7 +99,7 @@ func (v *served) memory(b *bench, name string) error {
 
 // longLog measures the memory for a long log.
 func (b *bench) longLog(s *site) error {
-	id, err := s.placed()
+	id, err := s.addTask()
 	if err == nil {
 		err = s.run(b.trellis, "start", id)
 	}
@@ -115,7 +115,7 @@ func (b *bench) longLog(s *site) error {
 		return err
 	}
 	lines := strings.Repeat(strings.Repeat("x", 1023)+"\n", 1024)
-	for range b.stream {
+	for range b.logMegabytes {
 		if _, err := f.WriteString(lines); err != nil {
 			return errors.Join(err, f.Close())
 		}
@@ -123,7 +123,7 @@ func (b *bench) longLog(s *site) error {
 	if err := f.Close(); err != nil {
 		return err
 	}
-	v, err := s.serve()
+	v, err := s.startBoard()
 	if err != nil {
 		return err
 	}
@@ -131,13 +131,13 @@ func (b *bench) longLog(s *site) error {
 	if err == nil && !strings.Contains(page, "xxxx") {
 		err = fmt.Errorf("the log of %s is not shown: %s", id, page)
 	}
-	return errors.Join(err, v.memory(b, fmt.Sprintf("trellis board, a log of %d MB: memory at most", b.stream)), v.end())
+	return errors.Join(err, v.addPeakMemory(b, fmt.Sprintf("trellis board, a log of %d MB: memory at most", b.logMegabytes)), v.stop())
 }
 
 // longDiff measures the memory for a long diff.
 func (b *bench) longDiff(s *site) error {
 	var text strings.Builder
-	for i := range b.diff {
+	for i := range b.diffLines {
 		fmt.Fprintf(&text, "func f%d() string { return \"line\" }\n", i)
 	}
 	base, err := s.output("git", "rev-parse", "HEAD")
@@ -159,7 +159,7 @@ func (b *bench) longDiff(s *site) error {
 			return err
 		}
 	}
-	v, err := s.serve()
+	v, err := s.startBoard()
 	if err != nil {
 		return err
 	}
@@ -174,10 +174,10 @@ func (b *bench) longDiff(s *site) error {
 			path = "/v/task/" + id + "/diff?" + strings.ReplaceAll(query, "&amp;", "&")
 		}
 	}
-	if err == nil && seen != b.diff {
-		err = fmt.Errorf("the diff of %d lines shows %d", b.diff, seen)
+	if err == nil && seen != b.diffLines {
+		err = fmt.Errorf("the diff of %d lines shows %d", b.diffLines, seen)
 	}
-	return errors.Join(err, v.memory(b, fmt.Sprintf("trellis board, a diff of %d lines: memory at most", b.diff)), v.end())
+	return errors.Join(err, v.addPeakMemory(b, fmt.Sprintf("trellis board, a diff of %d lines: memory at most", b.diffLines)), v.stop())
 }
 
 // output returns the first line that a program prints when run in the main checkout.

@@ -18,14 +18,14 @@ import (
 func (b *bench) defence() error {
 	few, err := b.newSite("defended-few", 20, 0)
 	if err == nil {
-		err = few.defended("20 files", under)
+		err = few.measureDefence("20 files", defenceTarget)
 	}
 	if err != nil {
 		return err
 	}
-	many, err := b.newSite("defended-many", b.crowd, 0)
+	many, err := b.newSite("defended-many", b.largeFiles, 0)
 	if err == nil {
-		err = many.defended(fmt.Sprintf("%d files, none packed", b.crowd), 0)
+		err = many.measureDefence(fmt.Sprintf("%d files, none packed", b.largeFiles), 0)
 	}
 	if err == nil {
 		err = many.run("git", "gc", "-q", "--prune=now")
@@ -33,23 +33,23 @@ func (b *bench) defence() error {
 	if err != nil {
 		return err
 	}
-	return many.defended(fmt.Sprintf("%d files", b.crowd), under)
+	return many.measureDefence(fmt.Sprintf("%d files", b.largeFiles), defenceTarget)
 }
 
-// under is the target for that share of a run, in percent.
-const under = 5
+// defenceTarget is the target for that share of a run, in percent.
+const defenceTarget = 5
 
-// defended adds the rows of one repository.
-func (s *site) defended(name string, under float64) error {
+// measureDefence adds the rows of one repository.
+func (s *site) measureDefence(name string, target float64) error {
 	name += ": "
 	rows := []row{{name: name + "processor time of a whole run", unit: "ms"}, {name: name + "of that git's objects, 100 written", unit: "ms"},
-		{name: name + "the one by the other", unit: "%", p50: under}}
-	for range max(1, s.b.few/7) {
-		whole, err := s.spentRun()
+		{name: name + "the one by the other", unit: "%", p50: target}}
+	for range max(1, s.b.fewSamples/7) {
+		whole, err := s.runCPU()
 		if err != nil {
 			return err
 		}
-		looks, err := s.spentLooks(100)
+		looks, err := s.objectChecksCPU(100)
 		if err != nil {
 			return err
 		}
@@ -57,8 +57,8 @@ func (s *site) defended(name string, under float64) error {
 			rows[i].samples = append(rows[i].samples, value)
 		}
 	}
-	for _, n := range s.b.written {
-		looks, err := s.spentLooks(n)
+	for _, n := range s.b.objectCounts {
+		looks, err := s.objectChecksCPU(n)
 		if err != nil {
 			return err
 		}
@@ -68,38 +68,38 @@ func (s *site) defended(name string, under float64) error {
 	return nil
 }
 
-// spentRun returns the processor time of a whole `trellis start` of a new task, including child processes, in milliseconds.
-func (s *site) spentRun() (float64, error) {
-	id, err := s.placed()
+// runCPU returns the processor time of a whole `trellis start` of a new task, including child processes, in milliseconds.
+func (s *site) runCPU() (float64, error) {
+	id, err := s.addTask()
 	if err != nil {
 		return 0, err
 	}
-	before, err := spent(syscall.RUSAGE_CHILDREN)
+	before, err := rusageCPU(syscall.RUSAGE_CHILDREN)
 	if err == nil {
 		err = s.run(s.b.trellis, "start", id)
 	}
-	after, spentErr := spent(syscall.RUSAGE_CHILDREN)
-	return ms(after - before), errors.Join(err, spentErr, s.ended(id))
+	after, spentErr := rusageCPU(syscall.RUSAGE_CHILDREN)
+	return ms(after - before), errors.Join(err, spentErr, s.waitForDelivery(id))
 }
 
-// spentLooks returns the processor time of what a run does with the objects: it records them, and verifies them before it
+// objectChecksCPU returns the processor time of what a run does with the objects: it records them, and verifies them before it
 // judges, before it commits and before it judges the commit. n objects are written before the first verification.
-func (s *site) spentLooks(n int) (float64, error) {
+func (s *site) objectChecksCPU(n int) (float64, error) {
 	r, err := git.Open(s.dir)
 	if err != nil {
 		return 0, err
 	}
 	r.Env = s.b.env
-	began, err := spentHere()
+	began, err := totalCPU()
 	if err != nil {
 		return 0, err
 	}
 	objects, err := r.Trees().Objects(time.Time{}, nil)
-	noted, spentErr := spentHere()
+	noted, spentErr := totalCPU()
 	if err = errors.Join(err, spentErr, s.writeObjects(n)); err != nil {
 		return 0, err
 	}
-	wrote, err := spentHere()
+	wrote, err := totalCPU()
 	if err != nil {
 		return 0, err
 	}
@@ -108,7 +108,7 @@ func (s *site) spentLooks(n int) (float64, error) {
 			return 0, fmt.Errorf("looking at the objects: %q, %w", notes, err)
 		}
 	}
-	end, err := spentHere()
+	end, err := totalCPU()
 	return ms(noted - began + end - wrote), err
 }
 
@@ -128,14 +128,14 @@ func (s *site) writeObjects(n int) error {
 	return s.run("git", args...)
 }
 
-// spentHere returns the processor time of this program and its child processes.
-func spentHere() (time.Duration, error) {
-	own, err := spent(syscall.RUSAGE_SELF)
-	others, childErr := spent(syscall.RUSAGE_CHILDREN)
+// totalCPU returns the processor time of this program and its child processes.
+func totalCPU() (time.Duration, error) {
+	own, err := rusageCPU(syscall.RUSAGE_SELF)
+	others, childErr := rusageCPU(syscall.RUSAGE_CHILDREN)
 	return own + others, errors.Join(err, childErr)
 }
 
-func spent(who int) (time.Duration, error) {
+func rusageCPU(who int) (time.Duration, error) {
 	var u syscall.Rusage
 	err := syscall.Getrusage(who, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), err

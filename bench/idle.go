@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// ticks is the unit of process times in /proc, in 1/s.
-const ticks = 100
+// ticksPerSecond is the unit of process times in /proc, in 1/s.
+const ticksPerSecond = 100
 
 // idle measures what an idle watcher uses during a time.
 func (b *bench) idle(s *site, what string, over time.Duration) error {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
-		b.note("left out: the watcher at rest, which is looked at through /proc")
+		b.logf("left out: the watcher at rest, which is looked at through /proc")
 		return nil
 	}
-	return s.watching(func(w *watcher) error {
-		rows, err := w.rest("watcher at rest, "+what, over)
+	return s.withWatcher(func(w *watcher) error {
+		rows, err := w.measureIdle("watcher at rest, "+what, over)
 		b.rows = append(b.rows, rows...)
 		return err
 	})
 }
 
-// rest measures worker and guard during a time.
-func (w *watcher) rest(name string, over time.Duration) ([]row, error) {
+// measureIdle measures worker and guard during a time.
+func (w *watcher) measureIdle(name string, over time.Duration) ([]row, error) {
 	pids := []int{w.holder.PID, w.holder.Guard}
 	rows := []row{{name: name + ": worker", unit: "MB"}, {name: "its guard", unit: "MB"}, {name: "both, what they share counted once", unit: "MB", p99: 40}}
 	before, err := cpu(pids)
@@ -79,7 +79,7 @@ func cpu(pids []int) (sum time.Duration, err error) {
 			if err != nil {
 				return 0, fmt.Errorf("reading the time of process %d: %w", pid, err)
 			}
-			sum += time.Duration(n) * time.Second / ticks
+			sum += time.Duration(n) * time.Second / ticksPerSecond
 		}
 	}
 	return sum, nil

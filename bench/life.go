@@ -10,7 +10,7 @@ import (
 func (b *bench) life(s *site) error {
 	rows := []row{{name: "worktree, commit and cleanup by trellis", unit: "ms"}, {name: "beside it: git and the agents alone", unit: "ms"}, {name: "the one by the other", unit: "×"},
 		{name: "trellis cleanup --merged TASK alone", unit: "ms"}, {name: "beside it: git worktree remove, branch -D", unit: "ms"}}
-	for range b.few {
+	for range b.fewSamples {
 		run, cleanup, err := s.taskLife()
 		if err != nil {
 			return err
@@ -30,28 +30,28 @@ func (b *bench) life(s *site) error {
 
 // taskLife runs a new task, merges the result, and cleans up.
 func (s *site) taskLife() (run, cleanup float64, err error) {
-	id, err := s.placed()
+	id, err := s.addTask()
 	if err != nil {
 		return 0, 0, err
 	}
 	var r row
-	time.Sleep(breath)
-	if err := r.time(s.command(s.b.trellis, "start", id)); err != nil {
+	time.Sleep(samplePause)
+	if err := r.addSample(s.command(s.b.trellis, "start", id)); err != nil {
 		return 0, 0, err
 	}
 	branch := "feature/" + id[len("02-01-"):]
-	if err := errors.Join(s.ended(id), s.run("git", "merge", "-q", "--no-ff", "-m", "merge", branch)); err != nil {
+	if err := errors.Join(s.waitForDelivery(id), s.run("git", "merge", "-q", "--no-ff", "-m", "merge", branch)); err != nil {
 		return 0, 0, err
 	}
-	time.Sleep(breath)
-	if err := r.time(s.command(s.b.trellis, "cleanup", "--merged", id)); err != nil {
+	time.Sleep(samplePause)
+	if err := r.addSample(s.command(s.b.trellis, "cleanup", "--merged", id)); err != nil {
 		return 0, 0, err
 	}
-	return r.samples[0], r.samples[1], s.gone(branch)
+	return r.samples[0], r.samples[1], s.checkRemoved(branch)
 }
 
-// gone returns an error if a cleanup has not removed the branch: its time would be meaningless.
-func (s *site) gone(branch string) error {
+// checkRemoved returns an error unless a cleanup has removed the branch: else its time would be meaningless.
+func (s *site) checkRemoved(branch string) error {
 	if s.run("git", "rev-parse", "-q", "--verify", "refs/heads/"+branch) == nil {
 		return errors.New("trellis cleanup left branch " + branch)
 	}
@@ -67,8 +67,8 @@ func (s *site) bareLife() (run, cleanup float64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	time.Sleep(breath)
+	time.Sleep(samplePause)
 	began := time.Now()
-	err = s.forget(w)
-	return w.whole, since(began), err
+	err = s.removeBare(w)
+	return w.totalTime, msSince(began), err
 }

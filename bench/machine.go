@@ -103,7 +103,7 @@ func (b *bench) disk() error {
 		return err
 	}
 	defer f.Close()
-	for range b.many {
+	for range b.manySamples {
 		began := time.Now()
 		if _, err := f.Write(make([]byte, 500)); err != nil {
 			return err
@@ -111,11 +111,11 @@ func (b *bench) disk() error {
 		if err := f.Sync(); err != nil {
 			return err
 		}
-		r.samples = append(r.samples, since(began))
+		r.samples = append(r.samples, msSince(began))
 	}
 	b.rows = append(b.rows, r)
 	return nil
 }
 
-// since returns the time since began in milliseconds.
-func since(began time.Time) float64 { return float64(time.Since(began)) / float64(time.Millisecond) }
+// msSince returns the time since began in milliseconds.
+func msSince(began time.Time) float64 { return float64(time.Since(began)) / float64(time.Millisecond) }

@@ -20,8 +20,8 @@ func main() {
 	before := flag.String("before", "", "another built `program`, measured beside it where what a delivered task takes is")
 	only := flag.String("only", "", "measure only what has this `text` in its name")
 	flag.Parse()
-	b := &bench{only: *only, log: os.Stderr, many: 100, few: 20, sizes: []int{10, 1000, 10_000}, chain: 1000, crowd: 20_000, stream: 100, diff: 50_000, written: []int{10, 100, 1000}, based: 8, rest: 33 * time.Second, slow: 10 * time.Second, turn: time.Second}
-	failed, err := b.all(*trellis, *before, os.Stdout)
+	b := &bench{only: *only, log: os.Stderr, manySamples: 100, fewSamples: 20, sizes: []int{10, 1000, 10_000}, chainSteps: 1000, largeFiles: 20_000, logMegabytes: 100, diffLines: 50_000, objectCounts: []int{10, 100, 1000}, sameBaseTasks: 8, idleTime: 33 * time.Second, checkTime: 10 * time.Second, agentTime: time.Second}
+	failed, err := b.run(*trellis, *before, os.Stdout)
 	switch {
 	case err != nil:
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -34,19 +34,19 @@ func main() {
 
 // bench measures everything and collects the results.
 type bench struct {
-	only      string        // measure only what contains this in its name
-	log       io.Writer     // gets progress messages
-	many, few int           // numbers of samples for fast and for slow measurements
-	sizes     []int         // numbers of tasks to list
-	chain     int           // number of steps in a file for `trellis run`
-	crowd     int           // number of files in a large repository
-	stream    int           // megabytes of a long log, whose end a board shows
-	diff      int           // lines of a long diff, which a board shows in pages
-	written   []int         // numbers of objects written by an agent
-	based     int           // tasks that begin at the same base when the cost of checks is measured
-	slow      time.Duration // duration of slow checks
-	turn      time.Duration // duration of slow agents
-	rest      time.Duration // how long an idle watcher with many tasks is measured: more than the interval between rescans
+	only                    string        // measure only what contains this in its name
+	log                     io.Writer     // gets progress messages
+	manySamples, fewSamples int           // numbers of samples for fast and for slow measurements
+	sizes                   []int         // numbers of tasks to list
+	chainSteps              int           // number of steps in a file for `trellis run`
+	largeFiles              int           // number of files in a large repository
+	logMegabytes            int           // megabytes of a long log, whose end a board shows
+	diffLines               int           // lines of a long diff, which a board shows in pages
+	objectCounts            []int         // numbers of objects written by an agent
+	sameBaseTasks           int           // tasks that begin at the same base when the cost of checks is measured
+	checkTime               time.Duration // duration of slow checks
+	agentTime               time.Duration // duration of slow agents
+	idleTime                time.Duration // how long an idle watcher with many tasks is measured: more than the interval between rescans
 
 	trellis, before string // programs to measure: the current one, and an earlier one or ""
 	instant, timed  string // paths of bench's own programs; "": they are to be built
@@ -55,10 +55,10 @@ type bench struct {
 	rows            []row
 }
 
-func (b *bench) note(format string, args ...any) { fmt.Fprintf(b.log, format+"\n", args...) }
+func (b *bench) logf(format string, args ...any) { fmt.Fprintf(b.log, format+"\n", args...) }
 
-// all measures everything, prints the table and returns the number of failed targets.
-func (b *bench) all(trellis, before string, out io.Writer) (failed int, err error) {
+// run measures everything, prints the table and returns the number of failed targets.
+func (b *bench) run(trellis, before string, out io.Writer) (failed int, err error) {
 	if b.dir, err = os.MkdirTemp("", "trellis-bench-"); err != nil {
 		return 0, err
 	}
@@ -110,7 +110,7 @@ func (b *bench) measure() error {
 	if err != nil {
 		return err
 	}
-	files := min(1000, b.crowd)
+	files := min(1000, b.largeFiles)
 	large, err := b.newSite("large", files, 10)
 	if err != nil {
 		return err
@@ -128,22 +128,22 @@ func (b *bench) measure() error {
 		{"the disk", b.disk},
 		{"start-up", func() error { return b.startup(small) }},
 		{"lists", func() error { return b.list(crowded) }},
-		{"from rename to agent", func() error { return b.latency(small, "10 files, 10 tasks", b.many, 30, 150) }},
-		{"the same among many tasks", func() error { return b.latency(crowded, "10 files, "+tasks, b.many/2, 30, 150) }},
-		{"the same among many files", func() error { return b.latency(large, fmt.Sprintf("%d files, 10 tasks", files), b.few, 0, 0) }},
-		{"a watcher at rest", func() error { return b.idle(small, "10 tasks", b.rest/6) }},
-		{"the same with many tasks", func() error { return b.idle(crowded, tasks, b.rest) }},
-		{"the terminal UI", func() error { return errors.Join(crowded.fill(0, most), b.ui(crowded, tasks, b.rest)) }},
-		{"the board", func() error { return errors.Join(crowded.fill(0, most), b.board(crowded, small, tasks, b.rest)) }},
+		{"from rename to agent", func() error { return b.latency(small, "10 files, 10 tasks", b.manySamples, 30, 150) }},
+		{"the same among many tasks", func() error { return b.latency(crowded, "10 files, "+tasks, b.manySamples/2, 30, 150) }},
+		{"the same among many files", func() error { return b.latency(large, fmt.Sprintf("%d files, 10 tasks", files), b.fewSamples, 0, 0) }},
+		{"a watcher at rest", func() error { return b.idle(small, "10 tasks", b.idleTime/6) }},
+		{"the same with many tasks", func() error { return b.idle(crowded, tasks, b.idleTime) }},
+		{"the terminal UI", func() error { return errors.Join(crowded.fill(0, most), b.ui(crowded, tasks, b.idleTime)) }},
+		{"the board", func() error { return errors.Join(crowded.fill(0, most), b.board(crowded, small, tasks, b.idleTime)) }},
 		{"whole runs", func() error { return b.pipeline(small) }},
 		{"worktree, commit and cleanup", func() error { return b.life(small) }},
 		{"the defence of git's objects", b.defence},
 		{"planning", func() error { return b.planning(small) }},
-		{"planning with agents that take long", b.ahead},
+		{"planning with agents that take long", b.speculation},
 		{"checks that take long", b.checks},
 		{"several machines", b.shared},
-		{"a real project of Go", func() error { return b.real("a real project of Go", b.goProject) }},
-		{"a real project of Node", func() error { return b.real("a real project of Node", b.nodeProject) }},
+		{"a real project of Go", func() error { return b.realProjects("a real project of Go", b.goProject) }},
+		{"a real project of Node", func() error { return b.realProjects("a real project of Node", b.nodeProject) }},
 		{"steps", func() error { return b.steps(small) }},
 		{"an objective", func() error { return b.objective(small) }},
 	} {
@@ -154,7 +154,7 @@ func (b *bench) measure() error {
 		if err := m.do(); err != nil {
 			return fmt.Errorf("measuring %s: %w", m.what, err)
 		}
-		b.note("measured %s in %.1f s", m.what, time.Since(began).Seconds())
+		b.logf("measured %s in %.1f s", m.what, time.Since(began).Seconds())
 	}
 	return nil
 }

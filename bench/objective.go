@@ -26,8 +26,8 @@ func (b *bench) objective(s *site) error {
 		return err
 	}
 	r := row{name: fmt.Sprintf("trellis objective next, %d steps", steps), unit: "ms", p50: 100}
-	for range b.few {
-		if err := r.time(s.command(b.trellis, "objective", "next", "everything")); err != nil {
+	for range b.fewSamples {
+		if err := r.addSample(s.command(b.trellis, "objective", "next", "everything")); err != nil {
 			return err
 		}
 	}

@@ -15,19 +15,19 @@ import (
 )
 
 // inBrowser measures a board's first paint, the time until an event is on the page, and both processes while idle.
-func (b *bench) inBrowser(s *site, v *served, name string, over time.Duration) error {
+func (b *bench) inBrowser(s *site, v *boardProcess, name string, over time.Duration) error {
 	ctx, cancel, err := boardtest.Browser()
 	if errors.Is(err, exec.ErrNotFound) {
-		b.note("left out: %s in a browser: %v", name, err)
+		b.logf("left out: %s in a browser: %v", name, err)
 		return nil
 	} else if err != nil {
 		return fmt.Errorf("starting a browser: %w", err)
 	}
 	defer cancel()
 	paint, cards := row{name: name + ": first paint", unit: "ms", p50: 1000}, row{name: name + ": first cards", unit: "ms", p50: 1000}
-	for range b.few {
+	for range b.fewSamples {
 		tab, end := chromedp.NewContext(ctx)
-		err := open(tab, v)
+		err := openBoard(tab, v)
 		var painted, shown float64
 		if err == nil {
 			shown, err = chromedp.Run(tab, chromedp.Evaluate[float64]("performance.now()"))
@@ -47,22 +47,22 @@ func (b *bench) inBrowser(s *site, v *served, name string, over time.Duration) e
 	b.rows = append(b.rows, paint, cards)
 	tab, end := chromedp.NewContext(ctx)
 	defer end()
-	if err := errors.Join(open(tab, v), until(tab, "document.getElementById('live').dataset.state === 'on'")); err != nil {
+	if err := errors.Join(openBoard(tab, v), waitUntil(tab, "document.getElementById('live').dataset.state === 'on'")); err != nil {
 		return err
 	}
-	return errors.Join(b.eventOnPage(tab, s, name), b.pageAtRest(tab, v, name, over))
+	return errors.Join(b.eventOnPage(tab, s, name), b.idlePage(tab, v, name, over))
 }
 
-// open opens the board, and returns once it shows tasks.
-func open(tab context.Context, v *served) error {
+// openBoard opens the board, and returns once it shows tasks.
+func openBoard(tab context.Context, v *boardProcess) error {
 	if err := chromedp.Do(tab, chromedp.EmulateViewport(1440, 900), chromedp.Navigate(v.url+"/#"+v.key)); err != nil {
 		return fmt.Errorf("opening the board: %w", err)
 	}
-	return until(tab, "document.querySelector('.card')")
+	return waitUntil(tab, "document.querySelector('.card')")
 }
 
-// until waits until a JavaScript expression is true on a page.
-func until(tab context.Context, what string) error {
+// waitUntil waits until a JavaScript expression is true on a page.
+func waitUntil(tab context.Context, what string) error {
 	ctx, cancel := context.WithTimeout(tab, time.Minute)
 	defer cancel()
 	_, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`new Promise(so => {
@@ -80,26 +80,26 @@ func until(tab context.Context, what string) error {
 // eventOnPage measures the time from writing a task to the page that shows it.
 func (b *bench) eventOnPage(tab context.Context, s *site, name string) error {
 	r := row{name: name + ": from a task.json to the page", unit: "ms", p50: 300, p99: 300}
-	for i := range b.many / 2 {
+	for i := range b.manySamples / 2 {
 		title := fmt.Sprintf("Written as number %d.", i)
 		began := time.Now()
 		if err := s.write(".trellis/tasks/01-01-other-1/task.json", fmt.Sprintf(`{"title": %q, "status": "failed", "priority": "P0"}`, title)); err != nil {
 			return err
 		}
-		if err := until(tab, fmt.Sprintf("document.getElementById('list-needs').textContent.includes(%q)", title)); err != nil {
+		if err := waitUntil(tab, fmt.Sprintf("document.getElementById('list-needs').textContent.includes(%q)", title)); err != nil {
 			return err
 		}
-		r.samples = append(r.samples, since(began))
+		r.samples = append(r.samples, msSince(began))
 	}
 	b.rows = append(b.rows, r)
 	return nil
 }
 
-// pageAtRest measures what the board and its page use while idle. It is an error if the page makes requests.
-func (b *bench) pageAtRest(tab context.Context, v *served, name string, over time.Duration) error {
+// idlePage measures what the board and its page use while idle. It is an error if the page makes requests.
+func (b *bench) idlePage(tab context.Context, v *boardProcess, name string, over time.Duration) error {
 	pids := []int{v.cmd.Process.Pid}
 	if _, err := cpu(pids); err != nil {
-		b.note("left out: %s at rest, which is looked at through /proc: %v", name, err)
+		b.logf("left out: %s at rest, which is looked at through /proc: %v", name, err)
 		return nil
 	}
 	enable := chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
@@ -109,10 +109,10 @@ func (b *bench) pageAtRest(tab context.Context, v *served, name string, over tim
 	if err := chromedp.Do(tab, enable); err != nil {
 		return err
 	}
-	if _, _, err := rested(tab); err != nil { // the first call takes more time than later ones
+	if _, _, err := pageUsage(tab); err != nil { // the first call takes more time than later ones
 		return err
 	}
-	asked, worked, err := rested(tab)
+	asked, worked, err := pageUsage(tab)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (b *bench) pageAtRest(tab context.Context, v *served, name string, over tim
 	if err != nil {
 		return err
 	}
-	askedThen, workedThen, err := rested(tab)
+	askedThen, workedThen, err := pageUsage(tab)
 	if err == nil && askedThen != asked {
 		err = fmt.Errorf("the page made %v requests while nothing happened", askedThen-asked)
 	}
@@ -134,8 +134,8 @@ func (b *bench) pageAtRest(tab context.Context, v *served, name string, over tim
 	return err
 }
 
-// rested returns the number of requests that a page has made, and the seconds that it has worked.
-func rested(tab context.Context) (asked, worked float64, err error) {
+// pageUsage returns the number of requests that a page has made, and the seconds that it has worked.
+func pageUsage(tab context.Context) (asked, worked float64, err error) {
 	if asked, err = chromedp.Run(tab, chromedp.Evaluate[float64]("performance.getEntriesByType('resource').length")); err != nil {
 		return 0, 0, err
 	}

@@ -9,13 +9,13 @@ import (
 	"path/filepath"
 )
 
-// unreachable is the error for a project that can't be fetched here.
-type unreachable struct {
+// unreachableError is the error for a project that can't be fetched here.
+type unreachableError struct {
 	what string
 	err  error
 }
 
-func (u *unreachable) Error() string { return u.what + ": " + u.err.Error() }
+func (u *unreachableError) Error() string { return u.what + ": " + u.err.Error() }
 
 // goModule is a module whose checks take long if nothing is built yet, and which has no dependencies.
 const goModule = "github.com/yuin/goldmark@v1.7.8"
@@ -24,7 +24,7 @@ const goModule = "github.com/yuin/goldmark@v1.7.8"
 func (b *bench) goProject() ([]project, error) {
 	out, err := exec.Command("go", "mod", "download", "-json", goModule).Output()
 	if err != nil {
-		return nil, &unreachable{goModule, fmt.Errorf("go mod download: %w: %s", err, out)}
+		return nil, &unreachableError{goModule, fmt.Errorf("go mod download: %w: %s", err, out)}
 	}
 	var at struct{ Dir string }
 	if err := json.Unmarshal(out, &at); err != nil {
@@ -69,10 +69,10 @@ func (b *bench) nodeProject() ([]project, error) {
 	}
 	for _, args := range [][]string{{"install", "--package-lock-only"}, {"ci"}} {
 		if err := s.run("npm", args...); err != nil {
-			return nil, &unreachable{"a Node project", err}
+			return nil, &unreachableError{"a Node project", err}
 		}
 	}
-	size, err := onDisk(filepath.Join(s.dir, "node_modules"))
+	size, err := diskUsage(filepath.Join(s.dir, "node_modules"))
 	if err = errors.Join(err, os.RemoveAll(filepath.Join(s.dir, "node_modules"))); err != nil {
 		return nil, err
 	}

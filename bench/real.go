@@ -22,36 +22,36 @@ type project struct {
 	change string   // shell command by which the implementing agent changes the source
 }
 
-// real measures tasks in real projects, which are fetched with their own tools.
-func (b *bench) real(what string, fetch func() ([]project, error)) error {
+// realProjects measures tasks in real projects, which are fetched with their own tools.
+func (b *bench) realProjects(what string, fetch func() ([]project, error)) error {
 	if b.only == "" {
 		b.skip(what, "they take many minutes: make bench-real")
 		return nil
 	}
 	list, err := fetch()
-	if not, ok := errors.AsType[*unreachable](err); ok {
+	if not, ok := errors.AsType[*unreachableError](err); ok {
 		b.skip(not.what, not.err.Error())
 		return nil
 	}
 	for _, p := range list {
-		err = errors.Join(err, b.inProject(p, b.based, 1))
+		err = errors.Join(err, b.measureProject(p, b.sameBaseTasks, 1))
 	}
 	return err
 }
 
 // skip adds a row that says what is not measured and why.
 func (b *bench) skip(what, why string) {
-	b.rows = append(b.rows, row{name: what, why: strings.Join(strings.Fields(why), " ")})
+	b.rows = append(b.rows, row{name: what, skipReason: strings.Join(strings.Fields(why), " ")})
 }
 
-// inProject measures each number of tasks with each side.
-func (b *bench) inProject(p project, numbers ...int) error {
+// measureProject measures each number of tasks with each program.
+func (b *bench) measureProject(p project, numbers ...int) error {
 	for _, n := range numbers {
-		for _, of := range b.sides() {
+		for _, program := range b.sides() {
 			began := time.Now()
-			what := fmt.Sprintf("%s%s, %s", of.name, p.name, tasksOf(n))
-			rows, err := b.delivered(p, of, what, n)
-			if err != nil && of.trellis == b.trellis {
+			what := fmt.Sprintf("%s%s, %s", program.name, p.name, tasksText(n))
+			rows, err := b.deliveryRows(p, program, what, n)
+			if err != nil && program.trellis == b.trellis {
 				return fmt.Errorf("%s: %w", what, err)
 			}
 			if err != nil { // an earlier version doesn't know all settings
@@ -59,23 +59,23 @@ func (b *bench) inProject(p project, numbers ...int) error {
 			}
 			b.rows = append(b.rows, rows...)
 			for _, r := range rows {
-				b.note("%s: %.1f %s", r.name, r.percentile(50), r.unit)
+				b.logf("%s: %.1f %s", r.name, r.percentile(50), r.unit)
 			}
-			b.note("%s took %.0f s, load %s", what, time.Since(began).Seconds(), load())
+			b.logf("%s took %.0f s, load %s", what, time.Since(began).Seconds(), load())
 		}
 	}
 	return nil
 }
 
-func tasksOf(n int) string {
+func tasksText(n int) string {
 	if n == 1 {
 		return "1 task"
 	}
-	return fmt.Sprintf("%d tasks, %d at once", n, atOnce)
+	return fmt.Sprintf("%d tasks, %d at once", n, parallelTasks)
 }
 
-// delivered returns the rows for n tasks that begin at the same base and are run until they are in review.
-func (b *bench) delivered(p project, of side, what string, n int) (rows []row, err error) {
+// deliveryRows returns the rows for n tasks that begin at the same base and are run until they are in review.
+func (b *bench) deliveryRows(p project, program side, what string, n int) (rows []row, err error) {
 	s, log, err := b.projectSite(p, strings.NewReplacer(" ", "-", ":", "", ",", "").Replace(what))
 	if err != nil {
 		return nil, err
@@ -84,23 +84,23 @@ func (b *bench) delivered(p project, of side, what string, n int) (rows []row, e
 	var ids []string
 	for i := range n {
 		ids = append(ids, fmt.Sprintf("02-01-real-%d", i))
-		err = errors.Join(err, s.lay(filepath.Join(s.tasks(), ids[i]), "ready"))
+		err = errors.Join(err, s.writeTask(filepath.Join(s.tasks(), ids[i]), "ready"))
 	}
 	if err != nil {
 		return nil, err
 	}
 	began := time.Now()
-	cmd := s.command(of.trellis, "watch", "--once")
+	cmd := s.command(program.trellis, "watch", "--once")
 	cmd.Env = append(cmd.Environ(), "GOCACHE="+filepath.Join(filepath.Dir(s.dir), "go-cache"), "GOFLAGS=")
 	if err := succeed(cmd); err != nil {
 		return nil, err
 	}
 	whole, processor := time.Since(began), cmd.ProcessState.UserTime()+cmd.ProcessState.SystemTime()
 	for _, id := range ids {
-		err = errors.Join(err, s.ended(id))
+		err = errors.Join(err, s.waitForDelivery(id))
 	}
 	took, logErr := readTimes(log)
-	disk, duErr := onDisk(filepath.Join(filepath.Dir(s.dir), "repo-worktrees"), filepath.Join(s.dir, ".trellis", ".runtime"))
+	disk, duErr := diskUsage(filepath.Join(filepath.Dir(s.dir), "repo-worktrees"), filepath.Join(s.dir, ".trellis", ".runtime"))
 	if err = errors.Join(err, logErr, duErr); err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (b *bench) settings(p project, starts, log string) map[string]any {
 	agent := fmt.Sprintf(`if test "$TRELLIS_ROLE" = implement; then %s; fi; exec "$0" "$1"`, p.change)
 	all := map[string]any{
 		"agents": map[string]any{"default": "changing", "commands": map[string]any{"changing": map[string]any{"command": []string{"sh", "-c", agent, b.instant, starts}}}},
-		"limits": map[string]int{"attempts": 1, "rounds": 1, "parallel": atOnce},
+		"limits": map[string]int{"attempts": 1, "rounds": 1, "parallel": parallelTasks},
 		"verify": []string{timed("check", p.check)},
 	}
 	worktree := map[string][]string{}
@@ -140,8 +140,8 @@ func (b *bench) settings(p project, starts, log string) map[string]any {
 	return all
 }
 
-// onDisk returns how many MB folders take on disk; a file with several names counts once.
-func onDisk(folders ...string) (sum float64, err error) {
+// diskUsage returns how many MB folders take on disk; a file with several names counts once.
+func diskUsage(folders ...string) (sum float64, err error) {
 	out, err := exec.Command("du", append([]string{"-sk"}, folders...)...).Output()
 	if err != nil {
 		return 0, fmt.Errorf("looking at what %v take: %w", folders, err)

@@ -25,7 +25,7 @@ func TestProject(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(p.folder, ".gitignore"), []byte("made/\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.inProject(p, 1, 2); err != nil {
+	if err := b.measureProject(p, 1, 2); err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]row{}
@@ -59,7 +59,7 @@ func TestProjectThatIsNotMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.before = broken
-	if err := b.inProject(p, 1); err != nil {
+	if err := b.measureProject(p, 1); err != nil {
 		t.Fatal(err)
 	}
 	var out strings.Builder

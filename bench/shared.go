@@ -13,9 +13,9 @@ import (
 
 // team is a site with clones that share its tasks through a bare remote.
 type team struct {
-	b        *bench
-	bare     string
-	machines []*site
+	b         *bench
+	remoteDir string
+	machines  []*site
 }
 
 // silence is how long a machine of a team has to be silent before its tasks are taken over.
@@ -29,13 +29,13 @@ func (b *bench) newTeam(name string, clones int, turn time.Duration) (*team, err
 	}
 	agent := fmt.Sprintf(`if test "$TRELLIS_ROLE" = implement; then echo begun >> "$1.begun"; sleep %g; fi; exec "$0" "$1"`, turn.Seconds())
 	text := fmt.Sprintf("agents: {default: slow, commands: {slow: {command: [sh, -c, %q, %q, %q]}}}\nlimits: {attempts: 1, rounds: 1, parallel: %d}\nshared: {remote: origin, silence: %v}\n",
-		agent, b.instant, first.log, atOnce, silence)
-	t := &team{b: b, bare: filepath.Join(filepath.Dir(first.dir), "shared.git"), machines: []*site{first}}
-	err = errors.Join(first.write(".trellis/config.yaml", text), first.run("git", "commit", "-qam", "share"), first.run("git", "clone", "-q", "--bare", ".", t.bare),
-		first.run("git", "remote", "add", "origin", t.bare), first.run("git", "-C", t.bare, "config", "core.logAllRefUpdates", "always"))
+		agent, b.instant, first.log, parallelTasks, silence)
+	t := &team{b: b, remoteDir: filepath.Join(filepath.Dir(first.dir), "shared.git"), machines: []*site{first}}
+	err = errors.Join(first.write(".trellis/config.yaml", text), first.run("git", "commit", "-qam", "share"), first.run("git", "clone", "-q", "--bare", ".", t.remoteDir),
+		first.run("git", "remote", "add", "origin", t.remoteDir), first.run("git", "-C", t.remoteDir, "config", "core.logAllRefUpdates", "always"))
 	for i := 1; i < clones && err == nil; i++ {
 		s := &site{b: b, dir: filepath.Join(filepath.Dir(first.dir), fmt.Sprintf("clone-%d", i), "repo"), log: first.log}
-		err = first.run("git", "clone", "-q", t.bare, s.dir)
+		err = first.run("git", "clone", "-q", t.remoteDir, s.dir)
 		t.machines = append(t.machines, s)
 	}
 	return t, err
@@ -57,9 +57,9 @@ func (t *team) watch(s *site) (cmd *exec.Cmd, end func() error, err error) {
 	}, nil
 }
 
-// inReview returns how many tasks of the team are in review.
-func (t *team) inReview() (n int, err error) {
-	out, err := exec.Command("git", "-C", t.bare, "for-each-ref", "--format=%(contents)", "refs/trellis/run").Output()
+// reviewCount returns how many tasks of the team are in review.
+func (t *team) reviewCount() (n int, err error) {
+	out, err := exec.Command("git", "-C", t.remoteDir, "for-each-ref", "--format=%(contents)", "refs/trellis/run").Output()
 	if strings.Contains(string(out), "\nStatus: failed\n") {
 		return 0, errors.New("a task failed")
 	}
@@ -72,7 +72,7 @@ func (b *bench) shared() error {
 		b.skip("several machines", `they take many minutes: go run ./bench -only "several machines"`)
 		return nil
 	}
-	for _, turn := range []time.Duration{0, b.turn * 5} {
+	for _, turn := range []time.Duration{0, b.agentTime * 5} {
 		for _, clones := range []int{1, 2, 4} {
 			if err := b.rate(clones, turn); err != nil {
 				return err
@@ -89,12 +89,12 @@ func (b *bench) rate(clones int, turn time.Duration) (err error) {
 	if err != nil {
 		return err
 	}
-	before, err := onDisk(t.bare)
+	before, err := diskUsage(t.remoteDir)
 	if err != nil {
 		return err
 	}
-	for i := range b.few {
-		err = errors.Join(err, t.machines[0].lay(filepath.Join(t.machines[0].tasks(), fmt.Sprintf("02-01-shared-%d", i)), "ready"))
+	for i := range b.fewSamples {
+		err = errors.Join(err, t.machines[0].writeTask(filepath.Join(t.machines[0].tasks(), fmt.Sprintf("02-01-shared-%d", i)), "ready"))
 	}
 	if err != nil {
 		return err
@@ -107,30 +107,30 @@ func (b *bench) rate(clones int, turn time.Duration) (err error) {
 		}
 		defer func() { err = errors.Join(err, end()) }()
 	}
-	for n := 0; n < b.few; time.Sleep(50 * time.Millisecond) {
-		if n, err = t.inReview(); err != nil {
+	for n := 0; n < b.fewSamples; time.Sleep(50 * time.Millisecond) {
+		if n, err = t.reviewCount(); err != nil {
 			return err
 		}
 	}
 	took := time.Since(began)
-	pushes, err := t.pushes()
-	loose, looseErr := onDisk(t.bare)
-	packErr := t.machines[0].run("git", "-C", t.bare, "gc", "--quiet", "--prune=now")
-	packed, packedErr := onDisk(t.bare)
+	pushes, err := t.pushCount()
+	loose, looseErr := diskUsage(t.remoteDir)
+	packErr := t.machines[0].run("git", "-C", t.remoteDir, "gc", "--quiet", "--prune=now")
+	packed, packedErr := diskUsage(t.remoteDir)
 	if err = errors.Join(err, looseErr, packErr, packedErr); err != nil {
 		return err
 	}
 	b.rows = append(b.rows,
-		row{name: what + ", two tasks each at once: tasks an hour", unit: "", samples: []float64{float64(b.few) / took.Hours()}},
-		row{name: "the same: pushes a task", unit: "", samples: []float64{float64(pushes) / float64(b.few)}},
-		row{name: "the same: what a task takes on the remote", unit: "KB", samples: []float64{(loose - before) * 1024 / float64(b.few)}},
-		row{name: "the same, after git gc there", unit: "KB", samples: []float64{(packed - before) * 1024 / float64(b.few)}})
+		row{name: what + ", two tasks each at once: tasks an hour", unit: "", samples: []float64{float64(b.fewSamples) / took.Hours()}},
+		row{name: "the same: pushes a task", unit: "", samples: []float64{float64(pushes) / float64(b.fewSamples)}},
+		row{name: "the same: what a task takes on the remote", unit: "KB", samples: []float64{(loose - before) * 1024 / float64(b.fewSamples)}},
+		row{name: "the same, after git gc there", unit: "KB", samples: []float64{(packed - before) * 1024 / float64(b.fewSamples)}})
 	return nil
 }
 
-// pushes returns how often the states of tasks changed.
-func (t *team) pushes() (n int, err error) {
-	err = filepath.WalkDir(filepath.Join(t.bare, "logs", "refs", "trellis", "run"), func(path string, e os.DirEntry, err error) error {
+// pushCount returns how often the states of tasks changed.
+func (t *team) pushCount() (n int, err error) {
+	err = filepath.WalkDir(filepath.Join(t.remoteDir, "logs", "refs", "trellis", "run"), func(path string, e os.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
 			return err
 		}
@@ -145,7 +145,7 @@ func (t *team) pushes() (n int, err error) {
 func (b *bench) takeOver() error {
 	var samples []float64
 	for i := range 3 {
-		took, err := b.takenOver(i)
+		took, err := b.takeOverTime(i)
 		if err != nil {
 			return err
 		}
@@ -155,19 +155,19 @@ func (b *bench) takeOver() error {
 	return nil
 }
 
-func (b *bench) takenOver(i int) (took time.Duration, err error) {
+func (b *bench) takeOverTime(i int) (took time.Duration, err error) {
 	t, err := b.newTeam(fmt.Sprintf("take-over-%d", i), 2, time.Minute)
 	if err != nil {
 		return 0, err
 	}
-	if err := t.machines[0].lay(filepath.Join(t.machines[0].tasks(), "02-01-shared"), "ready"); err != nil {
+	if err := t.machines[0].writeTask(filepath.Join(t.machines[0].tasks(), "02-01-shared"), "ready"); err != nil {
 		return 0, err
 	}
 	first, _, err := t.watch(t.machines[0])
 	if err != nil {
 		return 0, err
 	}
-	if err := t.atWork(1); err != nil {
+	if err := t.waitForAgents(1); err != nil {
 		return 0, errors.Join(err, first.Process.Kill())
 	}
 	_, end, err := t.watch(t.machines[1])
@@ -181,12 +181,12 @@ func (b *bench) takenOver(i int) (took time.Duration, err error) {
 	}
 	_ = first.Wait() // it was killed
 	began := time.Now()
-	err = t.atWork(2)
+	err = t.waitForAgents(2)
 	return time.Since(began), err
 }
 
-// atWork waits until this many calls of implement were started.
-func (t *team) atWork(calls int) error {
+// waitForAgents waits until this many calls of implement were started.
+func (t *team) waitForAgents(calls int) error {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		data, err := os.ReadFile(t.machines[0].log + ".begun")
 		if err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -88,7 +88,7 @@ var statuses = []string{"completed", "review", "planning", "cancelled"}
 // fill adds task directories that can't be run, with numbers from from to below to.
 func (s *site) fill(from, to int) error {
 	for i := max(from, s.filled); i < to; i++ {
-		if err := s.lay(s.other(i), statuses[i%len(statuses)]); err != nil {
+		if err := s.writeTask(s.other(i), statuses[i%len(statuses)]); err != nil {
 			return err
 		}
 	}
@@ -98,39 +98,39 @@ func (s *site) fill(from, to int) error {
 
 func (s *site) other(i int) string { return filepath.Join(s.tasks(), fmt.Sprintf("01-01-other-%d", i)) }
 
-// restate changes the status of the tasks that fill created with status made.
-func (s *site) restate(made, now string) error {
+// changeStatus changes the status of the tasks that fill created with status made.
+func (s *site) changeStatus(made, now string) error {
 	for i := range s.filled {
 		if statuses[i%len(statuses)] != made {
 			continue
 		}
-		if err := s.lay(s.other(i), now); err != nil {
+		if err := s.writeTask(s.other(i), now); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// task creates a ready task outside of the folder of tasks, and returns its id and path. It adds a commit to the branch at
+// prepareTask creates a ready task outside of the folder of tasks, and returns its id and path. It adds a commit to the branch at
 // which the work begins, so that what Trellis has cached about commits doesn't help.
-func (s *site) task() (id, at string, err error) {
+func (s *site) prepareTask() (id, path string, err error) {
 	s.n++
 	id = fmt.Sprintf("02-01-sample-%d", s.n)
-	at = filepath.Join(filepath.Dir(s.dir), "made", id)
-	return id, at, errors.Join(s.lay(at, "ready"), s.run("git", "commit", "-q", "--allow-empty", "-m", "before "+id))
+	path = filepath.Join(filepath.Dir(s.dir), "made", id)
+	return id, path, errors.Join(s.writeTask(path, "ready"), s.run("git", "commit", "-q", "--allow-empty", "-m", "before "+id))
 }
 
-// placed creates a ready task in the folder of tasks.
-func (s *site) placed() (id string, err error) {
-	id, at, err := s.task()
+// addTask creates a ready task in the folder of tasks.
+func (s *site) addTask() (id string, err error) {
+	id, path, err := s.prepareTask()
 	if err == nil {
-		err = os.Rename(at, filepath.Join(s.tasks(), id))
+		err = os.Rename(path, filepath.Join(s.tasks(), id))
 	}
 	return id, err
 }
 
-// lay writes a complete task directory.
-func (s *site) lay(dir, status string) error {
+// writeTask writes a complete task directory.
+func (s *site) writeTask(dir, status string) error {
 	id := filepath.Base(dir)
 	name := id[len("01-01-"):]
 	record, err := json.MarshalIndent(map[string]any{
@@ -152,16 +152,16 @@ func (s *site) lay(dir, status string) error {
 	return err
 }
 
-// standing is the part of task.json that says how a task ended.
-type standing struct {
+// taskState is the part of task.json that says how a task ended.
+type taskState struct {
 	Status   string
 	Pipeline struct{ Failure struct{ Code, Detail string } }
 }
 
-// ended waits for the end of a task, which has to be a delivered commit.
-func (s *site) ended(id string) error {
+// waitForDelivery waits for the end of a task, which has to be a delivered commit.
+func (s *site) waitForDelivery(id string) error {
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		var t standing
+		var t taskState
 		data, err := os.ReadFile(filepath.Join(s.tasks(), id, "task.json"))
 		if err == nil {
 			err = json.Unmarshal(data, &t)
@@ -178,8 +178,8 @@ func (s *site) ended(id string) error {
 	return fmt.Errorf("%s did not end within a minute", id)
 }
 
-// started returns when the first agent of a task was started.
-func (s *site) started(id string) (time.Time, error) {
+// agentStartTime returns when the first agent of a task was started.
+func (s *site) agentStartTime(id string) (time.Time, error) {
 	data, err := os.ReadFile(s.log)
 	if err != nil {
 		return time.Time{}, err

@@ -11,7 +11,7 @@ import (
 
 // startup measures the start-up time of a command, compared to a Go program that does nothing.
 func (b *bench) startup(s *site) error {
-	id, err := s.placed()
+	id, err := s.addTask()
 	if err != nil {
 		return err
 	}
@@ -20,11 +20,11 @@ func (b *bench) startup(s *site) error {
 		return err
 	}
 	validate, nothing := row{name: "trellis validate DIR", unit: "ms", p50: 10}, row{name: "beside it: an empty Go program", unit: "ms"}
-	for range b.many {
-		if err := validate.time(s.command(b.trellis, "validate", id)); err != nil {
+	for range b.manySamples {
+		if err := validate.addSample(s.command(b.trellis, "validate", id)); err != nil {
 			return err
 		}
-		if err := nothing.time(s.command(empty)); err != nil {
+		if err := nothing.addSample(s.command(empty)); err != nil {
 			return err
 		}
 	}
@@ -32,11 +32,11 @@ func (b *bench) startup(s *site) error {
 	return os.RemoveAll(filepath.Join(s.tasks(), id))
 }
 
-// time adds the running time of a program, which has to succeed.
-func (r *row) time(cmd *exec.Cmd) error {
+// addSample runs a program, which has to succeed, and adds the time that it took.
+func (r *row) addSample(cmd *exec.Cmd) error {
 	began := time.Now()
 	err := succeed(cmd)
-	r.samples = append(r.samples, since(began))
+	r.samples = append(r.samples, msSince(began))
 	return err
 }
 
@@ -48,28 +48,28 @@ func (b *bench) list(s *site) error {
 			return err
 		}
 		name := fmt.Sprintf("trellis list, %d tasks", n)
-		if err := b.listed(s, name); err != nil {
+		if err := b.measureList(s, name); err != nil {
 			return err
 		}
-		err := s.restate("planning", "ready")
+		err := s.changeStatus("planning", "ready")
 		if err == nil {
-			err = b.listed(s, name+", a quarter ready")
+			err = b.measureList(s, name+", a quarter ready")
 		}
-		if err := errors.Join(err, s.restate("planning", "planning")); err != nil {
+		if err := errors.Join(err, s.changeStatus("planning", "planning")); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// listed adds a row for `trellis list`.
-func (b *bench) listed(s *site, name string) error {
+// measureList adds a row for `trellis list`.
+func (b *bench) measureList(s *site, name string) error {
 	r := row{name: name, unit: "ms"}
 	if s.filled == 1000 {
 		r.p50 = 50
 	}
-	for range b.few {
-		if err := r.time(s.command(b.trellis, "list")); err != nil {
+	for range b.fewSamples {
+		if err := r.addSample(s.command(b.trellis, "list")); err != nil {
 			return err
 		}
 	}

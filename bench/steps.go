@@ -20,13 +20,13 @@ type step struct {
 // steps measures the cost of a step that does nothing, compared to starting a shell for the same command, and to sh and make
 // running the same commands. Each sample is the time of a whole run divided by the number of steps.
 func (b *bench) steps(s *site) error {
-	chain, groups := make([]step, b.chain), make([]step, 10)
+	chain, groups := make([]step, b.chainSteps), make([]step, 10)
 	for i := range chain {
 		chain[i] = step{ID: fmt.Sprintf("s%d", i), Command: "true"}
 	}
 	for g := range groups {
 		groups[g] = step{ID: fmt.Sprintf("g%d", g), Parallel: true, Depends: &[]string{}}
-		for i := range b.chain / len(groups) {
+		for i := range b.chainSteps / len(groups) {
 			groups[g].Steps = append(groups[g].Steps, step{ID: fmt.Sprintf("s%d_%d", g, i), Command: "true", Depends: &[]string{}})
 		}
 	}
@@ -39,7 +39,7 @@ func (b *bench) steps(s *site) error {
 			return err
 		}
 	}
-	if err := s.scripts(b.chain); err != nil {
+	if err := s.scripts(b.chainSteps); err != nil {
 		return err
 	}
 	return s.measureSteps(b)
@@ -61,7 +61,7 @@ func (s *site) scripts(n int) error {
 }
 
 func (s *site) measureSteps(b *bench) error {
-	made := fmt.Sprintf("%d steps", b.chain)
+	made := fmt.Sprintf("%d steps", b.chainSteps)
 	rows := []row{{name: made + " in a chain, each", unit: "ms"}, {name: "beside it: as many shells by sh", unit: "ms"}, {name: "the one less the other", unit: "ms", p50: 3},
 		{name: made + " in parallel groups, each", unit: "ms"}, {name: "beside it: as many programs by sh", unit: "ms"}}
 	commands := [][]string{{b.trellis, "run", "chain.json"}, {"sh", "shells.sh"}, nil, {b.trellis, "run", "groups.json"}, {"sh", "true.sh"}}
@@ -69,15 +69,15 @@ func (s *site) measureSteps(b *bench) error {
 		rows = append(rows, row{name: "beside it: as many by make -j", unit: "ms"})
 		commands = append(commands, []string{"make", "-s", fmt.Sprintf("-j%d", runtime.NumCPU()), "-f", "true.mk"})
 	}
-	for range max(1, b.few/5) {
+	for range max(1, b.fewSamples/5) {
 		for i, words := range commands {
 			if words == nil {
 				continue
 			}
-			if err := rows[i].time(s.command(words[0], words[1:]...)); err != nil {
+			if err := rows[i].addSample(s.command(words[0], words[1:]...)); err != nil {
 				return err
 			}
-			rows[i].samples[len(rows[i].samples)-1] /= float64(b.chain)
+			rows[i].samples[len(rows[i].samples)-1] /= float64(b.chainSteps)
 		}
 		last := len(rows[0].samples) - 1
 		rows[2].samples = append(rows[2].samples, rows[0].samples[last]-rows[1].samples[last])

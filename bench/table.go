@@ -11,11 +11,11 @@ import (
 
 // row is one measurement: its samples and targets.
 type row struct {
-	name     string
-	unit     string // ms, ×, MB, …
-	samples  []float64
-	p50, p99 float64 // upper limits; 0: none
-	why      string  // why it was not measured; "": it was
+	name       string
+	unit       string // ms, ×, MB, …
+	samples    []float64
+	p50, p99   float64 // upper limits; 0: none
+	skipReason string  // why it was not measured; "": it was
 }
 
 // tolerance is by what factor a target may be missed before bench fails, since machines differ.
@@ -68,8 +68,8 @@ func table(w io.Writer, rows []row) (failed int, err error) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "measure\tN\tp50\tp99\tunit\ttarget\tverdict\t\n")
 	for _, r := range rows {
-		if r.why != "" {
-			fmt.Fprintf(t, "%s\t0\t\t\t\t\tnot measured: %s\t\n", r.name, r.why)
+		if r.skipReason != "" {
+			fmt.Fprintf(t, "%s\t0\t\t\t\t\tnot measured: %s\t\n", r.name, r.skipReason)
 			continue
 		}
 		fmt.Fprintf(t, "%s\t%d\t%.2f\t%.2f\t%s\t%s\t%s\t\n", r.name, len(r.samples), r.percentile(50), r.percentile(99), r.unit, r.target(), r.verdict())

@@ -38,13 +38,13 @@ func readTimes(log string) (times, error) {
 
 // seconds returns the duration of each command of a kind, in the order in which they began.
 func (t times) seconds(kind string) (list []float64) {
-	for _, s := range t.sorted(t[kind]) {
+	for _, s := range t.sortByStart(t[kind]) {
 		list = append(list, s.ended.Sub(s.began).Seconds())
 	}
 	return list
 }
 
-func (times) sorted(list []span) []span {
+func (times) sortByStart(list []span) []span {
 	return slices.SortedFunc(slices.Values(list), func(a, b span) int { return cmp.Compare(a.began.UnixNano(), b.began.UnixNano()) })
 }
 
@@ -56,23 +56,23 @@ func (t times) processor(kind string) (sum time.Duration) {
 	return sum
 }
 
-// busy returns how long at least one command was running.
-func (t times) busy() (sum time.Duration) {
+// busyTime returns how long at least one command was running.
+func (t times) busyTime() (sum time.Duration) {
 	var all []span
 	for _, list := range t {
 		all = append(all, list...)
 	}
 	var until time.Time
-	for _, s := range t.sorted(all) {
+	for _, s := range t.sortByStart(all) {
 		if s.ended.After(until) {
-			sum += s.ended.Sub(later(s.began, until))
+			sum += s.ended.Sub(laterTime(s.began, until))
 			until = s.ended
 		}
 	}
 	return sum
 }
 
-func later(a, b time.Time) time.Time {
+func laterTime(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}
@@ -84,19 +84,19 @@ func later(a, b time.Time) time.Time {
 func (t times) rows(what string, n int, whole, processor time.Duration, disk float64) []row {
 	checks, setups := t.seconds("check"), t.seconds("setup")
 	one := row{samples: checks[min(1, len(checks)-1):]}.percentile(50)
-	of := func(name, unit string, samples ...float64) row {
+	newRow := func(name, unit string, samples ...float64) row {
 		return row{name: what + ": " + name, unit: unit, samples: samples}
 	}
-	inAll := of(fmt.Sprintf("checks, %d runs", len(checks)), "s", sum(checks))
+	inAll := newRow(fmt.Sprintf("checks, %d runs", len(checks)), "s", sum(checks))
 	inAll.p50 = 1.25*float64(n)*one + checks[0]
-	list := []row{of("from ready to review", "s", whole.Seconds()), inAll, of("one run of the checks", "s", checks...)}
+	list := []row{newRow("from ready to review", "s", whole.Seconds()), inAll, newRow("one run of the checks", "s", checks...)}
 	if len(setups) > 0 {
-		list = append(list, of(fmt.Sprintf("setup, %d runs", len(setups)), "s", sum(setups)), of("one setup", "s", setups...))
+		list = append(list, newRow(fmt.Sprintf("setup, %d runs", len(setups)), "s", sum(setups)), newRow("one setup", "s", setups...))
 	}
 	ofChecks, ofSetup := t.processor("check"), t.processor("setup")
-	return append(list, of("neither setup nor checks at work", "s", (whole-t.busy()).Seconds()),
-		of("processor time of checks", "s", ofChecks.Seconds()), of("that of setup", "s", ofSetup.Seconds()),
-		of("that of all else", "s", (processor-ofChecks-ofSetup).Seconds()), of("disk beside the repository in the end", "MB", disk))
+	return append(list, newRow("neither setup nor checks at work", "s", (whole-t.busyTime()).Seconds()),
+		newRow("processor time of checks", "s", ofChecks.Seconds()), newRow("that of setup", "s", ofSetup.Seconds()),
+		newRow("that of all else", "s", (processor-ofChecks-ofSetup).Seconds()), newRow("disk beside the repository in the end", "MB", disk))
 }
 
 func sum(list []float64) (all float64) {

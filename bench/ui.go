@@ -13,20 +13,20 @@ import (
 	"github.com/creack/pty"
 )
 
-// shown is a running `trellis ui` on a terminal.
-type shown struct {
+// uiProcess is a running `trellis ui` on a terminal.
+type uiProcess struct {
 	cmd *exec.Cmd
 	tty *os.File
 
-	mu   sync.Mutex
-	said []byte
-	came chan struct{} // there is more output
-	gone chan struct{} // closed when the output has ended
+	mu          sync.Mutex
+	output      []byte
+	outputReady chan struct{} // there is more output
+	outputEnded chan struct{} // closed when the output has ended
 }
 
-// show starts the UI on a terminal of 80x24.
-func (s *site) show() (*shown, error) {
-	u := &shown{cmd: s.command(s.b.trellis, "ui"), came: make(chan struct{}, 1), gone: make(chan struct{})}
+// startUI starts the UI on a terminal of 80x24.
+func (s *site) startUI() (*uiProcess, error) {
+	u := &uiProcess{cmd: s.command(s.b.trellis, "ui"), outputReady: make(chan struct{}, 1), outputEnded: make(chan struct{})}
 	u.cmd.Env = append(u.cmd.Env, "TERM=xterm-256color")
 	var err error
 	if u.tty, err = pty.StartWithSize(u.cmd, &pty.Winsize{Rows: 24, Cols: 80}); err != nil {
@@ -36,16 +36,16 @@ func (s *site) show() (*shown, error) {
 	return u, nil
 }
 
-func (u *shown) read() {
-	defer close(u.gone)
+func (u *uiProcess) read() {
+	defer close(u.outputEnded)
 	data := make([]byte, 64<<10)
 	for {
 		n, err := u.tty.Read(data)
 		u.mu.Lock()
-		u.said = append(u.said, data[:n]...)
+		u.output = append(u.output, data[:n]...)
 		u.mu.Unlock()
 		select {
-		case u.came <- struct{}{}:
+		case u.outputReady <- struct{}{}:
 		default:
 		}
 		if err != nil {
@@ -54,20 +54,20 @@ func (u *shown) read() {
 	}
 }
 
-// until waits until the output since the last key contains want.
-func (u *shown) until(want string) error {
+// waitFor waits until the output since the last key contains want.
+func (u *uiProcess) waitFor(want string) error {
 	end := time.After(time.Minute)
 	for {
 		u.mu.Lock()
-		seen := bytes.Contains(u.said, []byte(want))
-		last := string(u.said[max(0, len(u.said)-2000):])
+		seen := bytes.Contains(u.output, []byte(want))
+		last := string(u.output[max(0, len(u.output)-2000):])
 		u.mu.Unlock()
 		if seen {
 			return nil
 		}
 		select {
-		case <-u.came:
-		case <-u.gone:
+		case <-u.outputReady:
+		case <-u.outputEnded:
 			return fmt.Errorf("trellis ui ended before it showed %q: %q", want, last)
 		case <-end:
 			return fmt.Errorf("trellis ui does not show %q: %q", want, last)
@@ -76,69 +76,69 @@ func (u *shown) until(want string) error {
 }
 
 // press presses keys, and discards the previous output.
-func (u *shown) press(keys string) error {
+func (u *uiProcess) press(keys string) error {
 	u.mu.Lock()
-	u.said = nil
+	u.output = nil
 	u.mu.Unlock()
 	_, err := u.tty.WriteString(keys)
 	return err
 }
 
-// end ends the UI by its key.
-func (u *shown) end() error {
+// stop ends the UI by its key.
+func (u *uiProcess) stop() error {
 	err := u.press("q")
-	<-u.gone
+	<-u.outputEnded
 	return errors.Join(err, u.cmd.Wait(), u.tty.Close())
 }
 
 // ui measures the time until the first screen, the response time to a key, and what an idle UI uses during a time.
 func (b *bench) ui(s *site, what string, over time.Duration) error {
 	first, key := row{name: "trellis ui, " + what + ": first screen with tasks", unit: "ms", p50: 300}, row{name: "trellis ui, " + what + ": from a key to the screen", unit: "ms", p99: 50}
-	for range b.few {
+	for range b.fewSamples {
 		began := time.Now()
-		u, err := s.show()
+		u, err := s.startUI()
 		if err != nil {
 			return err
 		}
-		err = u.until("> 01-01-other-")
-		first.samples = append(first.samples, since(began))
-		if err = errors.Join(err, u.until("[now]"), u.end()); err != nil {
+		err = u.waitFor("> 01-01-other-")
+		first.samples = append(first.samples, msSince(began))
+		if err = errors.Join(err, u.waitFor("[now]"), u.stop()); err != nil {
 			return err
 		}
 	}
-	u, err := s.show()
+	u, err := s.startUI()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = u.cmd.Process.Signal(syscall.SIGTERM) }() // has no effect after u.end
-	if err := u.until("updated"); err != nil {
+	defer func() { _ = u.cmd.Process.Signal(syscall.SIGTERM) }() // has no effect after u.stop
+	if err := u.waitFor("updated"); err != nil {
 		return err
 	}
-	for range b.many {
+	for range b.manySamples {
 		began := time.Now()
-		if err := errors.Join(u.press("?"), u.until("beginning")); err != nil {
+		if err := errors.Join(u.press("?"), u.waitFor("beginning")); err != nil {
 			return err
 		}
-		key.samples = append(key.samples, since(began))
+		key.samples = append(key.samples, msSince(began))
 		began = time.Now()
-		if err := errors.Join(u.press("?"), u.until("01-01-other-")); err != nil {
+		if err := errors.Join(u.press("?"), u.waitFor("01-01-other-")); err != nil {
 			return err
 		}
-		key.samples = append(key.samples, since(began))
+		key.samples = append(key.samples, msSince(began))
 	}
 	b.rows = append(b.rows, first, key)
-	if err := b.uiAtRest(u, what, over); err != nil {
+	if err := b.idleUI(u, what, over); err != nil {
 		return err
 	}
-	return u.end()
+	return u.stop()
 }
 
 // readOut is long enough for reading all tasks again after the last key, which is postponed while keys are pressed.
 const readOut = 5 * time.Second
 
-func (b *bench) uiAtRest(u *shown, what string, over time.Duration) error {
+func (b *bench) idleUI(u *uiProcess, what string, over time.Duration) error {
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
-		b.note("left out: trellis ui at rest, which is looked at through /proc")
+		b.logf("left out: trellis ui at rest, which is looked at through /proc")
 		return nil
 	}
 	pids := []int{u.cmd.Process.Pid}
