@@ -24,7 +24,7 @@ func Figures(r *stats.Record) (list []Figure) {
 func charts(t stats.Table) []Chart {
 	shape, share, rows := Bars, Bars, t.Rows
 	if t.By == stats.ByDay {
-		shape, share, rows = Columns, Lines, everyDay(rows)
+		shape, share, rows = Columns, Lines, lastDays(rows)
 	}
 	if t.By == stats.ByTask { // those with the most tokens first
 		rows = slices.Clone(rows)
@@ -37,16 +37,16 @@ func charts(t stats.Table) []Chart {
 		{ID: "tokens", Title: "Tokens", About: "What agents read anew, read from the cache, and wrote.", Shape: shape, Format: tokens, Labels: keys(called), Series: []Series{
 			series("input", called, func(r stats.Row) float64 { return float64(r.InputTokens) }), series("cached input", called, func(r stats.Row) float64 { return float64(r.CachedTokens) }),
 			series("output", called, func(r stats.Row) float64 { return float64(r.OutputTokens) })}},
-		{ID: "cost", Title: "Cost", About: "What agents said that it cost. " + untold(t.Total), Shape: shape, Format: dollars, Labels: keys(called),
-			Series: []Series{series("cost", called, func(r stats.Row) float64 { return known(r.CostUSD, r.Calls) })}},
+		{ID: "cost", Title: "Cost", About: "What agents said that it cost. " + missingCostNote(t.Total), Shape: shape, Format: dollars, Labels: keys(called),
+			Series: []Series{series("cost", called, func(r stats.Row) float64 { return valueOrNaN(r.CostUSD, r.Calls) })}},
 		{ID: "cache", Title: "Cache hits", About: "The share of the input that came from the provider's cache.", Shape: share, Format: percent, Top: 1, Labels: keys(called),
-			Series: []Series{series("cache hits", called, func(r stats.Row) float64 { return known(r.CacheHits, 1) })}},
+			Series: []Series{series("cache hits", called, func(r stats.Row) float64 { return valueOrNaN(r.CacheHits, 1) })}},
 	}
 	switch t.By {
 	case stats.ByDay:
-		list = append(list, ends(rows)...)
+		list = append(list, outcomeCharts(rows)...)
 	case stats.ByTask:
-		list = append(list[:3], rounds(t.Rows))
+		list = append(list[:3], roundsChart(t.Rows))
 	}
 	for i := range list {
 		list[i].ID += "-" + string(t.By)
@@ -55,22 +55,22 @@ func charts(t stats.Table) []Chart {
 	return list
 }
 
-// ends returns charts of the outcomes of tasks by day.
-func ends(rows []stats.Row) []Chart {
-	of := func(name string, n func(stats.Ends) int) Series {
+// outcomeCharts returns charts of the outcomes of tasks by day.
+func outcomeCharts(rows []stats.Row) []Chart {
+	outcomeSeries := func(name string, n func(stats.Ends) int) Series {
 		return series(name, rows, func(r stats.Row) float64 { return float64(n(*r.Ends)) })
 	}
 	return []Chart{
 		{ID: "ends", Title: "Tasks", About: "What became of the tasks that came to an end.", Shape: Columns, Labels: keys(rows), Series: []Series{
-			of("delivered", func(e stats.Ends) int { return e.Delivered }), of("no change needed", func(e stats.Ends) int { return e.Unneeded }), of("failed", func(e stats.Ends) int { return e.Failed }),
-			of("cancelled", func(e stats.Ends) int { return e.Cancelled }), of("rejected", func(e stats.Ends) int { return e.Rejected })}},
+			outcomeSeries("delivered", func(e stats.Ends) int { return e.Delivered }), outcomeSeries("no change needed", func(e stats.Ends) int { return e.Unneeded }), outcomeSeries("failed", func(e stats.Ends) int { return e.Failed }),
+			outcomeSeries("cancelled", func(e stats.Ends) int { return e.Cancelled }), outcomeSeries("rejected", func(e stats.Ends) int { return e.Rejected })}},
 		{ID: "first", Title: "First passes", About: "The share of tasks that their first run delivered with nothing to debug, of those delivered or failed.", Shape: Lines, Format: percent, Top: 1,
-			Labels: keys(rows), Series: []Series{series("first passes", rows, func(r stats.Row) float64 { return known(r.Ends.FirstPassRate, 1) })}},
+			Labels: keys(rows), Series: []Series{series("first passes", rows, func(r stats.Row) float64 { return valueOrNaN(r.Ends.FirstPassRate, 1) })}},
 	}
 }
 
-// rounds returns a chart of how many tasks took how many rounds.
-func rounds(rows []stats.Row) Chart {
+// roundsChart returns a chart of how many tasks took how many rounds.
+func roundsChart(rows []stats.Row) Chart {
 	var count []float64 // index 0: one round
 	for _, r := range rows {
 		n := min(r.Ends.Rounds, maxRounds)
@@ -97,8 +97,8 @@ const maxRounds = 12
 // maxDays is how many days are drawn, up to the last one.
 const maxDays = 31
 
-// everyDay returns the rows of the last days, including days without any work.
-func everyDay(rows []stats.Row) (list []stats.Row) {
+// lastDays returns the rows of the last days, including days without any work.
+func lastDays(rows []stats.Row) (list []stats.Row) {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -133,8 +133,8 @@ func series(name string, rows []stats.Row, of func(stats.Row) float64) Series {
 	return s
 }
 
-// known returns a number that may be unknown (NaN); without any call it is 0.
-func known(v *float64, calls int) float64 {
+// valueOrNaN returns a number that may be unknown (NaN); without any call it is 0.
+func valueOrNaN(v *float64, calls int) float64 {
 	switch {
 	case v != nil:
 		return *v
@@ -144,8 +144,8 @@ func known(v *float64, calls int) float64 {
 	return math.NaN()
 }
 
-// untold says how many calls are missing in a sum of costs.
-func untold(total stats.Row) string {
+// missingCostNote says how many calls are missing in a sum of costs.
+func missingCostNote(total stats.Row) string {
 	if total.CostUnknown == 0 {
 		return "All calls told theirs."
 	}

@@ -56,7 +56,7 @@ func (c Chart) Figure() Figure {
 	for i, label := range c.Labels {
 		row := []string{label}
 		for _, s := range c.Series {
-			row = append(row, c.say(s.at(i)))
+			row = append(row, c.format(s.value(i)))
 		}
 		f.Rows = append(f.Rows, row)
 	}
@@ -65,13 +65,13 @@ func (c Chart) Figure() Figure {
 
 // Sizes of drawings, in units of their view box, which is about as wide as a phone's page in CSS pixels.
 const (
-	wide   = 360.0
-	high   = 150.0 // of columns and lines, without legend and labels
-	row    = 20.0  // of a bar
-	side   = 100.0 // width for the labels of bars
-	axis   = 44.0  // width for the numbers of an axis
-	number = 56.0  // width for the number behind a bar
-	legend = 18.0  // height of a line of the legend
+	width        = 360.0
+	plotHeight   = 150.0 // of columns and lines, without legend and labels
+	barHeight    = 20.0  // of a bar
+	labelWidth   = 100.0 // width for the labels of bars
+	axisWidth    = 44.0  // width for the numbers of an axis
+	numberWidth  = 56.0  // width for the number behind a bar
+	legendHeight = 18.0  // height of a line of the legend
 )
 
 // maxBars is how many bars are drawn at most; the table has all.
@@ -81,35 +81,35 @@ const maxBars = 15
 func (c Chart) SVG() template.HTML {
 	d := &drawing{}
 	top := d.legend(c.Series)
-	height := top + high + 1.5*legend
+	height := top + plotHeight + 1.5*legendHeight
 	if c.Shape == Bars {
-		height = top + row*float64(min(len(c.Labels), maxBars+1))
+		height = top + barHeight*float64(min(len(c.Labels), maxBars+1))
 	}
 	title, about := c.ID+"-title", c.ID+"-about"
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg class="plot" viewBox="0 0 %s %s" role="img" aria-labelledby="%s %s" xmlns="http://www.w3.org/2000/svg"><title id="%s">%s</title><desc id="%s">%s</desc>`,
-		n(wide), n(height), esc(title), esc(about), esc(title), esc(c.Title), esc(about), esc(c.About))
+		n(width), n(height), esc(title), esc(about), esc(title), esc(c.Title), esc(about), esc(c.About))
 	switch {
 	case len(c.Labels) == 0:
-		d.text(wide/2, top+high/2, "plot-none", "middle", "nothing yet")
+		d.text(width/2, top+plotHeight/2, "plot-none", "middle", "nothing yet")
 	case c.Shape == Bars:
-		c.bars(d, top)
+		c.drawBars(d, top)
 	default:
-		c.standing(d, top)
+		c.drawUpright(d, top)
 	}
 	b.WriteString(d.String() + "</svg>")
 	return template.HTML(b.String())
 }
 
-// at returns the number for label i, NaN if there is none.
-func (s Series) at(i int) float64 {
+// value returns the number for label i, NaN if there is none.
+func (s Series) value(i int) float64 {
 	if i >= len(s.Values) {
 		return math.NaN()
 	}
 	return s.Values[i]
 }
 
-func (c Chart) say(v float64) string {
+func (c Chart) format(v float64) string {
 	switch {
 	case math.IsNaN(v):
 		return "unknown"
@@ -122,15 +122,15 @@ func (c Chart) say(v float64) string {
 // sum returns the sum of the known numbers for label i, and false if none is known.
 func (c Chart) sum(i int) (all float64, known bool) {
 	for _, s := range c.Series {
-		if v := s.at(i); !math.IsNaN(v) {
+		if v := s.value(i); !math.IsNaN(v) {
 			all, known = all+v, true
 		}
 	}
 	return all, known
 }
 
-// most returns the largest number that the axis has to show.
-func (c Chart) most() float64 {
+// axisMax returns the largest number that the axis has to show.
+func (c Chart) axisMax() float64 {
 	if c.Top > 0 {
 		return c.Top
 	}
@@ -138,7 +138,7 @@ func (c Chart) most() float64 {
 	for i := range c.Labels {
 		all, _ := c.sum(i)
 		for _, s := range c.Series {
-			if v := s.at(i); c.Shape == Lines && !math.IsNaN(v) {
+			if v := s.value(i); c.Shape == Lines && !math.IsNaN(v) {
 				most = max(most, v)
 			}
 		}
@@ -149,101 +149,101 @@ func (c Chart) most() float64 {
 	return most
 }
 
-func (c Chart) bars(d *drawing, top float64) {
-	most := max(c.most(), math.SmallestNonzeroFloat64)
+func (c Chart) drawBars(d *drawing, top float64) {
+	most := max(c.axisMax(), math.SmallestNonzeroFloat64)
 	for i, label := range c.Labels {
-		y := top + row*float64(i)
+		y := top + barHeight*float64(i)
 		if i == maxBars {
-			d.text(side-6, y+row-6, "plot-label", "end", fmt.Sprintf("%d more", len(c.Labels)-i))
+			d.text(labelWidth-6, y+barHeight-6, "plot-label", "end", fmt.Sprintf("%d more", len(c.Labels)-i))
 			return
 		}
-		d.text(side-6, y+row-6, "plot-label", "end", text.Clip(label, 15))
-		x := side
+		d.text(labelWidth-6, y+barHeight-6, "plot-label", "end", text.Clip(label, 15))
+		x := labelWidth
 		for k, s := range c.Series {
-			v := s.at(i)
+			v := s.value(i)
 			if math.IsNaN(v) || v <= 0 {
 				continue
 			}
-			w := v / most * (wide - side - number)
-			d.rect(k, x, y+3, w, row-6, c.about(label, s, v))
+			w := v / most * (width - labelWidth - numberWidth)
+			d.rect(k, x, y+3, w, barHeight-6, c.tooltip(label, s, v))
 			x += w
 		}
 		all, known := c.sum(i)
 		if !known {
 			all = math.NaN()
 		}
-		d.text(x+4, y+row-6, "plot-number", "start", c.say(all))
+		d.text(x+4, y+barHeight-6, "plot-number", "start", c.format(all))
 	}
 }
 
-func (c Chart) about(label string, s Series, v float64) string {
-	about := label + ": " + c.say(v)
+func (c Chart) tooltip(label string, s Series, v float64) string {
+	about := label + ": " + c.format(v)
 	if len(c.Series) > 1 {
-		about = label + ", " + s.Name + ": " + c.say(v)
+		about = label + ", " + s.Name + ": " + c.format(v)
 	}
 	return about
 }
 
-// standing draws columns or lines above a horizontal axis.
-func (c Chart) standing(d *drawing, top float64) {
-	ticks := scale(c.most())
+// drawUpright draws columns or lines above a horizontal axis.
+func (c Chart) drawUpright(d *drawing, top float64) {
+	ticks := axisTicks(c.axisMax())
 	most := ticks[len(ticks)-1]
-	bottom := top + high + legend/2
-	at := func(v float64) float64 { return bottom - v/most*high }
+	bottom := top + plotHeight + legendHeight/2
+	at := func(v float64) float64 { return bottom - v/most*plotHeight }
 	for _, v := range ticks {
-		d.line("plot-grid", axis, at(v), wide, at(v))
-		d.text(axis-5, at(v)+4, "plot-number", "end", c.say(v))
+		d.line("plot-grid", axisWidth, at(v), width, at(v))
+		d.text(axisWidth-5, at(v)+4, "plot-number", "end", c.format(v))
 	}
-	step := (wide - axis) / float64(len(c.Labels))
+	step := (width - axisWidth) / float64(len(c.Labels))
 	for i, label := range c.Labels {
 		if every := 1 + (len(c.Labels)-1)/4; i%every == 0 {
-			d.text(axis+step*(float64(i)+0.5), bottom+14, "plot-label", "middle", text.Clip(label, 11))
+			d.text(axisWidth+step*(float64(i)+0.5), bottom+14, "plot-label", "middle", text.Clip(label, 11))
 		}
 	}
 	if c.Shape == Lines {
-		c.lines(d, step, at)
+		c.drawLines(d, step, at)
 		return
 	}
 	for i, label := range c.Labels {
 		y := bottom
 		for k, s := range c.Series {
-			v := s.at(i)
+			v := s.value(i)
 			if math.IsNaN(v) || v <= 0 {
 				continue
 			}
-			h := v / most * high
+			h := v / most * plotHeight
 			y -= h
 			w := min(step*0.8, 40)
-			d.rect(k, axis+step*(float64(i)+0.5)-w/2, y, w, h, c.about(label, s, v))
+			d.rect(k, axisWidth+step*(float64(i)+0.5)-w/2, y, w, h, c.tooltip(label, s, v))
 		}
 	}
 }
 
-// lines draws each series as a line with a point for each number and gaps for unknown ones.
-func (c Chart) lines(d *drawing, step float64, at func(float64) float64) {
+// drawLines draws each series as a line with a point for each number and gaps for unknown ones.
+func (c Chart) drawLines(d *drawing, step float64, at func(float64) float64) {
 	for k, s := range c.Series {
 		var path strings.Builder
 		pen := "M"
 		for i := range c.Labels {
-			v := s.at(i)
+			v := s.value(i)
 			if math.IsNaN(v) {
 				pen = "M"
 				continue
 			}
-			fmt.Fprintf(&path, "%s%s %s", pen, n(axis+step*(float64(i)+0.5)), n(at(v)))
+			fmt.Fprintf(&path, "%s%s %s", pen, n(axisWidth+step*(float64(i)+0.5)), n(at(v)))
 			pen = "L"
 		}
 		d.path(k, path.String())
 		for i, label := range c.Labels {
-			if v := s.at(i); !math.IsNaN(v) {
-				d.point(k, axis+step*(float64(i)+0.5), at(v), c.about(label, s, v))
+			if v := s.value(i); !math.IsNaN(v) {
+				d.point(k, axisWidth+step*(float64(i)+0.5), at(v), c.tooltip(label, s, v))
 			}
 		}
 	}
 }
 
-// scale returns the numbers at an axis, from 0 to the first round one that is not below most.
-func scale(most float64) []float64 {
+// axisTicks returns the numbers at an axis, from 0 to the first round one that is not below most.
+func axisTicks(most float64) []float64 {
 	if most <= 0 {
 		return []float64{0, 1}
 	}
@@ -272,30 +272,30 @@ func (d *drawing) legend(series []Series) float64 {
 	x, y := 0.0, 4.0
 	for k, s := range series {
 		w := 24 + 6.6*float64(text.Width(s.Name))
-		if x+w > wide {
-			x, y = 0, y+legend
+		if x+w > width {
+			x, y = 0, y+legendHeight
 		}
 		d.rect(k, x, y, 10, 10, s.Name)
 		d.text(x+14, y+9, "plot-label", "start", s.Name)
 		x += w
 	}
-	return y + legend + 4
+	return y + legendHeight + 4
 }
 
-// colours is the number of different colours for series.
-const colours = 6
+// colourCount is the number of different colours for series.
+const colourCount = 6
 
 func (d *drawing) rect(k int, x, y, w, h float64, about string) {
-	fmt.Fprintf(d, `<rect class="plot-%d" x="%s" y="%s" width="%s" height="%s"><title>%s</title></rect>`, k%colours, n(x), n(y), n(w), n(h), esc(about))
+	fmt.Fprintf(d, `<rect class="plot-%d" x="%s" y="%s" width="%s" height="%s"><title>%s</title></rect>`, k%colourCount, n(x), n(y), n(w), n(h), esc(about))
 }
 
 func (d *drawing) point(k int, x, y float64, about string) {
-	fmt.Fprintf(d, `<circle class="plot-%d" cx="%s" cy="%s" r="3"><title>%s</title></circle>`, k%colours, n(x), n(y), esc(about))
+	fmt.Fprintf(d, `<circle class="plot-%d" cx="%s" cy="%s" r="3"><title>%s</title></circle>`, k%colourCount, n(x), n(y), esc(about))
 }
 
 func (d *drawing) path(k int, of string) {
 	if of != "" {
-		fmt.Fprintf(d, `<path class="plot-line plot-line-%d" d="%s"/>`, k%colours, of)
+		fmt.Fprintf(d, `<path class="plot-line plot-line-%d" d="%s"/>`, k%colourCount, of)
 	}
 }
 
