@@ -86,7 +86,7 @@ func (g *GH) State(t testing.TB) (s State) {
 func (g *GH) Change(t testing.TB, do func(*State)) {
 	t.Helper()
 	var s State
-	if err := change(g.file, func(now *State) { do(now); s = *now }); err != nil {
+	if err := updateState(g.file, func(now *State) { do(now); s = *now }); err != nil {
 		t.Fatal(err)
 	}
 	if g.config != "" {
@@ -94,8 +94,8 @@ func (g *GH) Change(t testing.TB, do func(*State)) {
 	}
 }
 
-// change reads and writes the state while holding a lock.
-func change(file string, do func(*State)) error {
+// updateState reads and writes the state while holding a lock.
+func updateState(file string, do func(*State)) error {
 	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
@@ -130,60 +130,60 @@ func Asked() bool { return filepath.Base(os.Args[0]) == "gh" && os.Getenv(stateV
 func Main() {
 	var a answer
 	kill := false
-	err := change(os.Getenv(stateVar), func(s *State) {
+	err := updateState(os.Getenv(stateVar), func(s *State) {
 		s.Calls = append(s.Calls, os.Args[1:])
 		n := len(s.Calls)
 		if s.Before == n {
 			kill = true
 			return
 		}
-		if a = s.outOfOrder(n, os.Args[1:]); a.code == 0 && a.lost == "" {
+		if a = s.faultAnswer(n, os.Args[1:]); a.code == 0 && a.lost == "" {
 			a = s.answer(os.Args[1:])
 			kill = s.After == n
 		}
 	})
 	if err != nil {
-		a = failed(err.Error())
+		a = failure(err.Error())
 	}
 	if kill {
 		_ = syscall.Kill(os.Getppid(), syscall.SIGKILL)
 	}
-	a.end()
+	a.exit()
 }
 
-// flags are parsed arguments: flags by name, and the plain ones.
+// flags are parsed arguments: flags by name, and the positional ones.
 type flags struct {
-	of    map[string]string
-	plain []string
+	named      map[string]string
+	positional []string
 }
 
 func parse(args []string) flags {
-	f := flags{of: map[string]string{}}
+	f := flags{named: map[string]string{}}
 	for _, a := range args {
 		name, value, _ := strings.Cut(a, "=")
 		if name == "--field" || name == "--raw-field" {
 			name, value, _ = strings.Cut(value, "=")
 		}
 		if strings.HasPrefix(a, "--") {
-			f.of[name] = value
+			f.named[name] = value
 		} else {
-			f.plain = append(f.plain, a)
+			f.positional = append(f.positional, a)
 		}
 	}
 	return f
 }
 
-func (s *State) find(which string) m {
+func (s *State) findPR(which string) m {
 	for _, pr := range s.PRs {
-		if s.here(pr) && (fmt.Sprint(pr["number"]) == which || pr["url"] == which || pr["headRefName"] == which) {
+		if s.owns(pr) && (fmt.Sprint(pr["number"]) == which || pr["url"] == which || pr["headRefName"] == which) {
 			return pr
 		}
 	}
 	return nil
 }
 
-// open creates a pull request; said is the error message if it can't.
-func (s *State) open(head, base, title, body string, draft bool) (pr m, said string) {
+// openPR creates a pull request; said is the error message if it can't.
+func (s *State) openPR(head, base, title, body string, draft bool) (pr m, said string) {
 	sha := s.tip(head)
 	if sha == "" || s.tip(base) == sha {
 		return nil, "Head sha can't be blank, Base sha can't be blank, No commits between " + base + " and " + head
@@ -194,11 +194,11 @@ func (s *State) open(head, base, title, body string, draft bool) (pr m, said str
 	return pr, ""
 }
 
-// pushed moves open pull requests to the current tips of their branches.
-func (s *State) pushed() {
+// updateHeads moves open pull requests to the current tips of their branches.
+func (s *State) updateHeads() {
 	for _, pr := range s.PRs {
 		head, _ := pr["headRefName"].(string)
-		if pr["state"] != "OPEN" || !s.here(pr) {
+		if pr["state"] != "OPEN" || !s.owns(pr) {
 			continue
 		}
 		if tip := s.tip(head); tip != "" && tip != pr["headRefOid"] {
@@ -248,8 +248,8 @@ func (s *State) home() string {
 	return "https://github.example/ann/" + s.repository()
 }
 
-// here reports whether a pull request is one of the caller's repository.
-func (s *State) here(pr m) bool { return pr["repository"] == nil || pr["repository"] == s.repository() }
+// owns reports whether a pull request is one of the caller's repository.
+func (s *State) owns(pr m) bool { return pr["repository"] == nil || pr["repository"] == s.repository() }
 
 // tip returns the tip of a branch of the repository. For a local directory that takes one git process, for a remote four.
 func (s *State) tip(branch string) string {

@@ -68,9 +68,9 @@ func (h *hub) api(w http.ResponseWriter, r *http.Request) {
 		return // the client is gone
 	}
 	var is reply
-	err = change(h.file, func(s *State) {
-		if is = s.fault(r); is.code == 0 {
-			s.pushed()
+	err = updateState(h.file, func(s *State) {
+		if is = s.faultReply(r); is.code == 0 {
+			s.updateHeads()
 			is = s.serve(r, body)
 		}
 	})
@@ -80,8 +80,8 @@ func (h *hub) api(w http.ResponseWriter, r *http.Request) {
 	is.write(w, r)
 }
 
-// fault returns the response to a bad token, or that of the fault that the state asks for.
-func (s *State) fault(r *http.Request) reply {
+// faultReply returns the response to a bad token, or that of the fault that the state asks for.
+func (s *State) faultReply(r *http.Request) reply {
 	message := func(code int, text string) reply {
 		return reply{code: code, body: m{"message": text, "documentation_url": "https://docs.github.com/rest"}}
 	}
@@ -112,12 +112,12 @@ func (s *State) serve(r *http.Request, body []byte) reply {
 	}
 	path, ok := strings.CutPrefix(r.URL.EscapedPath(), "/repos/"+hubRepo+"/")
 	if !ok || s.Unknown {
-		return missing()
+		return notFound()
 	}
 	return s.rest(r.Method, path, r.URL.Query(), in)
 }
 
-func missing() reply { return reply{code: http.StatusNotFound, body: m{"message": "Not Found"}} }
+func notFound() reply { return reply{code: http.StatusNotFound, body: m{"message": "Not Found"}} }
 
 func (a reply) write(w http.ResponseWriter, r *http.Request) {
 	data := a.raw

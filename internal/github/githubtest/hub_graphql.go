@@ -20,25 +20,25 @@ func (s *State) hubQuery(in m) reply {
 	}
 	switch {
 	case strings.Contains(query, "projectCards"):
-		return refused("", "Projects (classic) is being deprecated in favor of the new Projects experience, see: https://github.blog/changelog/2024-05-23-sunset-notice-projects-classic/.")
+		return errorReply("", "Projects (classic) is being deprecated in favor of the new Projects experience, see: https://github.blog/changelog/2024-05-23-sunset-notice-projects-classic/.")
 	case strings.Contains(query, "__type("):
-		return answered(m{}) // like an old server, which has none of the fields that gh checks for
+		return dataReply(m{}) // like an old server, which has none of the fields that gh checks for
 	case strings.Contains(query, "search("):
-		return answered(m{"repository": m{"hasIssuesEnabled": true}, "search": m{"issueCount": 0, "nodes": []any{}, "pageInfo": lastPage}}) // the search index is updated with a delay
+		return dataReply(m{"repository": m{"hasIssuesEnabled": true}, "search": m{"issueCount": 0, "nodes": []any{}, "pageInfo": lastPage}}) // the search index is updated with a delay
 	}
 	name := v["name"]
 	if name == nil {
 		name = v["repo"]
 	}
 	if at := fmt.Sprint(v["owner"], "/", name); at != hubRepo || s.Unknown {
-		return refused("NOT_FOUND", fmt.Sprintf("Could not resolve to a Repository with the name '%s'.", at))
+		return errorReply("NOT_FOUND", fmt.Sprintf("Could not resolve to a Repository with the name '%s'.", at))
 	}
-	return s.ofRepository(query, v)
+	return s.repositoryReply(query, v)
 }
 
 var lastPage = m{"hasNextPage": false, "endCursor": nil}
 
-func (s *State) ofRepository(query string, v m) reply {
+func (s *State) repositoryReply(query string, v m) reply {
 	repository := m{"id": "R_1", "name": "greet", "nameWithOwner": hubRepo, "url": hubHome, "owner": m{"login": "ann", "id": "U_1"}, "hasIssuesEnabled": true, "description": "",
 		"viewerPermission": "WRITE", "defaultBranchRef": m{"name": "main"}, "parent": nil, "mergeCommitAllowed": true, "rebaseMergeAllowed": true, "squashMergeAllowed": true}
 	switch {
@@ -47,29 +47,29 @@ func (s *State) ofRepository(query string, v m) reply {
 		if number == nil {
 			number = v["number"]
 		}
-		pr := s.find(fmt.Sprint(number))
+		pr := s.findPR(fmt.Sprint(number))
 		if pr == nil {
-			return refused("NOT_FOUND", fmt.Sprintf("Could not resolve to a PullRequest with the number of %v.", number))
+			return errorReply("NOT_FOUND", fmt.Sprintf("Could not resolve to a PullRequest with the number of %v.", number))
 		}
-		repository["pullRequest"] = s.node(pr)
+		repository["pullRequest"] = s.prNode(pr)
 		if strings.Contains(query, "isRequired") {
 			after, _ := v["after"].(string)
-			repository["pullRequest"] = page(s.node(pr), after)
+			repository["pullRequest"] = limitChecks(s.prNode(pr), after)
 		}
 	case strings.Contains(query, "pullRequests("):
-		repository["pullRequests"] = s.nodes(v)
+		repository["pullRequests"] = s.prNodes(v)
 	}
-	return answered(m{"repository": repository})
+	return dataReply(m{"repository": repository})
 }
 
-func answered(data m) reply { return reply{code: http.StatusOK, body: m{"data": data}} }
+func dataReply(data m) reply { return reply{code: http.StatusOK, body: m{"data": data}} }
 
-func refused(kind, message string) reply {
+func errorReply(kind, message string) reply {
 	return reply{code: http.StatusOK, body: m{"data": m{"repository": nil}, "errors": []any{m{"type": kind, "path": []any{"repository"}, "message": message}}}}
 }
 
-// nodes returns the pull requests of a branch in the requested states, the newest first.
-func (s *State) nodes(v m) m {
+// prNodes returns the pull requests of a branch in the requested states, the newest first.
+func (s *State) prNodes(v m) m {
 	states, _ := v["state"].([]any)
 	if states == nil {
 		states, _ = v["states"].([]any)
@@ -81,14 +81,14 @@ func (s *State) nodes(v m) m {
 	list := []any{}
 	for _, pr := range slices.Backward(s.PRs) {
 		if (head == nil || pr["headRefName"] == head) && (states == nil || slices.Contains(states, pr["state"])) {
-			list = append(list, s.node(pr))
+			list = append(list, s.prNode(pr))
 		}
 	}
 	return m{"totalCount": len(list), "nodes": list, "pageInfo": lastPage}
 }
 
-// node returns a pull request as GraphQL returns it. Labels and reviewers are left out, since nobody asks for them.
-func (s *State) node(pr m) m {
+// prNode returns a pull request as GraphQL returns it. Labels and reviewers are left out, since nobody asks for them.
+func (s *State) prNode(pr m) m {
 	node := m{"id": fmt.Sprint("PR_", pr["number"]), "headRepositoryOwner": m{"login": "ann"}}
 	for name, value := range pr {
 		if name != "labels" && name != "reviewRequests" && name != "required" {
@@ -107,17 +107,17 @@ func (s *State) node(pr m) m {
 	}
 	node["commits"], node["statusCheckRollup"] = commits, commits
 	reviews, _ := pr["reviews"].([]any)
-	node["reviews"] = m{"nodes": orNone(reviews), "pageInfo": lastPage, "totalCount": len(reviews)}
+	node["reviews"] = m{"nodes": orEmpty(reviews), "pageInfo": lastPage, "totalCount": len(reviews)}
 	threads, _ := pr["reviewThreads"].([]any)
-	node["reviewThreads"] = m{"nodes": orNone(threads)}
+	node["reviewThreads"] = m{"nodes": orEmpty(threads)}
 	if node["reviewDecision"] == nil {
 		node["reviewDecision"] = ""
 	}
 	return node
 }
 
-// page limits the checks of a node to what GitHub returns at once, starting after a cursor.
-func page(node m, after string) m {
+// limitChecks limits the checks of a node to what GitHub returns at once, starting after a cursor.
+func limitChecks(node m, after string) m {
 	commit := node["commits"].(m)["nodes"].([]any)[0].(m)["commit"].(m)
 	rollup, is := commit["statusCheckRollup"].(m)
 	if !is || rollup == nil {
@@ -130,7 +130,7 @@ func page(node m, after string) m {
 	return node
 }
 
-func orNone(list []any) []any {
+func orEmpty(list []any) []any {
 	if list == nil {
 		return []any{}
 	}
@@ -149,19 +149,19 @@ func context(c m, required []any) m {
 // mutate carries out a mutation that creates a pull request.
 func (s *State) mutate(query string, in m) reply {
 	if !strings.Contains(query, "createPullRequest(") {
-		return refused("", "the hub knows no such mutation: "+query)
+		return errorReply("", "the hub knows no such mutation: "+query)
 	}
 	text := func(name string) string { t, _ := in[name].(string); return t }
 	draft, _ := in["draft"].(bool)
-	pr, said := s.open(text("headRefName"), text("baseRefName"), text("title"), text("body"), draft)
+	pr, said := s.openPR(text("headRefName"), text("baseRefName"), text("title"), text("body"), draft)
 	if said != "" {
 		return reply{code: http.StatusOK, body: m{"data": m{"createPullRequest": nil}, "errors": []any{m{"type": "UNPROCESSABLE", "path": []any{"createPullRequest"}, "message": said}}}}
 	}
-	return s.losing(answered(m{"createPullRequest": m{"pullRequest": m{"id": fmt.Sprint("PR_", pr["number"]), "url": pr["url"]}}}))
+	return s.loseIfAsked(dataReply(m{"createPullRequest": m{"pullRequest": m{"id": fmt.Sprint("PR_", pr["number"]), "url": pr["url"]}}}))
 }
 
-// losing marks the answer as lost if the state asks for that.
-func (s *State) losing(r reply) reply {
+// loseIfAsked marks the answer as lost if the state asks for that.
+func (s *State) loseIfAsked(r reply) reply {
 	r.lost, s.Lost = s.Lost, ""
 	return r
 }

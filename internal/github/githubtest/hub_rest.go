@@ -25,16 +25,16 @@ func (s *State) rest(method, path string, query url.Values, in m) reply {
 		return s.restIssue(in)
 	case at == "GET labels" && len(words) == 2:
 		if !slices.Contains(s.Labels, words[1]) {
-			return missing()
+			return notFound()
 		}
 		return reply{code: http.StatusOK, body: m{"name": words[1]}}
 	case at == "GET actions", at == "GET check-runs":
 		return s.restRun(words)
 	}
-	if len(words) < 2 || s.find(words[1]) == nil {
-		return missing()
+	if len(words) < 2 || s.findPR(words[1]) == nil {
+		return notFound()
 	}
-	return s.restPR(s.find(words[1]), method+" "+words[0]+" "+strings.Join(words[2:], "/"), in)
+	return s.restPR(s.findPR(words[1]), method+" "+words[0]+" "+strings.Join(words[2:], "/"), in)
 }
 
 // restPR changes a pull request. A label that the repository doesn't have is created, as GitHub does.
@@ -66,7 +66,7 @@ func (s *State) restPR(pr m, what string, in m) reply {
 		}
 		return reply{code: http.StatusCreated, body: m{"number": pr["number"]}}
 	}
-	return missing()
+	return notFound()
 }
 
 // Add adds an element to a list of a pull request, unless it is in there.
@@ -106,7 +106,7 @@ func (s *State) restIssue(in m) reply {
 	number := 100 + len(s.Issues) + 1
 	issue := m{"number": number, "url": fmt.Sprintf("%s/issues/%d", s.home(), number), "state": "OPEN", "title": in["title"], "body": in["body"], "label": label}
 	s.Issues = append(s.Issues, issue)
-	return s.losing(reply{code: http.StatusCreated, body: restIssue(issue)})
+	return s.loseIfAsked(reply{code: http.StatusCreated, body: restIssue(issue)})
 }
 
 func restIssue(i m) m {
@@ -133,7 +133,7 @@ func (s *State) restRun(words []string) reply {
 	}
 	number, _ := strconv.Atoi(id) // 0 has no log
 	if _, is := s.Logs[id]; !is {
-		return missing()
+		return notFound()
 	}
 	step := func(n int, name, conclusion string) m {
 		return m{"name": name, "status": "completed", "conclusion": conclusion, "number": n}
@@ -150,17 +150,17 @@ func (s *State) restRun(words []string) reply {
 	case "/actions/runs/jobs":
 		return reply{code: http.StatusOK, body: m{"total_count": 1, "jobs": []any{job}}}
 	case "/actions/runs/logs":
-		return reply{code: http.StatusOK, raw: s.packed(id)}
+		return reply{code: http.StatusOK, raw: s.logArchive(id)}
 	case "/actions/jobs/logs":
 		return reply{code: http.StatusOK, raw: []byte("all of it\n" + s.Logs[id])}
 	case "/check-runs/annotations":
 		return reply{code: http.StatusOK, body: []any{}}
 	}
-	return missing()
+	return notFound()
 }
 
-// packed returns a zip archive with a job's log, as a whole and by step.
-func (s *State) packed(id string) []byte {
+// logArchive returns a zip archive with a job's log, as a whole and by step.
+func (s *State) logArchive(id string) []byte {
 	var b bytes.Buffer
 	z := zip.NewWriter(&b)
 	files := [][2]string{{"0_test.txt", "all of it\n" + s.Logs[id]}, {"test/1_Set up job.txt", "fine\n"}, {"test/2_Run.txt", s.Logs[id]}}

@@ -73,7 +73,7 @@ type answer struct {
 	lost string // how the response gets lost, see githubtest.State.Lost
 }
 
-func no(code int, message any) answer { return answer{code: code, body: m{"message": message}} }
+func failure(code int, message any) answer { return answer{code: code, body: m{"message": message}} }
 
 func (l *Lab) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	data, err := io.ReadAll(r.Body)
@@ -106,7 +106,7 @@ func (l *Lab) fault(r *http.Request, n int) answer {
 	known := r.Header.Get("PRIVATE-TOKEN") == Token || r.Header.Get("Authorization") == "Bearer "+Token
 	switch {
 	case !known || s.SignedOut || s.Fault == "401":
-		return no(http.StatusUnauthorized, "401 Unauthorized")
+		return failure(http.StatusUnauthorized, "401 Unauthorized")
 	case s.FailFrom > 0 && n >= s.FailFrom && n <= s.FailTo || s.Fault == "502":
 		return answer{code: http.StatusBadGateway, raw: "<html>Waiting for GitLab to boot</html>"}
 	case s.Fault == "403":
@@ -119,8 +119,8 @@ func (l *Lab) fault(r *http.Request, n int) answer {
 	return answer{}
 }
 
-// path matches paths below a project. Slashes in the project's own path must be escaped, else it is not found.
-var path = regexp.MustCompile(`^/api/v4/projects/([^/]+)(?:/(.*))?$`)
+// projectPath matches paths below a project. Slashes in the project's own path must be escaped, else it is not found.
+var projectPath = regexp.MustCompile(`^/api/v4/projects/([^/]+)(?:/(.*))?$`)
 
 func (l *Lab) serve(r *http.Request, data []byte) answer {
 	in := m{}
@@ -135,17 +135,17 @@ func (l *Lab) serve(r *http.Request, data []byte) answer {
 	if r.URL.EscapedPath() == "/api/v4/users" {
 		return l.users(r.URL.Query().Get("username"))
 	}
-	found := path.FindStringSubmatch(r.URL.EscapedPath())
+	found := projectPath.FindStringSubmatch(r.URL.EscapedPath())
 	if found == nil {
 		return answer{code: http.StatusNotFound, body: m{"error": "404 Not Found"}}
 	}
 	name, err := url.PathUnescape(found[1])
 	bare := l.Projects[name]
 	if err != nil || bare == "" || l.state.Unknown {
-		return no(http.StatusNotFound, "404 Project Not Found")
+		return failure(http.StatusNotFound, "404 Project Not Found")
 	}
 	at := &project{l, name, bare}
-	at.pushed()
+	at.updateHeads()
 	words := strings.Split(found[2], "/")
 	switch {
 	case found[2] == "" && r.Method == http.MethodGet:
@@ -159,23 +159,23 @@ func (l *Lab) serve(r *http.Request, data []byte) answer {
 	case words[0] == "labels" && len(words) == 2 && r.Method == http.MethodGet:
 		name, _ := url.PathUnescape(words[1]) // an invalid name is the name of no label
 		if !slices.Contains(l.state.Labels, name) {
-			return no(http.StatusNotFound, "404 Label Not Found")
+			return failure(http.StatusNotFound, "404 Label Not Found")
 		}
 		return answer{code: http.StatusOK, body: m{"name": name}}
 	case words[0] == "members" && len(words) == 3 && words[1] == "all":
 		return l.member(words[2])
 	case words[0] == "pipelines" && len(words) == 1:
-		return at.pipelinesOf(r.URL.Query().Get("sha"))
+		return at.commitPipelines(r.URL.Query().Get("sha"))
 	case words[0] == "pipelines" && len(words) == 3 && (words[2] == "jobs" || words[2] == "bridges"):
-		return at.ofPipeline(words[1], words[2])
+		return at.pipelineJobs(words[1], words[2])
 	case words[0] == "repository" && len(words) == 3 && words[1] == "commits":
 		return at.commit(words[2])
 	case words[0] == "repository" && len(words) == 4 && words[3] == "statuses":
-		return at.ofCommit(words[2])
+		return at.commitStatuses(words[2])
 	case words[0] == "jobs" && len(words) == 3 && words[2] == "trace":
 		log, is := l.state.Logs[words[1]]
 		if !is {
-			return no(http.StatusNotFound, "404 Not found")
+			return failure(http.StatusNotFound, "404 Not found")
 		}
 		return answer{code: http.StatusOK, raw: log}
 	}
@@ -197,7 +197,7 @@ func (l *Lab) person(id int) m {
 func (l *Lab) member(number string) answer {
 	id, err := strconv.Atoi(number)
 	if err != nil || id < 1 || id > len(l.state.Users) || strings.HasPrefix(l.state.Users[id-1], "x") {
-		return no(http.StatusNotFound, "404 Not found")
+		return failure(http.StatusNotFound, "404 Not found")
 	}
 	p := l.person(id)
 	p["access_level"] = 40

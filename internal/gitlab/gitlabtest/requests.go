@@ -17,8 +17,8 @@ type project struct {
 	path, bare string
 }
 
-// here returns the pull requests of the project.
-func (p *project) here() (list []m) {
+// pullRequests returns the pull requests of the project.
+func (p *project) pullRequests() (list []m) {
 	for _, pr := range p.state.PRs {
 		if pr["repository"] == nil || pr["repository"] == p.path {
 			list = append(list, pr)
@@ -27,9 +27,9 @@ func (p *project) here() (list []m) {
 	return list
 }
 
-// pushed moves open merge requests to the current tips of their branches. Their checks are removed: the new commits have none yet.
-func (p *project) pushed() {
-	for _, pr := range p.here() {
+// updateHeads moves open merge requests to the current tips of their branches. Their checks are removed: the new commits have none yet.
+func (p *project) updateHeads() {
+	for _, pr := range p.pullRequests() {
 		if at := tip(p.bare, fmt.Sprint(pr["headRefName"])); pr["state"] == "OPEN" && at != "" && at != pr["headRefOid"] {
 			pr["headRefOid"] = at
 			delete(pr, "pipeline")
@@ -40,7 +40,7 @@ func (p *project) pushed() {
 
 // find returns the merge request with that number, nil if there is none.
 func (p *project) find(number string) m {
-	for _, pr := range p.here() {
+	for _, pr := range p.pullRequests() {
 		if fmt.Sprint(pr["number"]) == number {
 			return pr
 		}
@@ -50,8 +50,8 @@ func (p *project) find(number string) m {
 
 var states = map[string]string{"OPEN": "opened", "CLOSED": "closed", "MERGED": "merged"}
 
-// told returns a merge request as the server returns it.
-func (p *project) told(pr m) m {
+// mergeRequestJSON returns a merge request as the server returns it.
+func (p *project) mergeRequestJSON(pr m) m {
 	title := pr["title"]
 	if pr["isDraft"] == true {
 		title = fmt.Sprint("Draft: ", title)
@@ -73,9 +73,9 @@ func (p *project) told(pr m) m {
 
 func (p *project) list(query url.Values) answer {
 	list := []any{}
-	for _, pr := range slices.Backward(p.here()) {
+	for _, pr := range slices.Backward(p.pullRequests()) {
 		if branch := query.Get("source_branch"); (branch == "" || branch == pr["headRefName"]) && (query.Get("state") == "all" || query.Get("state") == states[fmt.Sprint(pr["state"])]) {
-			list = append(list, p.told(pr))
+			list = append(list, p.mergeRequestJSON(pr))
 		}
 	}
 	return answer{code: http.StatusOK, body: list, list: true}
@@ -94,34 +94,34 @@ func (p *project) create(in m) answer {
 	at := tip(p.bare, head)
 	switch {
 	case at == "":
-		return no(http.StatusBadRequest, []string{`Source branch "` + head + `" does not exist`})
+		return failure(http.StatusBadRequest, []string{`Source branch "` + head + `" does not exist`})
 	case tip(p.bare, base) == "":
-		return no(http.StatusBadRequest, []string{`Target branch "` + base + `" does not exist`})
+		return failure(http.StatusBadRequest, []string{`Target branch "` + base + `" does not exist`})
 	}
-	for _, pr := range p.here() {
+	for _, pr := range p.pullRequests() {
 		if pr["headRefName"] == head && pr["baseRefName"] == base && pr["state"] == "OPEN" {
-			return no(http.StatusConflict, []string{fmt.Sprintf("Another open merge request already exists for this source branch: !%v", pr["number"])})
+			return failure(http.StatusConflict, []string{fmt.Sprintf("Another open merge request already exists for this source branch: !%v", pr["number"])})
 		}
 	}
-	n := len(p.here()) + 1
+	n := len(p.pullRequests()) + 1
 	pr := m{"repository": p.path, "number": n, "url": fmt.Sprintf("%s/%s/-/merge_requests/%d", p.URL, p.path, n), "state": "OPEN", "headRefName": head, "headRefOid": at, "baseRefName": base}
-	p.describe(pr, in)
+	p.setText(pr, in)
 	p.state.PRs = append(p.state.PRs, pr)
 	lost := p.state.Lost
 	p.state.Lost = ""
-	return answer{code: http.StatusCreated, body: p.told(pr), lost: lost}
+	return answer{code: http.StatusCreated, body: p.mergeRequestJSON(pr), lost: lost}
 }
 
-// order matches a quick action: a line that GitLab executes in the name of its author.
-var order = regexp.MustCompile(`(?m)^/[a-z_]+`)
+// quickAction matches a quick action: a line that GitLab executes in the name of its author.
+var quickAction = regexp.MustCompile(`(?m)^/[a-z_]+`)
 
-func (p *project) describe(pr, in m) {
+func (p *project) setText(pr, in m) {
 	if title, is := in["title"].(string); is {
 		pr["isDraft"] = isDraft.MatchString(title)
 		pr["title"] = isDraft.ReplaceAllString(title, "")
 	}
 	if text, is := in["description"].(string); is {
-		if found := order.FindString(text); found != "" {
+		if found := quickAction.FindString(text); found != "" {
 			p.t.Errorf("a description gives the order %s", found)
 		}
 		pr["body"] = text
@@ -132,7 +132,7 @@ func (p *project) describe(pr, in m) {
 func (p *project) request(r *http.Request, words []string, in m) answer {
 	pr := p.find(words[0])
 	if pr == nil {
-		return no(http.StatusNotFound, "404 Not found")
+		return failure(http.StatusNotFound, "404 Not found")
 	}
 	ok := func(body any) answer { return answer{code: http.StatusOK, body: body} }
 	list := func(of string) answer {
@@ -141,9 +141,9 @@ func (p *project) request(r *http.Request, words []string, in m) answer {
 	}
 	switch what := r.Method + " " + strings.Join(words[1:], "/"); what {
 	case "GET ":
-		return ok(p.told(pr))
+		return ok(p.mergeRequestJSON(pr))
 	case "PUT ":
-		return p.change(pr, in)
+		return p.updateMergeRequest(pr, in)
 	case "GET approvals":
 		if pr["approvals"] == nil {
 			return ok(m{"approved": true, "approvals_required": 0, "approved_by": []any{}})
@@ -155,7 +155,7 @@ func (p *project) request(r *http.Request, words []string, in m) answer {
 	return answer{code: http.StatusMethodNotAllowed, body: m{"error": "405 Not Allowed"}}
 }
 
-func (p *project) change(pr, in m) answer {
+func (p *project) updateMergeRequest(pr, in m) answer {
 	given := 0
 	for name := range in {
 		if !slices.Contains([]string{"title", "description", "add_labels", "reviewer_ids"}, name) {
@@ -166,7 +166,7 @@ func (p *project) change(pr, in m) answer {
 	if given == 0 {
 		return answer{code: http.StatusBadRequest, body: m{"error": "title, description are missing, at least one parameter must be provided"}}
 	}
-	p.describe(pr, in)
+	p.setText(pr, in)
 	if text, is := in["add_labels"].(string); is {
 		for _, name := range strings.Split(text, ",") {
 			if !slices.Contains(p.state.Labels, name) {
@@ -185,12 +185,12 @@ func (p *project) change(pr, in m) answer {
 			}
 		}
 	}
-	return answer{code: http.StatusOK, body: p.told(pr)}
+	return answer{code: http.StatusOK, body: p.mergeRequestJSON(pr)}
 }
 
-// ofPipeline returns the jobs of a pipeline, or its bridges, which are jobs that start other pipelines.
-func (p *project) ofPipeline(id, what string) answer {
-	for _, pr := range p.here() {
+// pipelineJobs returns the jobs of a pipeline, or its bridges, which are jobs that start other pipelines.
+func (p *project) pipelineJobs(id, what string) answer {
+	for _, pr := range p.pullRequests() {
 		for _, of := range pipelines(pr) {
 			if fmt.Sprint(of["id"]) == id {
 				all, _ := of[what].([]any)
@@ -198,7 +198,7 @@ func (p *project) ofPipeline(id, what string) answer {
 			}
 		}
 	}
-	return no(http.StatusNotFound, "404 Not found")
+	return failure(http.StatusNotFound, "404 Not found")
 }
 
 // pipelines returns the pipelines of a pull request: that of its head, with the pull request's jobs and bridges, and earlier ones.
@@ -213,9 +213,9 @@ func pipelines(pr m) (list []m) {
 	return list
 }
 
-func (p *project) pipelinesOf(sha string) answer {
+func (p *project) commitPipelines(sha string) answer {
 	list := []any{}
-	for _, pr := range p.here() {
+	for _, pr := range p.pullRequests() {
 		for _, of := range pipelines(pr) {
 			if of["sha"] == sha || of["sha"] == nil && pr["headRefOid"] == sha {
 				list = append(list, m{"id": of["id"], "sha": sha, "status": of["status"]})
@@ -225,11 +225,11 @@ func (p *project) pipelinesOf(sha string) answer {
 	return answer{code: http.StatusOK, body: list, list: true}
 }
 
-// ofCommit returns the statuses of a commit: the jobs and bridges of all its pipelines, without their addresses, and those of
+// commitStatuses returns the statuses of a commit: the jobs and bridges of all its pipelines, without their addresses, and those of
 // external services. Older versions of GitLab don't say to which pipeline a job belongs.
-func (p *project) ofCommit(sha string) answer {
+func (p *project) commitStatuses(sha string) answer {
 	list := []any{}
-	for _, pr := range p.here() {
+	for _, pr := range p.pullRequests() {
 		if pr["headRefOid"] != sha {
 			continue
 		}
@@ -257,10 +257,10 @@ func (p *project) ofCommit(sha string) answer {
 
 // commit returns a commit that the server created, as it does for the result of a merge.
 func (p *project) commit(sha string) answer {
-	for _, pr := range p.here() {
+	for _, pr := range p.pullRequests() {
 		if made, _ := pr["commits"].(m); made[sha] != nil {
 			return answer{code: http.StatusOK, body: m{"id": sha, "parent_ids": made[sha]}}
 		}
 	}
-	return no(http.StatusNotFound, "404 Commit Not Found")
+	return failure(http.StatusNotFound, "404 Commit Not Found")
 }

@@ -62,12 +62,12 @@ func (c *Collector) serve(w http.ResponseWriter, r *http.Request) {
 	if err != nil || r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/json" {
 		c.t.Errorf("%s %s: %v\n%s", r.Method, r.URL.Path, err, body)
 	}
-	c.take(read)
+	c.addSpans(read)
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = io.WriteString(w, `{"partialSuccess":{}}`)
 }
 
-func (c *Collector) take(read ptrace.Traces) {
+func (c *Collector) addSpans(read ptrace.Traces) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, rs := range read.ResourceSpans().All() {
