@@ -20,7 +20,7 @@ import (
 
 const prove flow.Act[proveIn, []CriterionResult] = "criteria"
 
-const ground flow.Act[proveIn, []string] = "ground" // returns the ids of criteria without evidence
+const unproven flow.Act[proveIn, []string] = "ground" // returns the ids of criteria without evidence
 
 // Criterion is one acceptance criterion of the work.
 type Criterion struct {
@@ -58,13 +58,13 @@ func (r *run) accept(f flow.Flow) (*trouble, error) {
 	if err := r.enter(f, "accept"); err != nil {
 		return nil, err
 	}
-	judged, err := prove.Do(f, proveIn{Job: r.job, Criteria: content.Criteria, Judged: r.passed.judged()})
+	judged, err := prove.Do(f, proveIn{Job: r.job, Criteria: content.Criteria, Judged: r.freshResults.judged()})
 	if err != nil {
 		return nil, err
 	}
-	open, speechless := pending(judged), (*flow.Failure)(nil)
+	open, noAnswer := pending(judged), (*flow.Failure)(nil)
 	if len(open) > 0 {
-		if judged, speechless, err = r.askAccept(f, content, judged, open); err != nil {
+		if judged, noAnswer, err = r.askAccept(f, content, judged, open); err != nil {
 			return nil, err
 		}
 	}
@@ -72,11 +72,11 @@ func (r *run) accept(f flow.Flow) (*trouble, error) {
 		r.rep.Executed = r.rep.Executed || j.Verify != ""
 	}
 	r.rep.Criteria = judged
-	found := unmet(judged, r.rep.Checks.Tree)
-	if speechless != nil && speechless.Code == string(trellis.AgentProtocol) && r.in.Code > 11 && found.onlyUnknown() { // more work would not help
-		return nil, flow.Fail(string(found.Code), "%s; %s", found.Detail, speechless.Detail)
+	found := unmetTrouble(judged, r.rep.Checks.Tree)
+	if noAnswer != nil && noAnswer.Code == string(trellis.AgentProtocol) && r.in.Code > 11 && found.onlyUnknown() { // more work would not help
+		return nil, flow.Fail(string(found.Code), "%s; %s", found.Detail, noAnswer.Detail)
 	}
-	return found.inFresh(r.rep.Checks), nil
+	return found.addMissingFiles(r.rep.Checks), nil
 }
 
 // onlyUnknown reports whether no criterion was judged unmet: some could not be judged.
@@ -84,18 +84,18 @@ func (t *trouble) onlyUnknown() bool {
 	return t != nil && !slices.ContainsFunc(t.Unmet, func(c CriterionResult) bool { return c.Verdict != "unknown" })
 }
 
-// askAccept has the accept agent judge the open criteria. If its answer is not usable they are unknown, and speechless says why.
-func (r *run) askAccept(f flow.Flow, content Content, judged []CriterionResult, open []string) (_ []CriterionResult, speechless *flow.Failure, _ error) {
-	reply, err := r.ask(f, trellis.Accept, r.job.Limits.Accept, about{Content: content, Open: open, Checks: r.rep.Checks.Results, Stat: r.rep.Checks.Stat})
+// askAccept has the accept agent judge the open criteria. If its answer is not usable they are unknown, and noAnswer says why.
+func (r *run) askAccept(f flow.Flow, content Content, judged []CriterionResult, open []string) (_ []CriterionResult, noAnswer *flow.Failure, _ error) {
+	reply, err := r.ask(f, trellis.Accept, r.job.Limits.Accept, promptData{Content: content, Open: open, Checks: r.rep.Checks.Results, Stat: r.rep.Checks.Stat})
 	why := "the accept agent did not answer to it"
-	if speechless = answerless(err); speechless != nil {
-		why, err = "the accept agent gave no usable answer: "+speechless.Code, nil
+	if noAnswer = noAnswerFailure(err); noAnswer != nil {
+		why, err = "the accept agent gave no usable answer: "+noAnswer.Code, nil
 	}
 	if err != nil {
 		return nil, nil, err
 	}
 	judged, err = fillVerdicts(judged, reply, why)
-	return judged, speechless, err
+	return judged, noAnswer, err
 }
 
 // verdicts is the answer of the accept agent.
@@ -120,10 +120,10 @@ func pending(judged []CriterionResult) (ids []string) {
 // fillVerdicts fills in the accept agent's verdicts on the criteria that it was asked. Those that it did not answer are unknown,
 // with why as the reason.
 func fillVerdicts(judged []CriterionResult, reply agentcall.Reply, why string) ([]CriterionResult, error) {
-	var said verdicts
+	var answer verdicts
 	if len(reply.Answer) > 0 && reply.Failure == nil {
 		var err error
-		if said, err = agentcall.Decode[verdicts](reply); err != nil {
+		if answer, err = agentcall.Decode[verdicts](reply); err != nil {
 			return nil, err
 		}
 	}
@@ -133,7 +133,7 @@ func fillVerdicts(judged []CriterionResult, reply agentcall.Reply, why string) (
 			continue
 		}
 		out[i].Verdict, out[i].Evidence = "unknown", text.Cut(why, evidenceSize(len(out)))
-		for _, v := range said.Criteria {
+		for _, v := range answer.Criteria {
 			if v.ID == out[i].ID {
 				out[i].Verdict, out[i].Evidence = v.Verdict, text.Cut(v.Evidence, evidenceSize(len(out)))
 			}
@@ -142,8 +142,8 @@ func fillVerdicts(judged []CriterionResult, reply agentcall.Reply, why string) (
 	return out, nil
 }
 
-// answerless returns the failure of an agent that ran but gave no usable answer, nil for any other error.
-func answerless(err error) *flow.Failure {
+// noAnswerFailure returns the failure of an agent that ran but gave no usable answer, nil for any other error.
+func noAnswerFailure(err error) *flow.Failure {
 	fail := (*flow.Failure)(nil)
 	if errors.As(err, &fail) && slices.Contains([]trellis.Code{trellis.AgentProtocol, trellis.EmptyOutput}, trellis.Code(fail.Code)) {
 		return fail
@@ -152,32 +152,32 @@ func answerless(err error) *flow.Failure {
 }
 
 // evidenceSize is the maximum length of the evidence for one of n criteria, in bytes.
-func evidenceSize(n int) int { return min(maxSaid, 16<<10/max(n, 1)) }
+func evidenceSize(n int) int { return min(maxText, 16<<10/max(n, 1)) }
 
-// unmet returns the trouble of criteria, nil if each that blocks is met.
-func unmet(judged []CriterionResult, tree string) *trouble {
+// unmetTrouble returns the trouble of criteria, nil if each that blocks is met.
+func unmetTrouble(judged []CriterionResult, tree string) *trouble {
 	t := &trouble{Code: trellis.AcceptanceUnmet, Tree: tree}
-	var said []string
+	var reasons []string
 	for _, j := range judged {
 		if j.Verdict != "met" && !j.Should {
 			t.Unmet = append(t.Unmet, j)
-			said = append(said, short(fmt.Sprintf("%s is %s: %s", j.ID, j.Verdict, j.Text)))
+			reasons = append(reasons, shortText(fmt.Sprintf("%s is %s: %s", j.ID, j.Verdict, j.Text)))
 		}
 	}
 	if len(t.Unmet) == 0 {
 		return nil
 	}
-	t.Detail = joinSome(said)
+	t.Detail = joinFirst(reasons)
 	return t
 }
 
-// nothingToDo ends a run that changed nothing. That is fine if each criterion is proven at base, by a command or by evidence that
-// names a file there. A mere claim that all is well is not enough.
-func (r *run) nothingToDo(f flow.Flow) error {
-	if r.in.React != nil || r.in.Feedback != nil && r.in.seen() != "" {
+// acceptUnchanged accepts that a run changed nothing if each criterion is proven at base, by a command or by evidence that names
+// a file there. A mere claim that all is well is not enough.
+func (r *run) acceptUnchanged(f flow.Flow) error {
+	if r.in.React != nil || r.in.Feedback != nil && r.in.seenCommit() != "" {
 		return flow.Fail(string(trellis.EmptyDiff), "all of the work was taken back")
 	}
-	bare, err := ground.Do(f, proveIn{Job: r.job, Judged: r.rep.Criteria, Fresh: r.passed.judged()})
+	bare, err := unproven.Do(f, proveIn{Job: r.job, Judged: r.rep.Criteria, Fresh: r.freshResults.judged()})
 	if err != nil {
 		return err
 	}
@@ -200,21 +200,21 @@ type prover struct {
 // with checks.
 func (pv *prover) prove(ctx context.Context, c flow.Call, in proveIn) (out []CriterionResult, err error) {
 	if !slices.ContainsFunc(in.Criteria, func(cr Criterion) bool { return cr.Verify != "" && resultOf(in.Judged, cr) == nil }) {
-		return pv.proveAt(ctx, c, in)
+		return pv.proveEach(ctx, c, in)
 	}
 	snap, _, end, err := pv.restorer.begin(ctx, c, in.Job)
 	if err != nil {
 		return nil, err
 	}
 	defer end(&err)
-	if out, err = pv.proveAt(ctx, c, in); err != nil {
+	if out, err = pv.proveEach(ctx, c, in); err != nil {
 		return nil, err
 	}
 	_, err = snap.Restore(ctx, pv.task.backupRef(c))
 	return out, err
 }
 
-func (pv *prover) proveAt(ctx context.Context, c flow.Call, in proveIn) ([]CriterionResult, error) {
+func (pv *prover) proveEach(ctx context.Context, c flow.Call, in proveIn) ([]CriterionResult, error) {
 	var out []CriterionResult
 	for _, cr := range in.Criteria {
 		j := CriterionResult{Criterion: cr}
@@ -248,8 +248,8 @@ func resultOf(list []CriterionResult, cr Criterion) *CriterionResult {
 	return nil
 }
 
-// commanded returns the criteria that a command decides.
-func commanded(list []Criterion) (out []Criterion) {
+// commandCriteria returns the criteria that a command decides.
+func commandCriteria(list []Criterion) (out []Criterion) {
 	for _, cr := range list {
 		if cr.Verify != "" {
 			out = append(out, cr)
@@ -258,9 +258,9 @@ func commanded(list []Criterion) (out []Criterion) {
 	return out
 }
 
-// ground returns the ids of the criteria that are met only by somebody's claim. What a command proved has to hold in a fresh
+// unproven returns the ids of the criteria that are met only by somebody's claim. What a command proved has to hold in a fresh
 // checkout too. Other evidence counts if it names an existing line of a file, but only if some criterion was proven by a command.
-func (pv *prover) ground(ctx context.Context, c flow.Call, in proveIn) (bare []string, err error) {
+func (pv *prover) unproven(ctx context.Context, c flow.Call, in proveIn) (bare []string, err error) {
 	held, err := pv.proveFresh(ctx, c, in)
 	if err != nil {
 		return nil, err
@@ -291,7 +291,7 @@ func (pv *prover) proveFresh(ctx context.Context, c flow.Call, in proveIn) (held
 				continue
 			}
 			if broken == nil {
-				again, err := pv.proveAt(ctx, c, proveIn{Job: there, Criteria: []Criterion{j.Criterion}})
+				again, err := pv.proveEach(ctx, c, proveIn{Job: there, Criteria: []Criterion{j.Criterion}})
 				if err != nil {
 					return err
 				}
@@ -325,7 +325,7 @@ func namesLine(root, evidence string) bool {
 	return false
 }
 
-func (pr *prompts) acceptSlots(ctx context.Context, d about, slots map[string]string) (err error) {
+func (pr *prompts) acceptSlots(ctx context.Context, d promptData, slots map[string]string) (err error) {
 	var b strings.Builder
 	for _, c := range d.Content.Criteria {
 		if slices.Contains(d.Open, c.ID) {
@@ -350,7 +350,7 @@ func (pr *prompts) Check(r agentcall.Request, answer json.RawMessage) (wrong []s
 	if r.Role != trellis.Accept {
 		return pr.steps.effects().Check(r, answer)
 	}
-	var d about
+	var d promptData
 	var v verdicts
 	if err := errors.Join(json.Unmarshal(r.Data, &d), json.Unmarshal(answer, &v)); err != nil {
 		return []string{"/: " + err.Error()}

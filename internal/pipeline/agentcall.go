@@ -8,8 +8,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// about is the Data of a request, from which the prompt of a phase is made.
-type about struct {
+// promptData is the Data of a request, from which the prompt of a phase is made.
+type promptData struct {
 	Job      Job             `json:"job"`
 	Content  Content         `json:"content"`
 	Baseline []string        `json:"baseline,omitempty"` // commands that failed at base
@@ -20,8 +20,8 @@ type about struct {
 }
 
 // ask makes one call of a role within what is left of the task's budgets.
-func (r *run) ask(f flow.Flow, role trellis.Role, wall time.Duration, a about) (agentcall.Reply, error) {
-	a.Job, a.Baseline = r.job, r.rep.Baseline.forgiven(r.named)
+func (r *run) ask(f flow.Flow, role trellis.Role, wall time.Duration, a promptData) (agentcall.Reply, error) {
+	a.Job, a.Baseline = r.job, r.rep.Baseline.forgiven(r.namedCommands)
 	data, err := agentcall.Encode(a)
 	if err != nil {
 		return agentcall.Reply{}, err

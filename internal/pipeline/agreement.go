@@ -42,21 +42,21 @@ func (a ApprovalJudge) Of(t *taskdir.Task, j Job) (Agreement, error) {
 	if err != nil {
 		return Agreement{}, err
 	}
-	return a.of(t, p, j, false)
+	return a.judge(t, p, j, false)
 }
 
-// ofRun judges the plan p of a task that is being run. It returns a failure if the plan was rejected.
-func (a ApprovalJudge) ofRun(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (Agreement, error) {
-	g, err := a.of(t, p, j, claimed)
+// judgeRun judges the plan p of a task that is being run. It returns a failure if the plan was rejected.
+func (a ApprovalJudge) judgeRun(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (Agreement, error) {
+	g, err := a.judge(t, p, j, claimed)
 	if err == nil && g.State == proof.Rejected {
 		err = flow.Fail(string(trellis.ApprovalRejected), "%s", g.No())
 	}
 	return g, err
 }
 
-// of judges the plan p, which may be nil. With claimed, an approval that was required at the claim still is.
-func (a ApprovalJudge) of(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (g Agreement, err error) {
-	g, said, err := a.asked(t, p, j, claimed)
+// judge judges the plan p, which may be nil. With claimed, an approval that was required at the claim still is.
+func (a ApprovalJudge) judge(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (g Agreement, err error) {
+	g, oldDecisions, err := a.requirements(t, p, j, claimed)
 	if err != nil {
 		return g, err
 	}
@@ -74,7 +74,7 @@ func (a ApprovalJudge) of(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (g
 			g.State = proof.Approved
 			return g, nil
 		}
-		later := func(list []proof.Approval) []proof.Approval { return since(list, said) }
+		later := func(list []proof.Approval) []proof.Approval { return decisionsSince(list, oldDecisions) }
 		if g.ApprovalState, err = workflow.Decide(a.Disk, t.Dir, "", g.Hash, g.Approvers, a.Counts, a.Now(), later); err != nil || g.State != proof.Pending {
 			return g, err
 		}
@@ -82,21 +82,21 @@ func (a ApprovalJudge) of(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (g
 	return g, nil
 }
 
-// asked returns how many people are asked, and why. said are decisions that no longer count.
-func (a ApprovalJudge) asked(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (g Agreement, said []string, err error) {
-	g.Protected = guarded(p, append(protected(a.Config, t), j.Protected...))
+// requirements returns how many people are asked, and why. oldDecisions no longer count.
+func (a ApprovalJudge) requirements(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (g Agreement, oldDecisions []string, err error) {
+	g.Protected = plannedProtected(p, append(protectedGlobs(a.Config, t), j.Protected...))
 	u, err := ReadUnconfirmed(t.Dir)
 	if err != nil {
-		return g, said, err
+		return g, oldDecisions, err
 	}
 	if g.Changed = u.Changes(a.Store, t.Dir); len(g.Changed) > 0 {
-		said = u.Said
+		oldDecisions = u.Said
 	}
-	g.Required = required(a.Config, t, p)
+	g.Required = approvalReason(a.Config, t, p)
 	if g.Required != "" || len(g.Protected)+len(g.Changed) > 0 || claimed && j.Approval > 0 {
 		g.Approvers = Approvers(a.Config, t)
 	}
-	return g, said, nil
+	return g, oldDecisions, nil
 }
 
 // AsksNobody reports whether the plan in a task's directory needs no approval. It does not look for one.
@@ -105,13 +105,13 @@ func (a ApprovalJudge) AsksNobody(t *taskdir.Task) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	g, _, err := a.asked(t, p, Job{}, false)
+	g, _, err := a.requirements(t, p, Job{}, false)
 	return g.Approvers == 0, err
 }
 
-// required returns why a plan needs approval whatever it changes, "" if it does not: the settings may require approval of every
-// plan, whoever wrote it, or the task may.
-func required(cfg *config.Config, t *taskdir.Task, p *plan.Plan) string {
+// approvalReason returns why a plan needs approval whatever it changes, "" if it does not: the settings may require approval of
+// every plan, whoever wrote it, or the task may.
+func approvalReason(cfg *config.Config, t *taskdir.Task, p *plan.Plan) string {
 	switch {
 	case p != nil && cfg.Planning.Approval == "plan":
 		return config.EveryPlan

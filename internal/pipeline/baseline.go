@@ -21,27 +21,27 @@ const baseline flow.Act[checksIn, Checks] = "baseline"
 // baselineBesideWork runs the verify commands in a checkout of base while the first agents work. A command may have failed because
 // an agent ran the same one at that time, so failed ones are repeated alone before they are forgiven.
 func (r *run) baselineBesideWork(f flow.Flow) error {
-	var said Checks
+	var checks Checks
 	in := checksIn{Job: r.job, Fresh: true}
 	err := f.All(0,
 		flow.Branch{Name: strings.TrimSuffix(FirstWork, "/"), Run: r.implement},
 		flow.Branch{Name: strings.TrimSuffix(besideWork, "/"), Run: func(f flow.Flow) (err error) {
-			said, err = baseline.Do(f, in)
+			checks, err = baseline.Do(f, in)
 			return err
 		}})
 	if err != nil {
 		return err
 	}
-	if in.Passed = said.passedCommands(); len(in.Passed.Results) < len(r.job.Verify) {
+	if in.Passed = checks.passedCommands(); len(in.Passed.Results) < len(r.job.Verify) {
 		return r.baselineAlone(f, in)
 	}
-	r.rep.Baseline = said
+	r.rep.Baseline = checks
 	return nil
 }
 
-// settled reports whether a later run may rely on this baseline, the result of the activity with that id: each command could run,
-// and none failed while an agent was running.
-func (c Checks) settled(id string) bool {
+// reusable reports whether a later run may rely on this baseline, the result of the activity with that id: each command could
+// run, and none failed while an agent was running.
+func (c Checks) reusable(id string) bool {
 	beside := strings.HasPrefix(id, besideWork)
 	return !slices.ContainsFunc(c.Results, func(c CommandResult) bool { return !canRun(c) || beside && c.Code != 0 })
 }
@@ -114,7 +114,7 @@ func (v *verifier) baseline(ctx context.Context, c flow.Call, in checksIn) (out 
 	}
 	m := v.task.checkpoint(c)
 	stray, err := v.restorer.strayPaths(ctx, c, in.Job, m, &out)
-	if out.Stray = few(stray); err != nil || len(stray) > 0 {
+	if out.Stray = shortList(stray); err != nil || len(stray) > 0 {
 		return out, err
 	}
 	head, err := v.repo.Refs().Head(ctx, in.Job.Worktree)
@@ -136,7 +136,7 @@ func (v *verifier) baseline(ctx context.Context, c flow.Call, in checksIn) (out 
 		return out, err
 	}
 	_, err = snapshot.NewBackups(v.repo).Discard(ctx, in.Job.Worktree, v.task.backupRef(c), left...)
-	return out.undone(left), err
+	return out.noteUndone(left), err
 }
 
 // runUnknown runs the commands, unless all of them passed on the same files before, for this or another task. Of tasks that begin
@@ -145,13 +145,13 @@ func (v *verifier) runUnknown(ctx context.Context, c flow.Call, in checksIn, out
 	if in.Tree != "" { // final verify in the worktree: its own results count
 		return v.runAll(ctx, c, in, out)
 	}
-	at, err := v.passes.at(ctx, in.Job)
+	at, err := v.passes.atHead(ctx, in.Job)
 	if err != nil {
 		return err
 	}
 	ask := passes.Question{Task: at.task, Limit: time.Duration(len(in.Job.Verify)) * in.Job.Limits.Command}
 	for _, line := range in.Job.Verify {
-		ask.Of = append(ask.Of, at.of(line))
+		ask.Of = append(ask.Of, at.subject(line))
 	}
 	ask.Known = func() (found bool, err error) {
 		out.Results, err = at.results(in.Job.Verify)
@@ -164,12 +164,12 @@ func (v *verifier) runUnknown(ctx context.Context, c flow.Call, in checksIn, out
 		out.Notes = append(out.Notes, at.keep(out.Results)...)
 		return nil
 	}
-	ask.Waits = func(task string) error { return v.waits(c, task) }
+	ask.Waits = func(task string) error { return v.reportWait(c, task) }
 	return at.store.Ask(ctx, ask)
 }
 
-// waits tells that the commands are not run while another task runs the same ones.
-func (v *verifier) waits(c flow.Call, task string) error {
+// reportWait tells that the commands are not run while another task runs the same ones.
+func (v *verifier) reportWait(c flow.Call, task string) error {
 	task = cmp.Or(task, "another task")
-	return v.tell(c, Told{Wait: &events.Wait{For: "checks", Why: "the checks at base, which " + task + " runs"}})
+	return v.reportCheck(c, Told{Wait: &events.Wait{For: "checks", Why: "the checks at base, which " + task + " runs"}})
 }

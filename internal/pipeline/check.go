@@ -19,7 +19,7 @@ func (r *run) check(f flow.Flow) (missing []string, err error) {
 	if err := r.enter(f, "check"); err != nil {
 		return nil, err
 	}
-	reply, err := r.ask(f, trellis.Check, r.job.Limits.Check, about{Content: content})
+	reply, err := r.ask(f, trellis.Check, r.job.Limits.Check, promptData{Content: content})
 	for _, m := range content.Markers {
 		if !endsWith(reply.Excerpt, m, len(content.Markers)) {
 			missing = append(missing, m)
@@ -28,19 +28,19 @@ func (r *run) check(f flow.Flow) (missing []string, err error) {
 	return missing, err
 }
 
-// allDone is the word by which a check agent says that it has checked everything, if no command can be run.
-const allDone = "ALL_CHECKS_FINISH"
+// doneMarker is the word by which a check agent says that it has checked everything, if no command can be run.
+const doneMarker = "ALL_CHECKS_FINISH"
 
-// word matches a reason of one word. In scripts that put no blanks between words, a whole sentence does not match.
-var word = trellis.Pattern(`^\w[\w-]*$`)
+// oneWordPattern matches a reason of one word. In scripts that put no blanks between words, a whole sentence does not match.
+var oneWordPattern = trellis.Pattern(`^\w[\w-]*$`)
 
 // markers returns the words that the check agent has to end with: one for all, and one for each one-word reason in check.jsonl.
 func markers(data []byte) []string {
-	list := []string{allDone}
+	list := []string{doneMarker}
 	rows, _ := contextfiles.Parse("check.jsonl", data) // problems were found when the directory was checked
 	for _, r := range rows {
 		reason := strings.Trim(r.Reason, ".:;,")
-		if m := strings.ToUpper(reason) + "_FINISH"; word().MatchString(reason) && !slices.Contains(list, m) {
+		if m := strings.ToUpper(reason) + "_FINISH"; oneWordPattern().MatchString(reason) && !slices.Contains(list, m) {
 			list = append(list, m)
 		}
 	}

@@ -66,8 +66,8 @@ func (cl *claimer) claim(ctx context.Context, _ flow.Call, in Input) (Job, error
 // claimRead makes the claim from what was read of the task's directory.
 func (cl *claimer) claimRead(ctx context.Context, in Input, t *taskdir.Task, k *inputSnapshot) (Job, error) {
 	asked := *t
-	if k.wrong != nil {
-		return Job{}, k.wrong
+	if k.planErr != nil {
+		return Job{}, k.planErr
 	}
 	p := rootPlan(k.plan)
 	base, waits, err := cl.bases.Of(ctx, t, bases.Base{Commit: in.Base, On: in.StackedOn}, in.Fresh)
@@ -77,7 +77,7 @@ func (cl *claimer) claimRead(ctx context.Context, in Input, t *taskdir.Task, k *
 	if len(waits) > 0 {
 		return Job{}, &bases.UnmetError{Waits: waits}
 	}
-	if err := cl.trust.trusted(ctx, t, base, in.Begun || in.Fresh); err != nil {
+	if err := cl.trust.checkClaim(ctx, t, base, in.Begun || in.Fresh); err != nil {
 		return Job{}, err
 	}
 	j, err := cl.job(ctx, t, k, p, in, base)
@@ -87,7 +87,7 @@ func (cl *claimer) claimRead(ctx context.Context, in Input, t *taskdir.Task, k *
 	if err := cl.resumeBaseUpdate(ctx, in, &j); err != nil {
 		return j, err
 	}
-	g, err := cl.approvals.ofRun(&asked, p, j, false)
+	g, err := cl.approvals.judgeRun(&asked, p, j, false)
 	j.Unapproved = g.State != proof.Approved
 	return j, err
 }
@@ -99,10 +99,10 @@ func (cl *claimer) job(ctx context.Context, t *taskdir.Task, k *inputSnapshot, p
 	commands, assumed := Preconditions(p)
 	j := Job{Title: t.Title, Repo: cl.repo.Main, Branch: t.Branch, BaseBranch: base.Branch, BaseUnset: base.Unset, BaseCommit: base.Commit, StackedOn: base.On,
 		Scope: t.Scope, Baseline: cfg.Baseline != "false", BaselineBeside: cfg.Baseline == "parallel", InPlace: !cfg.VerifyFresh, VerifyAll: cfg.VerifyAll, VerifyParallel: cfg.VerifyParallel,
-		Setup: Setup{cfg.Worktree.Copy, cfg.Worktree.Setup, cfg.Worktree.Warm, cfg.Worktree.SetupTimeout}, CommitType: cfg.Delivery.CommitType, Delivery: delivering(cfg, in.Deliver),
-		Protected: protected(cfg, t), Choices: map[trellis.Role]agentcall.Choice{}, Limits: limits(cl.config), Approvers: Approvers(cfg, t),
-		Preconditions: commands, Assumed: few(assumed)}
-	if required(cfg, t, p) != "" {
+		Setup: Setup{cfg.Worktree.Copy, cfg.Worktree.Setup, cfg.Worktree.Warm, cfg.Worktree.SetupTimeout}, CommitType: cfg.Delivery.CommitType, Delivery: deliverySettings(cfg, in.Deliver),
+		Protected: protectedGlobs(cfg, t), Choices: map[trellis.Role]agentcall.Choice{}, Limits: limits(cl.config), Approvers: Approvers(cfg, t),
+		Preconditions: commands, Assumed: shortList(assumed)}
+	if approvalReason(cfg, t, p) != "" {
 		j.Approval = j.Approvers
 	}
 	for _, role := range Roles() {
@@ -112,28 +112,28 @@ func (cl *claimer) job(ctx context.Context, t *taskdir.Task, k *inputSnapshot, p
 		}
 		j.Choices[role] = c
 	}
-	if err := cl.place(ctx, in, t, &j); err != nil {
+	if err := cl.setWorktree(ctx, in, t, &j); err != nil {
 		return j, err
 	}
 	var err error
 	if j.Verify, j.VerifySource, err = cl.decidingCommands(t, k, p); err != nil {
 		return j, err
 	}
-	if long(j.Verify) {
+	if tooLong(j.Verify) {
 		return j, flow.Fail(string(trellis.InvalidTask), "the %d verify commands of %s are too many or too long to be recorded: put them into a script", len(j.Verify), j.VerifySource)
 	}
 	if j.Modules, err = modulesOf(cfg, t); err != nil {
 		return j, err
 	}
-	if long(j.Preconditions) {
+	if tooLong(j.Preconditions) {
 		return j, flow.Fail(string(trellis.InvalidTask), "the %d preconditions of plan.json are too many or too long to be recorded: put them into a script", len(j.Preconditions))
 	}
 	return j, nil
 }
 
-// place sets the worktree's path: the configured one, or that of the existing worktree, which may have been made with other
+// setWorktree sets the worktree's path: the configured one, or that of the existing worktree, which may have been made with other
 // settings or moved since. It fails if the work so far is not on the branch that task.json names, which may be a person's.
-func (cl *claimer) place(ctx context.Context, in Input, t *taskdir.Task, j *Job) error {
+func (cl *claimer) setWorktree(ctx context.Context, in Input, t *taskdir.Task, j *Job) error {
 	j.Worktree = filepath.Join(cl.config.Worktree.Dir, filepath.FromSlash(j.Branch))
 	w, err := cl.repo.Worktrees().Of(ctx, cl.task.id(), j.Branch, t.WorktreePath)
 	j.Own = in.Branch == j.Branch || w != nil && w.Branch == j.Branch
@@ -155,13 +155,13 @@ func limits(cfg *config.Config) Limits {
 
 // Limits for all verify commands together, and for all preconditions together: size in bytes, and number.
 const (
-	maxCommands  = 8 << 10
-	mostCommands = 50
+	maxCommandBytes = 8 << 10
+	maxCommandCount = 50
 )
 
-// long reports whether commands, or their results, are too long to be recorded.
-func long(commands []string) bool {
-	return len(strings.Join(commands, "")) > maxCommands || len(commands) > mostCommands
+// tooLong reports whether commands, or their results, are too long to be recorded.
+func tooLong(commands []string) bool {
+	return len(strings.Join(commands, "")) > maxCommandBytes || len(commands) > maxCommandCount
 }
 
 // modulesOf returns the paths of the submodules that a task works in: the one that its package is in.
@@ -176,11 +176,11 @@ func modulesOf(cfg *config.Config, t *taskdir.Task) ([]string, error) {
 	return nil, nil
 }
 
-// delivering returns the delivery that is configured. With asked, push and pull request are part of it in any case.
-func delivering(cfg *config.Config, asked bool) (out Delivering) {
+// deliverySettings returns the delivery that is configured. With requested, push and pull request are part of it in any case.
+func deliverySettings(cfg *config.Config, requested bool) (out Delivering) {
 	d := cfg.Delivery
-	if d.Push || d.PR || asked {
-		out = Delivering{Push: true, PR: d.PR || asked, Draft: d.Draft, Labels: d.Labels, Reviewers: d.Reviewers}
+	if d.Push || d.PR || requested {
+		out = Delivering{Push: true, PR: d.PR || requested, Draft: d.Draft, Labels: d.Labels, Reviewers: d.Reviewers}
 	}
 	if d.Update != "none" {
 		out.Update = d.Update
@@ -253,12 +253,12 @@ func (cl *claimer) resumeBaseUpdate(ctx context.Context, in Input, j *Job) error
 			return errors.Join(err, cl.followHandMerge(ctx, j, tip))
 		}
 	}
-	var way pendingUpdate
-	if err := json.Unmarshal([]byte(u.About), &way); err != nil {
+	var recorded pendingUpdate
+	if err := json.Unmarshal([]byte(u.About), &recorded); err != nil {
 		return fmt.Errorf("reading what is being updated: %w", err)
 	}
-	j.BaseCommit, j.StackedOn = u.Base, way.On
-	j.resumeUpdate(u, way)
+	j.BaseCommit, j.StackedOn = u.Base, recorded.On
+	j.setClash(u, recorded)
 	return nil
 }
 
@@ -289,8 +289,8 @@ func (cl *claimer) preview(ctx context.Context, in Input) (Job, *inputSnapshot, 
 	if err != nil {
 		return Job{}, nil, err
 	}
-	if k.wrong != nil {
-		return Job{}, nil, k.wrong
+	if k.planErr != nil {
+		return Job{}, nil, k.planErr
 	}
 	base, _, err := cl.bases.Of(ctx, t, bases.Base{Commit: in.Base, On: in.StackedOn}, in.Fresh)
 	if err != nil {

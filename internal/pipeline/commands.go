@@ -54,7 +54,7 @@ func (cs *commands) runIn(ctx context.Context, c flow.Call, need sandbox.Need, n
 	if err := cs.task.disk.WriteFile(filepath.Join(folder, file), []byte(text), 0o600); err != nil {
 		return CommandResult{}, err
 	}
-	ref, err := cs.task.ref(filepath.Join(folder, file), text)
+	ref, err := cs.task.outputRef(filepath.Join(folder, file), text)
 	return CommandResult{Command: line, Code: res.Code, Seconds: res.Seconds, Tail: tail(text, tailBytes), Output: ref, Sandbox: cell.Name, Isolated: new(cell.Offline != ""), Offline: cell.Explain(res.Code, []byte(text)) != ""}, err
 }
 

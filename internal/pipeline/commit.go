@@ -42,7 +42,7 @@ func (r *run) commit(f flow.Flow) (*trouble, error) {
 	if err := r.enter(f, "commit"); err != nil {
 		return nil, err
 	}
-	in := commitIn{Job: r.job, Task: r.in.Task, Seen: r.in.seen()}
+	in := commitIn{Job: r.job, Task: r.in.Task, Seen: r.in.seenCommit()}
 	switch {
 	case r.in.React != nil:
 		in.Why = r.in.React.Code
@@ -54,7 +54,7 @@ func (r *run) commit(f flow.Flow) (*trouble, error) {
 		return nil, err
 	}
 	r.rep.note(made.Notes)
-	if found := made.refused(r.rep.Checks.Tree); found != nil {
+	if found := made.trouble(r.rep.Checks.Tree); found != nil {
 		return found, nil
 	}
 	if made.Nothing {
@@ -65,30 +65,30 @@ func (r *run) commit(f flow.Flow) (*trouble, error) {
 	return nil, nil
 }
 
-// refused returns the trouble that kept the work of a tree from being committed, nil if nothing did.
-func (made Committed) refused(tree string) *trouble {
+// trouble returns the trouble that kept the work of a tree from being committed, nil if nothing did.
+func (made Committed) trouble(tree string) *trouble {
 	switch {
 	case len(made.Leaks) > 0:
-		return leaked(made.Leaks, tree)
+		return leakTrouble(made.Leaks, tree)
 	case made.Hook != "":
 		return &trouble{Code: trellis.CommitFailed, Detail: "a git hook refused the commit: " + made.Hook, Output: made.Output, Tree: tree}
 	}
 	return nil
 }
 
-func leaked(places []string, tree string) *trouble {
-	return &trouble{Code: trellis.SecretFound, Detail: "there are secrets in what was changed, which belong into configuration that is not committed: " + joinSome(places), Tree: tree}
+func leakTrouble(places []string, tree string) *trouble {
+	return &trouble{Code: trellis.SecretFound, Detail: "there are secrets in what was changed, which belong into configuration that is not committed: " + joinFirst(places), Tree: tree}
 }
 
 // committer is the effect of commit.
 type committer struct {
-	repo      *git.Repo
-	committed func(commit string)
-	guard     *worktreeGuard
-	leaks     *leaks
-	modules   *modules
-	restorer  *restorer
-	task      *taskDir
+	repo     *git.Repo
+	onCommit func(commit string)
+	guard    *worktreeGuard
+	leaks    *leaks
+	modules  *modules
+	restorer *restorer
+	task     *taskDir
 }
 
 // Trailers of every commit that Trellis makes: the task it belongs to, and the call of a run that made it.
@@ -101,8 +101,8 @@ const (
 // seen it; otherwise another commit follows it. Work that holds a secret is not committed.
 func (cm *committer) commit(ctx context.Context, c flow.Call, in commitIn) (Committed, error) {
 	out, err := cm.commitVetted(ctx, c, in)
-	if out.SHA != "" && cm.committed != nil {
-		cm.committed(out.SHA)
+	if out.SHA != "" && cm.onCommit != nil {
+		cm.onCommit(out.SHA)
 	}
 	if err == nil && out.SHA != "" && in.Job.Clash != nil {
 		err = gitupdate.New(cm.repo).EndUpdate(ctx, filepath.Base(cm.task.dir))
@@ -134,7 +134,7 @@ func (cm *committer) commitVetted(ctx context.Context, c flow.Call, in commitIn)
 		case len(places) == 0:
 			return out, nil
 		}
-		if now, err := s.in(ctx, in.Job.BaseCommit, ""); err != nil || len(now) > 0 || try == most {
+		if now, err := s.addedSecrets(ctx, in.Job.BaseCommit, ""); err != nil || len(now) > 0 || try == most {
 			return Committed{Leaks: append(now, places...)}, err
 		}
 	}
@@ -143,12 +143,12 @@ func (cm *committer) commitVetted(ctx context.Context, c flow.Call, in commitIn)
 // commitOnce makes the commit. If this very call was interrupted before, the commit that it had made is returned, provided that
 // nothing else is to be committed: the trailer alone can be written by anyone.
 func (cm *committer) commitOnce(ctx context.Context, c flow.Call, in commitIn, s *search) (Committed, error) {
-	told, err := cm.guard.verifyObjects(ctx, in.Job.BaseCommit)
-	s.note(told...)
+	objectNotes, err := cm.guard.verifyObjects(ctx, in.Job.BaseCommit)
+	s.note(objectNotes...)
 	if err != nil {
 		return Committed{}, err
 	}
-	if _, err := snapshot.NewBackups(cm.repo).Reattach(ctx, in.Job.Worktree, in.Job.Branch, in.Job.anchor(), cm.task.backupRef(c)+"-strayed"); err != nil {
+	if _, err := snapshot.NewBackups(cm.repo).Reattach(ctx, in.Job.Worktree, in.Job.Branch, in.Job.requiredCommit(), cm.task.backupRef(c)+"-strayed"); err != nil {
 		return Committed{}, err
 	}
 	if made, err := cm.earlierCommit(ctx, c, in); err != nil || made != "" {
@@ -163,7 +163,7 @@ func (cm *committer) commitOnce(ctx context.Context, c flow.Call, in commitIn, s
 		return Committed{}, err
 	}
 	if len(hooks) > 0 {
-		s.note("hooks were changed while the run went on, and none was run at the commit: " + strings.Join(few(hooks), ", ") + "; look at them before you commit yourself")
+		s.note("hooks were changed while the run went on, and none was run at the commit: " + strings.Join(shortList(hooks), ", ") + "; look at them before you commit yourself")
 	}
 	in.Job.Title = s.mask(in.Job.Title)
 	o, err := cm.commitOptions(ctx, c, in, s, head)
@@ -177,7 +177,7 @@ func (cm *committer) commitOnce(ctx context.Context, c flow.Call, in commitIn, s
 		sha, err = cm.repo.Committer().Commit(ctx, in.Job.Worktree, o)
 	}
 	if err != nil {
-		return cm.notCommitted(c, head != in.Job.BaseCommit, head, err)
+		return cm.errorResult(c, head != in.Job.BaseCommit, head, err)
 	}
 	return Committed{SHA: sha}, nil
 }
@@ -209,14 +209,14 @@ func (cm *committer) commitOptions(ctx context.Context, c flow.Call, in commitIn
 		Amend: own == head, Exclude: Outside(in.Job), Branch: in.Job.Branch, Inspect: s.inspect}
 	if err == nil && in.Job.merging() {
 		o.Merge = in.Job.BaseCommit
-		o.Merged, err = cm.merged(ctx, in.Job)
+		o.Merged, err = cm.mergedTree(ctx, in.Job)
 	}
 	return o, err
 }
 
-// merged returns a tree or commit that has the paths that are never committed as a merge commit should have them: as git merged
-// them, or as in the base if that is not known any more or git could not merge them.
-func (cm *committer) merged(ctx context.Context, j Job) (string, error) {
+// mergedTree returns a tree or commit that has the paths that are never committed as a merge commit should have them: as git
+// merged them, or as in the base if that is not known any more or git could not merge them.
+func (cm *committer) mergedTree(ctx context.Context, j Job) (string, error) {
 	u, err := gitupdate.New(cm.repo).Updating(ctx, filepath.Base(cm.task.dir))
 	if err != nil || u == nil || slices.ContainsFunc(u.Files, isOwn) {
 		return j.BaseCommit, err
@@ -224,9 +224,9 @@ func (cm *committer) merged(ctx context.Context, j Job) (string, error) {
 	return u.Tree(), nil
 }
 
-// notCommitted turns the error of a commit into a result. With work, head holds all of it: the agent, or an earlier run, committed
+// errorResult turns the error of a commit into a result. With work, head holds all of it: the agent, or an earlier run, committed
 // it.
-func (cm *committer) notCommitted(c flow.Call, work bool, head string, err error) (Committed, error) {
+func (cm *committer) errorResult(c flow.Call, work bool, head string, err error) (Committed, error) {
 	var hook *git.HookError
 	switch {
 	case errors.As(err, new(*leakError)):
@@ -236,12 +236,12 @@ func (cm *committer) notCommitted(c flow.Call, work bool, head string, err error
 	case errors.Is(err, git.ErrNothing):
 		return Committed{Nothing: true}, nil
 	case errors.As(err, &hook):
-		return cm.refused(c, hook)
+		return cm.hookResult(c, hook)
 	}
 	return Committed{}, flow.Fail(string(trellis.CommitFailed), "%v", err)
 }
 
-func (cm *committer) refused(c flow.Call, hook *git.HookError) (Committed, error) {
+func (cm *committer) hookResult(c flow.Call, hook *git.HookError) (Committed, error) {
 	dir, err := cm.task.folder(c)
 	if err != nil {
 		return Committed{}, err
@@ -250,7 +250,7 @@ func (cm *committer) refused(c flow.Call, hook *git.HookError) (Committed, error
 	if err := cm.task.disk.WriteFile(path, []byte(text), 0o600); err != nil {
 		return Committed{}, err
 	}
-	ref, err := cm.task.ref(path, text)
+	ref, err := cm.task.outputRef(path, text)
 	return Committed{Hook: tail(text, tailBytes), Output: ref}, err
 }
 

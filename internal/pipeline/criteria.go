@@ -51,7 +51,7 @@ func criteriaOf(prd string, p *plan.Plan) (list []Criterion, notes []string) {
 // allCriteria returns the criteria of prd.md, in order, numbered by code. An entry of the plan with the same text supplies the
 // command and the level if prd.md does not. Entries that only the plan has follow, each with a note.
 func allCriteria(prd string, p *plan.Plan) (list []Stated, notes []string) {
-	list = statedIn(prd)
+	list = statedCriteria(prd)
 	if p == nil {
 		return list, nil
 	}
@@ -70,13 +70,13 @@ func allCriteria(prd string, p *plan.Plan) (list []Stated, notes []string) {
 		}
 		at[line] = len(list) + 1
 		list = append(list, Stated{ID: fmt.Sprintf("A%d", at[line]), Text: line, Verify: c.Verify, Level: c.Level})
-		notes = append(notes, fmt.Sprintf("A%d stands in plan.json alone, prd.md does not have it: %s", at[line], short(line)))
+		notes = append(notes, fmt.Sprintf("A%d stands in plan.json alone, prd.md does not have it: %s", at[line], shortText(line)))
 	}
 	return list, notes
 }
 
-// statedIn returns the criteria that prd.md states. Problems were reported when the directory was checked.
-func statedIn(prd string) (list []Stated) {
+// statedCriteria returns the criteria that prd.md states. Problems were reported when the directory was checked.
+func statedCriteria(prd string) (list []Stated) {
 	items, _ := criteria.Parse("prd.md", []byte(prd))
 	for i, it := range items {
 		list = append(list, Stated{fmt.Sprintf("A%d", i+1), it.Line, it.Text, it.Verify, it.Level})

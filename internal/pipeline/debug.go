@@ -31,13 +31,13 @@ func (t *trouble) same(u *trouble) bool {
 // Untold describes in one line what a call of the debug agent has to fix, by its input, if no command, criterion, hook or person
 // has reported it before; "" for any other call.
 func Untold(activity string, in json.RawMessage) string {
-	var asked agentcall.Request
-	var of about
-	if activity != string(trellis.Debug) || json.Unmarshal(in, &asked) != nil || json.Unmarshal(asked.Data, &of) != nil || of.Trouble == nil {
+	var request agentcall.Request
+	var data promptData
+	if activity != string(trellis.Debug) || json.Unmarshal(in, &request) != nil || json.Unmarshal(request.Data, &data) != nil || data.Trouble == nil {
 		return ""
 	}
 	const most = 300
-	switch t := of.Trouble; {
+	switch t := data.Trouble; {
 	case t.Code == trellis.StepFailed && len(t.Failed) > 0 && t.Failed[0].Tail != "":
 		return text.Clip(text.OneLine(t.Detail+": "+text.LastLine(t.Failed[0].Tail)), most)
 	case t.Code == trellis.StepFailed:
@@ -56,15 +56,15 @@ func (r *run) debug(f flow.Flow, last *trouble) error {
 	if err := r.enter(f, "debug"); err != nil {
 		return err
 	}
-	reply, err := r.ask(f, trellis.Debug, r.job.Limits.Debug, about{Content: content, Trouble: last})
+	reply, err := r.ask(f, trellis.Debug, r.job.Limits.Debug, promptData{Content: content, Trouble: last})
 	if err != nil {
 		return err
 	}
-	return silent(f, r.job, reply, last.Tree)
+	return checkNotSilent(f, r.job, reply, last.Tree)
 }
 
 // debugSlots adds what went wrong: what Trellis found, and what others wrote.
-func (pr *prompts) debugSlots(d about, slots map[string]string) (err error) {
+func (pr *prompts) debugSlots(d promptData, slots map[string]string) (err error) {
 	t := d.Trouble
 	if t.Code == trellis.Conflict && d.Job.Clash != nil {
 		slots["conflict"] = d.Job.Clash.Said

@@ -74,7 +74,7 @@ func (r *run) deliver(f flow.Flow) error {
 	}
 	r.rep.Rounds = r.round
 	for wait := backoff; ; wait = min(2*wait, maxBackoff) {
-		done, err := deliver.Do(f, DeliverIn{Task: r.in.Task, Job: r.job, Report: r.rep.brief(), Mends: r.in.React != nil})
+		done, err := deliver.Do(f, DeliverIn{Task: r.in.Task, Job: r.job, Report: r.rep.trimmed(), Mends: r.in.React != nil})
 		fail := (*flow.Failure)(nil)
 		switch {
 		case err == nil:
@@ -142,7 +142,7 @@ func Deliverable(runDir string, cfg *config.Config, task string, p Progress) (De
 		return DeliverIn{}, false
 	}
 	in := DeliverIn{Task: task, Job: p.Job, Report: *p.Report}
-	in.Job.Delivery = delivering(cfg, true)
+	in.Job.Delivery = deliverySettings(cfg, true)
 	in.fill(runDir)
 	return in, true
 }

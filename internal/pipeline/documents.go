@@ -17,23 +17,23 @@ import (
 
 // documents are the task's own texts and its context files, divided into what all phases share and the rest.
 type documents struct {
-	artifacts string
-	source    contextfiles.Source
-	rest      map[string][]contextfiles.Row // context files that are not shared, by phase
-	shown     map[string][]byte             // contents of the files of the checkout that were included so far, by path
-	caps      contextfiles.Caps
-	hint      string // the plan's text on how the work goes
-	notes     []string
+	artifacts  string
+	source     contextfiles.Source
+	phaseRows  map[string][]contextfiles.Row // context files that are not shared, by phase
+	shownFiles map[string][]byte             // contents of the files of the checkout that were included so far, by path
+	caps       contextfiles.Caps
+	hint       string // the plan's text on how the work goes
+	notes      []string
 }
 
 // phases are the phases whose prompts begin with the same text.
 var phases = []string{"implement", "check", "debug"}
 
-func (pr *prompts) documents(d about) (documents, error) {
+func (pr *prompts) documents(d promptData) (documents, error) {
 	dir := pr.inputs.folder(d.Content.Hash)
-	doc := documents{rest: map[string][]contextfiles.Row{}, shown: map[string][]byte{}, source: contextfiles.Source{
+	doc := documents{phaseRows: map[string][]contextfiles.Row{}, shownFiles: map[string][]byte{}, source: contextfiles.Source{
 		Main: d.Job.Repo, Worktree: d.Job.Worktree, Task: pr.store.Rel(pr.task.dir), Inputs: dir, Name: pr.shownPath}}
-	doc.source.Shown = func(path string, content []byte) { doc.shown[path] = content }
+	doc.source.Shown = func(path string, content []byte) { doc.shownFiles[path] = content }
 	rows := map[string][]contextfiles.Row{}
 	for _, p := range phases {
 		list, err := readRows(dir, p+".jsonl")
@@ -46,10 +46,10 @@ func (pr *prompts) documents(d about) (documents, error) {
 		rows["debug"] = slices.Clone(rows["check"])
 	}
 	common := slices.DeleteFunc(slices.Clone(rows["implement"]), func(r contextfiles.Row) bool {
-		return !has(rows["check"], r.Path) || !has(rows["debug"], r.Path)
+		return !hasPath(rows["check"], r.Path) || !hasPath(rows["debug"], r.Path)
 	})
 	for _, p := range phases {
-		doc.rest[p] = slices.DeleteFunc(rows[p], func(r contextfiles.Row) bool { return has(common, r.Path) })
+		doc.phaseRows[p] = slices.DeleteFunc(rows[p], func(r contextfiles.Row) bool { return hasPath(common, r.Path) })
 	}
 	var own []contextfiles.Row
 	for _, name := range []string{taskdir.PRD, taskdir.Info, taskdir.Design} {
@@ -59,14 +59,14 @@ func (pr *prompts) documents(d about) (documents, error) {
 	}
 	doc.caps = contextfiles.DefaultCaps()
 	text, notes := contextfiles.Assemble(doc.source, append(own, common...), doc.caps)
-	before, more, err := pr.decidedBefore(d.Content.Hash, doc.caps.After(text))
+	before, more, err := pr.priorDecisions(d.Content.Hash, doc.caps.After(text))
 	text += before
-	doc.artifacts, doc.caps, doc.notes = text, doc.caps.After(text), append(say(notes), more...)
+	doc.artifacts, doc.caps, doc.notes = text, doc.caps.After(text), append(noteTexts(notes), more...)
 	return doc, err
 }
 
 // roleDocuments returns the documents, and in own the files of the checkout that only this role gets. hinted adds the plan's hint.
-func (pr *prompts) roleDocuments(ctx context.Context, d about, role trellis.Role, hinted bool) (doc documents, own string, err error) {
+func (pr *prompts) roleDocuments(ctx context.Context, d promptData, role trellis.Role, hinted bool) (doc documents, own string, err error) {
 	err = pr.trust.readTrusted(ctx, func() (map[string][]byte, error) {
 		if doc, err = pr.documents(d); err != nil {
 			return nil, err
@@ -77,10 +77,10 @@ func (pr *prompts) roleDocuments(ctx context.Context, d about, role trellis.Role
 			doc.notes, doc.caps = append(doc.notes, more...), doc.caps.After(doc.hint)
 		}
 		if role != trellis.Accept {
-			own, more = doc.own(string(role))
+			own, more = doc.phaseContext(string(role))
 			doc.notes = append(doc.notes, more...)
 		}
-		return doc.shown, err
+		return doc.shownFiles, err
 	})
 	return doc, own, err
 }
@@ -93,23 +93,23 @@ func (pr *prompts) shownPath(path string) string {
 	return path
 }
 
-// own returns the context files that only this phase gets.
-func (d documents) own(phase string) (string, []string) {
-	if len(d.rest[phase]) == 0 {
+// phaseContext returns the context files that only this phase gets.
+func (d documents) phaseContext(phase string) (string, []string) {
+	if len(d.phaseRows[phase]) == 0 {
 		return "", nil
 	}
-	text, notes := contextfiles.Assemble(d.source, d.rest[phase], d.caps)
-	return text, say(notes)
+	text, notes := contextfiles.Assemble(d.source, d.phaseRows[phase], d.caps)
+	return text, noteTexts(notes)
 }
 
-func say(notes []contextfiles.Note) (list []string) {
+func noteTexts(notes []contextfiles.Note) (list []string) {
 	for _, n := range notes {
 		list = append(list, fmt.Sprintf("%s is not shown in full: %s", n.Path, n.Why))
 	}
 	return list
 }
 
-func has(rows []contextfiles.Row, path string) bool {
+func hasPath(rows []contextfiles.Row, path string) bool {
 	return slices.ContainsFunc(rows, func(r contextfiles.Row) bool { return r.Path == path })
 }
 
@@ -123,12 +123,12 @@ func readRows(dir, name string) ([]contextfiles.Row, error) {
 	return rows, nil
 }
 
-// decidedBefore returns what TaskSpec and plan say about all of the work, whoever does or judges it, within caps, and a note if
+// priorDecisions returns what TaskSpec and plan say about all of the work, whoever does or judges it, within caps, and a note if
 // the text was cut.
-func (pr *prompts) decidedBefore(hash string, caps contextfiles.Caps) (text string, notes []string, err error) {
+func (pr *prompts) priorDecisions(hash string, caps contextfiles.Caps) (text string, notes []string, err error) {
 	var parts []string
 	if spec, _ := pr.inputs.taskSpec(hash); spec != nil { // its problems were reported when it was taken in
-		parts = append(parts, meant(spec))
+		parts = append(parts, specText(spec))
 	}
 	p, err := pr.inputs.frozenPlan(hash)
 	if err != nil {
@@ -140,7 +140,7 @@ func (pr *prompts) decidedBefore(hash string, caps contextfiles.Caps) (text stri
 	if len(parts) == 0 {
 		return "", nil, nil
 	}
-	text, notes = within(strings.Join(parts, "\n"), caps)
+	text, notes = cutToFit(strings.Join(parts, "\n"), caps)
 	return "### Decided before the work\nWhere this differs from the documents, they hold.\n\n" + text + "\n", notes, nil
 }
 
@@ -150,12 +150,12 @@ func (pr *prompts) planHint(hash string, caps contextfiles.Caps) (text string, n
 	if p == nil || err != nil {
 		return "", nil, err
 	}
-	text, notes = within(p.Course(), caps)
+	text, notes = cutToFit(p.Course(), caps)
 	return text, notes, nil
 }
 
-// within cuts a text of the plan to the room that is left in the prompt.
-func within(text string, caps contextfiles.Caps) (string, []string) {
+// cutToFit cuts a text of the plan to the room that is left in the prompt.
+func cutToFit(text string, caps contextfiles.Caps) (string, []string) {
 	room := max(0, min(caps.Artifact, caps.Total))
 	if len(text) <= room {
 		return text, nil
@@ -164,7 +164,7 @@ func within(text string, caps contextfiles.Caps) (string, []string) {
 	return strings.ToValidUTF8(text[:room], "") + rest, []string{taskdir.Plan + " is not shown in full: the prompt has no room for all of it"}
 }
 
-func meant(spec *plan.TaskSpec) string {
+func specText(spec *plan.TaskSpec) string {
 	return "# What the requirement was taken to mean\n\n" + spec.Hint()
 }
 

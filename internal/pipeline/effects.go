@@ -100,18 +100,18 @@ func (e *Effects) LoadProgress(revision int64, p Progress) {
 // Activities returns all that a run does besides calling agents. A step of the flow, its activity and its effect have one name,
 // except for these, whose names are in journals (the string) or had to differ:
 //
-//	run.enter                 writeStatus "status"            statusWriter.write
-//	run.baselineAndImplement  baseline                        freshVerifier.baseline, verifier.baseline
-//	run.accept                prove "criteria", ground        prover
-//	run.verify                verify                          freshVerifier.verify, verifier.verify
-//	run.final                 final "final-verify", seal      freshVerifier.final, sealer.seal
-//	run.unresolvedConflicts   unresolvedConflicts "unmended"  updater.unresolvedConflicts
-//	run.finish                discard                         worktrees.discard
-//	run.end                   conclude "report"               reporter.conclude
-//	silent, resumeVerified …  changed                         verifier.changed
+//	run.enter                         writeStatus "status"                 statusWriter.write
+//	run.baselineAndImplement          baseline                             freshVerifier.baseline, verifier.baseline
+//	run.accept                        prove "criteria", unproven "ground"  prover
+//	run.verify                        verify                               freshVerifier.verify, verifier.verify
+//	run.final                         final "final-verify", seal           freshVerifier.final, sealer.seal
+//	run.unresolvedConflicts           unresolvedConflicts "unmended"       updater.unresolvedConflicts
+//	run.finish                        discard                              worktrees.discard
+//	run.end                           conclude "report"                    reporter.conclude
+//	checkNotSilent, resumeVerified …  changed                              verifier.changed
 func (e *Effects) Activities() []flow.Activity {
 	list := []flow.Activity{claim.With(e.claimer.claim), writeStatus.With(e.status.write), prepare.With(e.preparer.prepare), baseline.With(e.freshVerifier.baseline), observe.With(e.observer.observe),
-		verify.With(e.freshVerifier.verify), final.With(e.freshVerifier.final), prove.With(e.prover.prove), ground.With(e.prover.ground), changed.With(e.verifier.changed), commit.With(e.committer.commit),
+		verify.With(e.freshVerifier.verify), final.With(e.freshVerifier.final), prove.With(e.prover.prove), unproven.With(e.prover.unproven), changed.With(e.verifier.changed), commit.With(e.committer.commit),
 		discard.With(e.worktrees.discard), seal.With(e.sealer.seal), deliver.With(e.Delivery.deliver), conclude.With(e.Report.conclude),
 		update.With(e.updater.update), unresolvedConflicts.With(e.updater.unresolvedConflicts), probe.With(e.Upstream.probe)}
 	return guardWorktree(e.guard, e.standards, append(list, e.steps.effects().Activities()...))
@@ -123,7 +123,7 @@ func Delivers(activity string) bool { return activity == string(deliver) }
 // OnlyLooks reports whether an activity leaves nothing behind that another one needs: it only reads or judges.
 func OnlyLooks(activity string) bool {
 	switch activity {
-	case string(observe), string(baseline), string(verify), string(final), string(prove), string(ground), string(changed), string(probe), string(unresolvedConflicts):
+	case string(observe), string(baseline), string(verify), string(final), string(prove), string(unproven), string(changed), string(probe), string(unresolvedConflicts):
 		return true
 	}
 	return false
@@ -135,7 +135,7 @@ func New(d Deps) *Effects {
 	finder := bases.Finder{Repo: d.Repo, Store: d.Store, OnlyMerged: cfg.DependsOnMerged, Merges: d.Merges}
 	task := &taskDir{dir: d.Dir, disk: d.Disk, redactor: d.Redact, runDir: filepath.Join(d.Dir, taskdir.Run)}
 	inputs := &inputs{bundles: map[string]*plan.Bundle{}, store: d.Store, task: task}
-	trust := &trustJudge{repo: d.Repo, trustedBase: d.TrustedBase, trustedClaim: d.TrustedClaim, textsTrusted: d.TrustedTexts}
+	trust := &trustJudge{repo: d.Repo, judgeBase: d.TrustedBase, judgeClaim: d.TrustedClaim, judgeTexts: d.TrustedTexts}
 	intake := &intake{inputs: inputs, store: d.Store, task: task, trust: trust}
 	approvals := ApprovalJudge{Disk: d.Disk, Config: cfg, Store: d.Store, Counts: d.Counts, Now: d.Now}
 	claimer := &claimer{approvals: approvals, agents: d.Cast, config: cfg, intake: intake, lookPath: d.LookPath, bases: finder, repo: d.Repo, store: d.Store, task: task, trust: trust}
@@ -148,7 +148,7 @@ func New(d Deps) *Effects {
 	steps := &stepRunner{box: d.Box, config: cfg, counts: d.Counts, environ: d.Environ, inputs: inputs, marker: d.Marker, now: d.Now, repo: d.Repo, sealer: sealer, step: d.Step, task: task}
 	prompts := &prompts{box: d.Box, guard: guard, inputs: inputs, leaks: leaks, readOnly: readOnly, repo: d.Repo, steps: steps, store: d.Store, task: task, trust: trust}
 	preview := &previewer{agents: d.Cast, claimer: claimer, observer: observer, prompts: prompts}
-	status := &statusWriter{now: d.Now, stand: d.OnState, store: d.Store, task: task}
+	status := &statusWriter{now: d.Now, onState: d.OnState, store: d.Store, task: task}
 	commands := &commands{box: d.Box, environ: d.Environ, marker: d.Marker, task: task}
 	restorer := &restorer{repo: d.Repo, task: task}
 	modules := &modules{repo: d.Repo, task: task}
@@ -157,18 +157,18 @@ func New(d Deps) *Effects {
 	worktrees := &worktrees{guard: guard, modules: modules, repo: d.Repo, restorer: restorer, store: d.Store, task: task}
 	setup := &setup{commands: commands, store: d.Store, task: task, trust: trust}
 	warm := &warmFolders{now: d.Now, disk: d.Disk, environment: environment, folder: filepath.Join(d.Store.Root, warmFolder), repo: d.Repo, restorer: restorer}
-	passed := &passedBefore{environment: environment, repo: d.Repo, store: passes.Store{Folder: filepath.Join(d.Store.Root, passesFolder), Disk: d.Disk, Now: d.Now}, task: task}
+	passed := &passRecords{environment: environment, repo: d.Repo, store: passes.Store{Folder: filepath.Join(d.Store.Root, passesFolder), Disk: d.Disk, Now: d.Now}, task: task}
 	preparer := &preparer{warm: warm, box: d.Box, commands: commands, environment: environment, guard: guard, modules: modules, passes: passed, repo: d.Repo, restorer: restorer, setup: setup, task: task, worktrees: worktrees}
-	verifier := &verifier{passes: passed, commands: commands, told: d.OnCheck, environment: environment, inputs: inputs, repairer: repairer, repo: d.Repo, restorer: restorer, task: task}
+	verifier := &verifier{passes: passed, commands: commands, onCheck: d.OnCheck, environment: environment, inputs: inputs, repairer: repairer, repo: d.Repo, restorer: restorer, task: task}
 	fresh := &freshCheckout{warm: warm, commands: commands, modules: modules, repo: d.Repo, setup: setup}
 	prover := &prover{commands: commands, fresh: fresh, restorer: restorer, task: task}
 	freshVerifier := &freshVerifier{fresh: fresh, inputs: inputs, leaks: leaks, prover: prover, repo: d.Repo, restorer: restorer, verifier: verifier}
-	committer := &committer{committed: d.Committed, guard: guard, leaks: leaks, modules: modules, repo: d.Repo, restorer: restorer, task: task}
+	committer := &committer{onCommit: d.Committed, guard: guard, leaks: leaks, modules: modules, repo: d.Repo, restorer: restorer, task: task}
 	upstream := &upstream{bases: finder, repo: d.Repo, store: d.Store, trust: trust}
 	updater := &updater{committer: committer, modules: modules, repo: d.Repo, restorer: restorer, task: task, trust: trust, upstream: upstream, verifier: verifier}
 	delivery := &deliverer{intake: intake, repo: d.Repo, send: d.Deliver, task: task}
 	report := &reporter{guard: guard, inputs: inputs, repo: d.Repo, store: d.Store, task: task}
-	checkout := &mainWatch{repo: d.Repo, task: task, look: agentcall.Checkout{Repo: d.Repo}}
+	checkout := &mainWatch{repo: d.Repo, task: task, checkout: agentcall.Checkout{Repo: d.Repo}}
 	calls := &callWatch{checkout: checkout, guard: guard, readOnly: readOnly, repo: d.Repo, standards: standards, task: task}
 	return &Effects{Prompts: prompts, Calls: calls, Bundles: inputs, Preview: preview, Report: report, Upstream: upstream, Delivery: delivery, Leaks: leaks,
 		status: status, claimer: claimer, preparer: preparer, worktrees: worktrees, verifier: verifier, prover: prover, freshVerifier: freshVerifier, sealer: sealer,
@@ -202,8 +202,8 @@ func (d *taskDir) folder(c flow.Call) (string, error) {
 	return dir, nil
 }
 
-// ref returns a reference to the file at path, below run/, that has this text.
-func (d *taskDir) ref(path, text string) (agentcall.Ref, error) {
+// outputRef returns a reference to the file at path, below run/, that has this text.
+func (d *taskDir) outputRef(path, text string) (agentcall.Ref, error) {
 	rel, err := filepath.Rel(d.runDir, path)
 	return agentcall.Ref{Path: filepath.ToSlash(rel), SHA256: agentcall.Sum([]byte(text)), Bytes: len(text)}, err
 }
@@ -223,9 +223,9 @@ func (d *taskDir) redact(s string) string {
 	return d.redactor(s)
 }
 
-// atFirst returns the result of now as it was when the call was entered for the first time, from a note in the call's folder: the
-// current one may have been changed by an attempt that was interrupted. A power cut may lose the note.
-func atFirst[T any](d *taskDir, c flow.Call, name string, most int64, now func() (T, error)) (v T, err error) {
+// firstResult returns the result of now as it was when the call was entered for the first time, from a note in the call's folder:
+// the current one may have been changed by an attempt that was interrupted. A power cut may lose the note.
+func firstResult[T any](d *taskDir, c flow.Call, name string, most int64, now func() (T, error)) (v T, err error) {
 	dir := filepath.Join(d.runDir, agentcall.Folder(c))
 	if c.Attempt > 1 {
 		if data, err := durable.ReadBelow(dir, name, most); err == nil && json.Unmarshal(data, &v) == nil {
@@ -239,11 +239,11 @@ func atFirst[T any](d *taskDir, c flow.Call, name string, most int64, now func()
 	if err != nil {
 		return v, fmt.Errorf("encoding what %s began with: %w", c.ID, err)
 	}
-	return v, noteIn(dir, name, c, data)
+	return v, writeNote(dir, name, c, data)
 }
 
-// noteIn writes a note about the state before a call into dir. A power cut may lose it.
-func noteIn(dir, name string, c flow.Call, data []byte) error {
+// writeNote writes a note about the state before a call into dir. A power cut may lose it.
+func writeNote(dir, name string, c flow.Call, data []byte) error {
 	err := os.MkdirAll(dir, 0o700)
 	if err == nil {
 		err = agentcall.WriteUnsynced(dir, name, data)
@@ -270,22 +270,22 @@ func Coded(list []flow.Activity) []flow.Activity {
 			if err == nil || ctx.Err() != nil || errors.As(err, new(*flow.Failure)) || !git.Failed(err) && !errors.Is(err, proc.ErrNoFolder) {
 				return out, err
 			}
-			return out, flow.Fail(string(code), "%v%s%s", err, where(err), afresh(c, err))
+			return out, flow.Fail(string(code), "%v%s%s", err, dirHint(err), freshHint(c, err))
 		}
 	}
 	return list
 }
 
-// afresh returns a hint to the command that starts over when the task's branch is gone, "" for other errors.
-func afresh(c flow.Call, err error) string {
+// freshHint returns a hint to the command that starts over when the task's branch is gone, "" for other errors.
+func freshHint(c flow.Call, err error) string {
 	if !errors.As(err, new(*git.LostBranchError)) {
 		return ""
 	}
 	return fmt.Sprintf("; `trellis retry %s --fresh` saves what is in the worktree and begins again", path.Dir(c.Run))
 }
 
-// where names the checkout in which a git command failed, which git's own message seldom does.
-func where(err error) string {
+// dirHint names the checkout in which a git command failed, which git's own message seldom does.
+func dirHint(err error) string {
 	var e *git.Error
 	if !errors.As(err, &e) || e.Dir == "" || strings.Contains(err.Error(), e.Dir) {
 		return ""

@@ -22,10 +22,10 @@ import (
 
 // What a verdict depends on besides the worktree: the first word of each name in a fingerprint.
 const (
-	ofGit     = "git"     // settings that git uses
-	ofProgram = "program" // programs of the deciding commands
-	ofFile    = "file"    // what people wrote in the main checkout
-	ofNetwork = "network" // whether each kind of command has network access
+	kindGit     = "git"     // settings that git uses
+	kindProgram = "program" // programs of the deciding commands
+	kindFile    = "file"    // what people wrote in the main checkout
+	kindNetwork = "network" // whether each kind of command has network access
 )
 
 // fingerprinter takes the fingerprint of a run's environment.
@@ -48,27 +48,27 @@ func (fp *fingerprinter) fingerprint(ctx context.Context, j Job) (map[string]str
 	}
 	f := map[string]string{}
 	for name, hash := range set {
-		f[ofGit+" "+name] = hash
+		f[kindGit+" "+name] = hash
 	}
 	for _, word := range strings.Fields(strings.Join(j.Verify, " ")) {
 		if path, sum := fp.program(word); path != "" {
-			f[ofProgram+" "+word] = sum
+			f[kindProgram+" "+word] = sum
 		}
 	}
 	none := fp.box.Unconnected(ctx)
 	for _, kind := range sandbox.CommandKinds() {
-		f[ofNetwork+" "+kind] = map[bool]string{true: "none", false: "yes"}[slices.Contains(none, kind)]
+		f[kindNetwork+" "+kind] = map[bool]string{true: "none", false: "yes"}[slices.Contains(none, kind)]
 	}
 	rel := fp.store.Rel(fp.task.dir) + "/"
-	for _, name := range append(slices.Clone(frozen), "implement.jsonl", "check.jsonl", "debug.jsonl", proof.ApprovalsFile) {
+	for _, name := range append(slices.Clone(frozenFiles), "implement.jsonl", "check.jsonl", "debug.jsonl", proof.ApprovalsFile) {
 		err = errors.Join(err, fp.hashFile(f, rel+name))
 	}
 	for _, name := range []string{".trellis/config.yaml", ".trellis/worktree.yaml", ".trellis/workflow.md"} {
 		err = errors.Join(err, fp.hashFile(f, name))
 	}
 	if t, lerr := fp.store.Load(fp.task.dir); lerr == nil { // a task that can't be read stops the run elsewhere
-		said, merr := json.Marshal([]any{t.Pipeline.Verify, t.Pipeline.Protected, t.Pipeline.Approval})
-		f[ofFile+" "+rel+taskdir.TaskJSON], err = brief(said), errors.Join(err, merr)
+		encoded, merr := json.Marshal([]any{t.Pipeline.Verify, t.Pipeline.Protected, t.Pipeline.Approval})
+		f[kindFile+" "+rel+taskdir.TaskJSON], err = shortHash(encoded), errors.Join(err, merr)
 	}
 	return f, err
 }
@@ -86,7 +86,7 @@ func (fp *fingerprinter) program(word string) (path, sum string) {
 		for _, dir := range filepath.SplitList(dirs) {
 			file := filepath.Join(dir, word)
 			if st, err := os.Stat(file); err == nil && st.Mode().IsRegular() && st.Mode()&0o111 != 0 {
-				return file, brief(fmt.Appendf(nil, "%s %d %d", file, st.Size(), st.ModTime().UnixNano()))
+				return file, shortHash(fmt.Appendf(nil, "%s %d %d", file, st.Size(), st.ModTime().UnixNano()))
 			}
 		}
 		break
@@ -103,21 +103,21 @@ func (fp *fingerprinter) hashFile(f map[string]string, name string) error {
 	if why, ok := errors.AsType[*durable.FileError](err); ok {
 		data, err = []byte(why.Error()), nil // the hash is that of the error
 	}
-	f[ofFile+" "+name] = brief(data)
+	f[kindFile+" "+name] = shortHash(data)
 	return err
 }
 
-// then returns the fingerprint from when the worktree was ready: on this machine, if it was transferred to it.
-func (fp *fingerprinter) then(prepared map[string]string) map[string]string {
+// original returns the fingerprint from when the worktree was ready: on this machine, if it was transferred to it.
+func (fp *fingerprinter) original(prepared map[string]string) map[string]string {
 	if fp.refitted != nil {
 		return fp.refitted
 	}
 	return prepared
 }
 
-// drifted compares the fingerprint with the one from when the worktree was ready, and returns a hash of the current one. Settings
-// with which git would not commit the files as they are come back as bent; the rest are notes for people.
-func (fp *fingerprinter) drifted(ctx context.Context, in checksIn) (now string, bent, notes []string, err error) {
+// checkDrift compares the fingerprint with the one from when the worktree was ready, and returns a hash of the current one.
+// Settings with which git would not commit the files as they are come back as bent; the rest are notes for people.
+func (fp *fingerprinter) checkDrift(ctx context.Context, in checksIn) (now string, bent, notes []string, err error) {
 	if len(in.Fingerprint) == 0 {
 		return "", nil, nil, nil
 	}
@@ -125,12 +125,12 @@ func (fp *fingerprinter) drifted(ctx context.Context, in checksIn) (now string, 
 	if err != nil {
 		return "", nil, nil, err
 	}
-	said, err := json.Marshal(f)
-	bent, notes = drift(fp.then(in.Fingerprint), f)
-	return brief(said), bent, notes, err
+	encoded, err := json.Marshal(f)
+	bent, notes = drift(fp.original(in.Fingerprint), f)
+	return shortHash(encoded), bent, notes, err
 }
 
-func brief(data []byte) string { return agentcall.Sum(data)[:16] }
+func shortHash(data []byte) string { return agentcall.Sum(data)[:16] }
 
 // drift returns the differences between two fingerprints.
 func drift(then, now map[string]string) (bent, notes []string) {
@@ -142,24 +142,24 @@ func drift(then, now map[string]string) (bent, notes []string) {
 			continue
 		}
 		kind, what, _ := strings.Cut(name, " ")
-		if _, known := then[name]; kind == ofNetwork && !known {
+		if _, known := then[name]; kind == kindNetwork && !known {
 			continue // the run was begun by an older version of Trellis, which did not record it
 		}
-		if kind == ofGit && git.ChangesContent(what) {
+		if kind == kindGit && git.ChangesContent(what) {
 			bent = append(bent, what)
 			continue
 		}
 		moved[kind] = append(moved[kind], what)
 	}
 	for _, n := range [][2]string{
-		{ofFile, "changed by somebody while the run went on: "},
-		{ofProgram, "these programs, which decide, are not those of the beginning of the run: "},
-		{ofNetwork, "these commands had the network when the run began and have none now, or the other way round: "},
-		{ofGit, "settings of git were changed while the run went on: "},
+		{kindFile, "changed by somebody while the run went on: "},
+		{kindProgram, "these programs, which decide, are not those of the beginning of the run: "},
+		{kindNetwork, "these commands had the network when the run began and have none now, or the other way round: "},
+		{kindGit, "settings of git were changed while the run went on: "},
 	} {
 		if list := moved[n[0]]; len(list) > 0 {
-			notes = append(notes, n[1]+strings.Join(few(list), ", "))
+			notes = append(notes, n[1]+strings.Join(shortList(list), ", "))
 		}
 	}
-	return few(bent), notes
+	return shortList(bent), notes
 }

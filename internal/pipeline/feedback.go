@@ -28,13 +28,13 @@ func (fb *Feedback) trouble() *trouble {
 	return &trouble{Code: trellis.ChangesRequested, Detail: feedbackDetail, Feedback: fb.Said}
 }
 
-// heed has an agent act on people's feedback before anything else is done: the steps of the plan may need it to succeed. Before
-// there is any work, feedback is left to the first round.
-func (r *run) heed(f flow.Flow) error {
+// addressFeedback has an agent act on people's feedback before anything else is done: the steps of the plan may need it to
+// succeed. Before there is any work, feedback is left to the first round.
+func (r *run) addressFeedback(f flow.Flow) error {
 	if r.in.Feedback == nil || !r.in.Begun {
 		return nil
 	}
-	r.heeded = true
+	r.feedbackGiven = true
 	return r.debug(f.In("feedback"), r.in.Feedback.trouble())
 }
 
@@ -50,44 +50,44 @@ func (in Input) session(round int, t *trouble) (agent, session string) {
 	return "", ""
 }
 
-// heard records that an agent got people's feedback.
-func (p *Progress) heard(asked agentcall.Request, reply agentcall.Reply) error {
+// recordFeedback records that an agent got people's feedback.
+func (p *Progress) recordFeedback(request agentcall.Request, reply agentcall.Reply) error {
 	if p.Feedback == nil || reply.Failure != nil {
 		return nil
 	}
-	told, err := feedbackIn(asked)
-	if len(told) > 0 {
+	given, err := feedbackIn(request)
+	if len(given) > 0 {
 		p.Feedback = nil
 	}
 	return err
 }
 
 // feedbackIn returns the feedback that a request gives to its agent.
-func feedbackIn(asked agentcall.Request) ([]agentcall.Ref, error) {
-	var told about
-	if err := json.Unmarshal(asked.Data, &told); err != nil || told.Trouble == nil {
+func feedbackIn(request agentcall.Request) ([]agentcall.Ref, error) {
+	var data promptData
+	if err := json.Unmarshal(request.Data, &data); err != nil || data.Trouble == nil {
 		return nil, err
 	}
-	return told.Trouble.Feedback, nil
+	return data.Trouble.Feedback, nil
 }
 
 // FeedbackOf returns the feedback on the work that a call gives to its agent, by its journal entry and the texts in the run
 // directory, "" for none.
 func FeedbackOf(runDir string, c journal.Entry) string {
-	var asked agentcall.Request
-	if c.Activity != string(trellis.Debug) || json.Unmarshal(c.In, &asked) != nil {
+	var request agentcall.Request
+	if c.Activity != string(trellis.Debug) || json.Unmarshal(c.In, &request) != nil {
 		return ""
 	}
-	said, err := feedbackIn(asked)
-	if err != nil || len(said) == 0 {
+	refs, err := feedbackIn(request)
+	if err != nil || len(refs) == 0 {
 		return ""
 	}
-	return readFeedback(&taskDir{runDir: runDir}, said)
+	return readFeedback(&taskDir{runDir: runDir}, refs)
 }
 
 // readFeedback returns people's texts, or why they can't be read.
-func readFeedback(d *taskDir, said []agentcall.Ref) string {
-	text, err := d.feedback(said)
+func readFeedback(d *taskDir, refs []agentcall.Ref) string {
+	text, err := d.feedback(refs)
 	if err != nil {
 		return "(" + err.Error() + ")"
 	}
@@ -95,9 +95,9 @@ func readFeedback(d *taskDir, said []agentcall.Ref) string {
 }
 
 // feedback returns people's texts, as they wrote them.
-func (d *taskDir) feedback(said []agentcall.Ref) (string, error) {
+func (d *taskDir) feedback(refs []agentcall.Ref) (string, error) {
 	var list []string
-	for _, ref := range said {
+	for _, ref := range refs {
 		text, err := d.output(ref)
 		if err != nil || agentcall.Sum([]byte(text)) != ref.SHA256 {
 			return "", flow.Fail(string(trellis.InvalidTask), "run/%s was changed since it was given as feedback: give it again, with `trellis retry --feedback`", ref.Path)
@@ -107,8 +107,8 @@ func (d *taskDir) feedback(said []agentcall.Ref) (string, error) {
 	return strings.Join(list, "\n\n"), nil
 }
 
-// asked returns the feedback with which a run was started, as report.md shows it, "" for none.
-func (w *reporter) asked(h *journal.History) string {
+// initialFeedback returns the feedback with which a run was started, as report.md shows it, "" for none.
+func (w *reporter) initialFeedback(h *journal.History) string {
 	var in Input
 	if json.Unmarshal(h.Input, &in) != nil || in.Feedback == nil {
 		return ""

@@ -23,12 +23,12 @@ func (r *run) final(f flow.Flow) (*trouble, error) {
 		return nil, err
 	}
 	tree := r.rep.Checks.Tree
-	in := checksIn{Job: r.job, Forgiven: r.rep.Baseline.forgiven(r.named), Fingerprint: r.fingerprint, Tree: tree, Criteria: proven(r.rep.Criteria), Content: r.rep.Content, Plan: r.in.Code > 1}
+	in := checksIn{Job: r.job, Forgiven: r.rep.Baseline.forgiven(r.namedCommands), Fingerprint: r.fingerprint, Tree: tree, Criteria: provenCriteria(r.rep.Criteria), Content: r.rep.Content, Plan: r.in.Code > 1}
 	if r.in.Code > 6 {
-		in.Later = r.job.slow(r.rep.Baseline)
+		in.Later = r.job.slowCommands(r.rep.Baseline)
 	}
-	if r.passed != nil && r.passed.Tree == tree {
-		in.Passed = r.passed
+	if r.freshResults != nil && r.freshResults.Tree == tree {
+		in.Passed = r.freshResults
 	}
 	res, err := final.Do(f, in)
 	if err != nil {
@@ -37,22 +37,22 @@ func (r *run) final(f flow.Flow) (*trouble, error) {
 	r.rep.Checks.Results, r.rep.Checks.Fresh, r.rep.Checks.Skipped = res.Results, res.Fresh, res.Skipped
 	r.rep.note(res.Notes)
 	if len(res.Stray) > 0 {
-		return unheld(res, tree), nil
+		return uncommittedTrouble(res, tree), nil
 	}
 	if len(res.Leaks) > 0 {
-		return leaked(res.Leaks, tree), nil
+		return leakTrouble(res.Leaks, tree), nil
 	}
-	if found := forbidden(res, tree); found != nil {
+	if found := forbiddenTrouble(res, tree); found != nil {
 		return found, nil
 	}
 	if err := failedOffline(r.in.Task, r.rep.Baseline.Results, res.Results); err != nil {
 		return nil, err
 	}
 	if found := r.failedCommands(res, nil); found != nil {
-		return found.alone(res), nil
+		return found.addFreshDetail(res), nil
 	}
-	if found := unmet(res.Judged, tree); found != nil {
-		return found.alone(res), nil
+	if found := unmetTrouble(res.Judged, tree); found != nil {
+		return found.addFreshDetail(res), nil
 	}
 	if r.in.Code < 2 {
 		return nil, nil
@@ -61,13 +61,13 @@ func (r *run) final(f flow.Flow) (*trouble, error) {
 	return nil, err
 }
 
-// unheld returns the trouble of work that the commit does not hold.
-func unheld(c Checks, tree string) *trouble {
+// uncommittedTrouble returns the trouble of work that the commit does not hold.
+func uncommittedTrouble(c Checks, tree string) *trouble {
 	return &trouble{Code: trellis.CommitFailed, Detail: "the commit does not hold all of the work: " + strings.Join(c.Stray, ", "), Tree: tree}
 }
 
-// proven returns the blocking criteria that a command proved. They have to hold for the commit too.
-func proven(judged []CriterionResult) (list []Criterion) {
+// provenCriteria returns the blocking criteria that a command proved. They have to hold for the commit too.
+func provenCriteria(judged []CriterionResult) (list []Criterion) {
 	for _, j := range judged {
 		if j.Proven && !j.Should {
 			list = append(list, j.Criterion)
@@ -76,24 +76,24 @@ func proven(judged []CriterionResult) (list []Criterion) {
 	return list
 }
 
-// alone adds to the detail that the trouble was found in a fresh checkout of the commit, if it was.
-func (t *trouble) alone(c Checks) *trouble {
+// addFreshDetail adds to the detail that the trouble was found in a fresh checkout of the commit, if it was.
+func (t *trouble) addFreshDetail(c Checks) *trouble {
 	if !c.Fresh {
 		return t
 	}
 	t.Detail = "in a fresh checkout of the commit, " + t.Detail
 	if len(c.Unseen) > 0 {
-		t.Detail += "; files that git ignores are in the worktree and not in the commit: " + joinSome(c.Unseen)
+		t.Detail += "; files that git ignores are in the worktree and not in the commit: " + joinFirst(c.Unseen)
 	}
 	return t
 }
 
 // allPassed reports whether no command that counts and no criterion failed.
 func allPassed(out Checks) bool {
-	return !failing(out.Results) && !slices.ContainsFunc(out.Judged, func(j CriterionResult) bool { return j.Verdict == "unmet" })
+	return !anyFailed(out.Results) && !slices.ContainsFunc(out.Judged, func(j CriterionResult) bool { return j.Verdict == "unmet" })
 }
 
-func failing(results []CommandResult) bool {
+func anyFailed(results []CommandResult) bool {
 	return slices.ContainsFunc(results, func(c CommandResult) bool { return c.Code != 0 && !c.Forgiven })
 }
 
@@ -111,7 +111,7 @@ func (fv *freshVerifier) final(ctx context.Context, c flow.Call, in checksIn) (o
 	if err == nil && len(list) == 0 {
 		list, err = fv.unsavedModules(ctx, in.Job)
 	}
-	if out.Stray = few(list); err != nil || len(list) > 0 {
+	if out.Stray = shortList(list); err != nil || len(list) > 0 {
 		return out, err
 	}
 	same, err := fv.inspectCommit(ctx, c, in, &out)
@@ -125,12 +125,12 @@ func (fv *freshVerifier) final(ctx context.Context, c flow.Call, in checksIn) (o
 	if err != nil || len(list)+len(in.Criteria) == 0 {
 		return out, err
 	}
-	if in.Passed.all(list, in.Criteria) {
-		out.Fresh, out.Results, out.Judged = true, in.Passed.results(), in.Passed.verdicts()
+	if in.Passed.covers(list, in.Criteria) {
+		out.Fresh, out.Results, out.Judged = true, in.Passed.earlierResults(), in.Passed.earlierVerdicts()
 	} else if err := fv.runAtHead(ctx, c, in, &out); err != nil {
 		return out, err
 	}
-	at, err := fv.verifier.passes.at(ctx, in.Job) // other tasks begin at this commit, once it is merged
+	at, err := fv.verifier.passes.atHead(ctx, in.Job) // other tasks begin at this commit, once it is merged
 	if err == nil && len(in.Job.Modules) == 0 {
 		out.Notes = append(out.Notes, at.keep(out.Results)...)
 	}
@@ -142,7 +142,7 @@ func (fv *freshVerifier) unsavedModules(ctx context.Context, j Job) (list []stri
 	if !durable.Exists(filepath.Join(j.Worktree, ".gitmodules")) {
 		return nil, nil
 	}
-	_, changes, err := fv.committed(ctx, j, "")
+	_, changes, err := fv.compareCommit(ctx, j, "")
 	for _, ch := range changes {
 		if !ch.Submodule() || !durable.Exists(filepath.Join(j.Worktree, ch.Path, ".git")) {
 			continue
@@ -166,8 +166,8 @@ func (fv *freshVerifier) runAtHead(ctx context.Context, c flow.Call, in checksIn
 	return fv.run(ctx, c, in, head, out)
 }
 
-// results returns the results of the commands, marked as not run again.
-func (p *Passed) results() []CommandResult {
+// earlierResults returns the results of the commands, marked as not run again.
+func (p *Passed) earlierResults() []CommandResult {
 	list := slices.Clone(p.Results)
 	for i := range list {
 		list[i].Earlier = true
@@ -175,8 +175,8 @@ func (p *Passed) results() []CommandResult {
 	return list
 }
 
-// verdicts returns the results of the criteria, marked as not run again.
-func (p *Passed) verdicts() []CriterionResult {
+// earlierVerdicts returns the results of the criteria, marked as not run again.
+func (p *Passed) earlierVerdicts() []CriterionResult {
 	list := slices.Clone(p.Judged)
 	for i := range list {
 		list[i].Earlier = true
@@ -184,9 +184,9 @@ func (p *Passed) verdicts() []CriterionResult {
 	return list
 }
 
-// all reports whether each command and each criterion has a result.
-func (p *Passed) all(commands []string, criteria []Criterion) bool {
-	return p != nil && !slices.ContainsFunc(commands, func(line string) bool { return p.of(line) == nil }) &&
+// covers reports whether each command and each criterion has a result.
+func (p *Passed) covers(commands []string, criteria []Criterion) bool {
+	return p != nil && !slices.ContainsFunc(commands, func(line string) bool { return p.commandResult(line) == nil }) &&
 		!slices.ContainsFunc(criteria, func(cr Criterion) bool { return resultOf(p.Judged, cr) == nil })
 }
 
@@ -197,7 +197,7 @@ func (fv *freshVerifier) inspectCommit(ctx context.Context, c flow.Call, in chec
 	if in.Tree == "" {
 		return false, nil
 	}
-	same, changes, err := fv.committed(ctx, j, in.Tree)
+	same, changes, err := fv.compareCommit(ctx, j, in.Tree)
 	if err != nil || same {
 		return same, err
 	}
@@ -210,14 +210,14 @@ func (fv *freshVerifier) inspectCommit(ctx context.Context, c flow.Call, in chec
 		out.Notes = append(out.Notes, s.notes...)
 		return false, err
 	}
-	out.Protected, err = fv.inputs.protectedIn(j, in.Content, changes)
+	out.Protected, err = fv.inputs.protectedChanges(j, in.Content, changes)
 	return false, err
 }
 
-// committed reports whether the commit of a worktree has the tree known, which was verified. If not, it also returns what the
+// compareCommit reports whether the commit of a worktree has the tree known, which was verified. If not, it also returns what the
 // commit changes against the base, submodules by their contents. The worktree of a job with submodules holds only what is
 // committed.
-func (fv *freshVerifier) committed(ctx context.Context, j Job, known string) (same bool, changes []git.Change, err error) {
+func (fv *freshVerifier) compareCommit(ctx context.Context, j Job, known string) (same bool, changes []git.Change, err error) {
 	if len(j.Modules) == 0 {
 		tree, err := fv.repo.Refs().TreeAt(ctx, j.Branch)
 		if err != nil || tree == known {
@@ -237,12 +237,12 @@ func (fv *freshVerifier) committed(ctx context.Context, j Job, known string) (sa
 	return snap.Tree == known, changes, err
 }
 
-// nameIgnored lists the files that git ignores in the worktree, if something failed without them.
-func (fv *freshVerifier) nameIgnored(ctx context.Context, j Job, out *Checks) error {
+// recordIgnored records the files that git ignores in the worktree, if something failed without them.
+func (fv *freshVerifier) recordIgnored(ctx context.Context, j Job, out *Checks) error {
 	if allPassed(*out) {
 		return nil
 	}
 	list, err := fv.repo.Index().Ignored(ctx, j.Worktree, Outside(j)...)
-	out.Unseen = few(slices.DeleteFunc(list, func(path string) bool { return path == runtimeDir+"/" }))
+	out.Unseen = shortList(slices.DeleteFunc(list, func(path string) bool { return path == runtimeDir+"/" }))
 	return err
 }

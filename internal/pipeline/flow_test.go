@@ -20,20 +20,20 @@ import (
 const (
 	job = `{"title": "Say bye", "repo": "/r", "branch": "feature/bye", "base_branch": "main", "base_commit": "base", "worktree": "/w", "verify": ["make"],
 		"choices": {}, "limits": {"rounds": 3, "attempts": 3}, "baseline": true, "setup": {}, "commit_type": "feat"}`
-	green    = `{"results": [{"command": "make", "code": 0}], "tree": "t1"}`
-	red      = `{"results": [{"command": "make", "code": 1}], "tree": "t1"}`
-	said     = `{"text": {"path": "answer.md", "bytes": 4}, "excerpt": "done", "tool_calls": 1}`
-	nothing  = `{"text": {"path": "answer.md", "bytes": 0}, "tool_calls": 0}`
-	content  = `{"hash": "h1", "criteria": [{"id": "A1", "text": "it says bye"}], "approved": true, "markers": ["DONE"]}`
-	open     = `[{"id": "A1", "text": "it says bye", "verdict": ""}]`
-	proven   = `[{"id": "A1", "text": "it says bye", "verdict": "met", "proven": true}]`
-	half     = `[{"id": "A1", "text": "it says bye", "verdict": ""}, {"id": "A2", "text": "ls does it", "verify": "ls", "verdict": "unmet", "proven": true}]`
-	met      = `{"text": {"bytes": 4}, "tool_calls": 1, "answer": {"criteria": [{"id": "A1", "verdict": "met", "evidence": "greet.sh:1"}]}}`
-	notMet   = `{"text": {"bytes": 4}, "tool_calls": 1, "answer": {"criteria": [{"id": "A1", "verdict": "unmet", "evidence": "nowhere"}]}}`
-	unfit    = `{"text": {"bytes": 4}, "tool_calls": 1, "problems": ["/criteria: is missing"]}`
-	made     = `{"sha": "c1"}`
-	beside   = `{"baseline_beside": true}`
-	verified = `{"results": [{"command": "make", "code": 0}], "fresh": true}`
+	green          = `{"results": [{"command": "make", "code": 0}], "tree": "t1"}`
+	red            = `{"results": [{"command": "make", "code": 1}], "tree": "t1"}`
+	reflogText     = `{"text": {"path": "answer.md", "bytes": 4}, "excerpt": "done", "tool_calls": 1}`
+	nothing        = `{"text": {"path": "answer.md", "bytes": 0}, "tool_calls": 0}`
+	content        = `{"hash": "h1", "criteria": [{"id": "A1", "text": "it says bye"}], "approved": true, "markers": ["DONE"]}`
+	open           = `[{"id": "A1", "text": "it says bye", "verdict": ""}]`
+	provenCriteria = `[{"id": "A1", "text": "it says bye", "verdict": "met", "proven": true}]`
+	half           = `[{"id": "A1", "text": "it says bye", "verdict": ""}, {"id": "A2", "text": "ls does it", "verify": "ls", "verdict": "unmet", "proven": true}]`
+	met            = `{"text": {"bytes": 4}, "tool_calls": 1, "answer": {"criteria": [{"id": "A1", "verdict": "met", "evidence": "greet.sh:1"}]}}`
+	notMet         = `{"text": {"bytes": 4}, "tool_calls": 1, "answer": {"criteria": [{"id": "A1", "verdict": "unmet", "evidence": "nowhere"}]}}`
+	unfit          = `{"text": {"bytes": 4}, "tool_calls": 1, "problems": ["/criteria: is missing"]}`
+	made           = `{"sha": "c1"}`
+	beside         = `{"baseline_beside": true}`
+	checksResult   = `{"results": [{"command": "make", "code": 0}], "fresh": true}`
 )
 
 // A whole round, from the review of the change to its proofs.
@@ -41,8 +41,8 @@ const round = "observe check verify observe criteria accept commit final-verify 
 
 // well is a run in which nothing goes wrong.
 func well() map[string][]any {
-	return map[string][]any{"claim": {job}, "status": {`1`}, "prepare": {`{}`}, "baseline": {green}, "observe": {content}, "implement": {said}, "check": {said},
-		"verify": {green}, "criteria": {open}, "accept": {met}, "commit": {made}, "final-verify": {verified}, "seal": {`"head"`}, "report": {`{}`}, "debug": {said},
+	return map[string][]any{"claim": {job}, "status": {`1`}, "prepare": {`{}`}, "baseline": {green}, "observe": {content}, "implement": {reflogText}, "check": {reflogText},
+		"verify": {green}, "criteria": {open}, "accept": {met}, "commit": {made}, "final-verify": {checksResult}, "seal": {`"head"`}, "report": {`{}`}, "debug": {reflogText},
 		"changed": {`{"tree": "t2"}`}, "unmended": {`{}`}}
 }
 
@@ -130,7 +130,7 @@ func TestFlow(t *testing.T) {
 			calls:  "claim prepare baseline observe implement observe check verify observe debug " + round + " report",
 			status: trellis.Review, outcome: trellis.Delivered},
 
-		"commands prove all criteria": {change: map[string][]any{"criteria": {proven}},
+		"commands prove all criteria": {change: map[string][]any{"criteria": {provenCriteria}},
 			calls: "claim prepare baseline observe implement observe check verify observe criteria commit final-verify seal report", status: trellis.Review, outcome: trellis.Delivered},
 		"a criterion is not met, and debug mends it": {change: map[string][]any{"accept": {notMet, met}},
 			calls:  "claim prepare baseline observe implement observe check verify observe criteria accept observe debug " + round + " report",
@@ -144,7 +144,7 @@ func TestFlow(t *testing.T) {
 		"the judge says nothing at all": {change: map[string][]any{"accept": {&flow.Failure{Code: string(trellis.EmptyOutput)}, met}},
 			calls:  "claim prepare baseline observe implement observe check verify observe criteria accept observe debug " + round + " report",
 			status: trellis.Review, outcome: trellis.Delivered},
-		"one is not met, and nobody can judge another": {change: map[string][]any{"criteria": {half, proven}, "accept": {unfit}},
+		"one is not met, and nobody can judge another": {change: map[string][]any{"criteria": {half, provenCriteria}, "accept": {unfit}},
 			calls:  "claim prepare baseline observe implement observe check verify observe criteria accept accept observe debug observe check verify observe criteria commit final-verify seal report",
 			status: trellis.Review, outcome: trellis.Delivered},
 		"nobody can judge one that only should be met": {change: map[string][]any{"criteria": {strings.Replace(open, `"text"`, `"should": true, "text"`, 1)}, "accept": {unfit}},
@@ -175,7 +175,7 @@ func TestFlow(t *testing.T) {
 			calls:  "claim prepare baseline observe implement observe check verify observe criteria accept commit report",
 			status: trellis.Failed, outcome: trellis.OutcomeFailed, code: trellis.EmptyDiff},
 
-		"nothing is to do, and a command proves it": {change: map[string][]any{"verify": {`{"results": [{"command": "make", "code": 0}], "unchanged": true}`}, "criteria": {proven}, "ground": {`[]`}, "discard": {`{}`}},
+		"nothing is to do, and a command proves it": {change: map[string][]any{"verify": {`{"results": [{"command": "make", "code": 0}], "unchanged": true}`}, "criteria": {provenCriteria}, "ground": {`[]`}, "discard": {`{}`}},
 			calls:  "claim prepare baseline observe implement observe check verify observe criteria ground discard report",
 			status: trellis.Completed, outcome: trellis.NoChangeNeeded},
 		"nothing was done, and only a claim says that it need not be": {change: map[string][]any{"verify": {`{"results": [{"command": "make", "code": 0}], "unchanged": true}`}, "ground": {`["A1"]`}},
@@ -193,31 +193,31 @@ func TestFlow(t *testing.T) {
 			calls: "claim prepare baseline observe implement observe check verify observe criteria accept commit update " +
 				"observe debug observe check unmended report",
 			status: trellis.Failed, outcome: trellis.OutcomeFailed, code: trellis.Conflict, detail: "mended nothing"},
-		"the base has all of it by now": {change: map[string][]any{"claim": {follows}, "update": {`{"base": "new", "checks": {"unchanged": true}}`}, "criteria": {proven},
+		"the base has all of it by now": {change: map[string][]any{"claim": {follows}, "update": {`{"base": "new", "checks": {"unchanged": true}}`}, "criteria": {provenCriteria},
 			"verify": {green, `{"results": [{"command": "make", "code": 0}], "unchanged": true}`}, "ground": {`[]`}, "discard": {`{}`}},
 			calls:  "claim prepare baseline observe implement observe check verify observe criteria commit update verify observe criteria ground discard report",
 			status: trellis.Completed, outcome: trellis.NoChangeNeeded},
 
-		"what passes in the worktree fails in a fresh checkout": {change: map[string][]any{"final-verify": {`{"results": [{"command": "make", "code": 1}], "fresh": true, "unseen": ["lib.o"]}`, verified}},
+		"what passes in the worktree fails in a fresh checkout": {change: map[string][]any{"final-verify": {`{"results": [{"command": "make", "code": 1}], "fresh": true, "unseen": ["lib.o"]}`, checksResult}},
 			calls: "claim prepare baseline observe implement observe check verify observe criteria accept commit final-verify observe debug " + round + " report", status: trellis.Review, outcome: trellis.Delivered},
-		"the commit does not hold all of the work": {change: map[string][]any{"final-verify": {`{"stray": ["lib.go"]}`, verified}},
+		"the commit does not hold all of the work": {change: map[string][]any{"final-verify": {`{"stray": ["lib.go"]}`, checksResult}},
 			calls: "claim prepare baseline observe implement observe check verify observe criteria accept commit final-verify observe debug " + round + " report", status: trellis.Review, outcome: trellis.Delivered},
-		"the commit holds secrets": {change: map[string][]any{"final-verify": {`{"leaks": ["a.txt:1 token"]}`, verified}},
+		"the commit holds secrets": {change: map[string][]any{"final-verify": {`{"leaks": ["a.txt:1 token"]}`, checksResult}},
 			calls: "claim prepare baseline observe implement observe check verify observe criteria accept commit final-verify observe debug " + round + " report", status: trellis.Review, outcome: trellis.Delivered},
-		"a criterion is not met in the commit": {change: map[string][]any{"final-verify": {`{"results": [{"command": "make", "code": 0}], "fresh": true, "judged": [{"id": "A1", "verdict": "unmet"}]}`, verified}},
+		"a criterion is not met in the commit": {change: map[string][]any{"final-verify": {`{"results": [{"command": "make", "code": 0}], "fresh": true, "judged": [{"id": "A1", "verdict": "unmet"}]}`, checksResult}},
 			calls: "claim prepare baseline observe implement observe check verify observe criteria accept commit final-verify observe debug " + round + " report", status: trellis.Review, outcome: trellis.Delivered},
 
 		"tokens are used up": {in: pipeline.Input{Used: trellis.Usage{InputTokens: 60, OutputTokens: 50}}, change: map[string][]any{"claim": {with(`"attempts": 3`, `"attempts": 3, "tokens": 100`)}},
 			calls: "claim prepare baseline observe report", status: trellis.Paused, code: trellis.BudgetTokens, detail: "110 tokens of limits.tokens, which is 100"},
 		"time is used up": {in: pipeline.Input{Used: trellis.Usage{Seconds: 61}}, change: map[string][]any{"claim": {with(`"attempts": 3`, `"attempts": 3, "seconds": 60`)}},
 			calls: "claim prepare baseline observe report", status: trellis.Paused, code: trellis.BudgetTime},
-		"an agent that uses up the rest ends the run": {change: map[string][]any{"claim": {with(`"attempts": 3`, `"attempts": 3, "tokens": 100`)}, "implement": {strings.Replace(said, `"tool_calls"`, `"usage": {"input_tokens": 200}, "tool_calls"`, 1)}},
+		"an agent that uses up the rest ends the run": {change: map[string][]any{"claim": {with(`"attempts": 3`, `"attempts": 3, "tokens": 100`)}, "implement": {strings.Replace(reflogText, `"tool_calls"`, `"usage": {"input_tokens": 200}, "tool_calls"`, 1)}},
 			calls: "claim prepare baseline observe implement observe report", status: trellis.Paused, code: trellis.BudgetTokens},
-		"an agent fails for a passing reason": {change: map[string][]any{"implement": {`{"failure": {"code": "agent_exit", "retryable": true}}`, said}},
+		"an agent fails for a passing reason": {change: map[string][]any{"implement": {`{"failure": {"code": "agent_exit", "retryable": true}}`, reflogText}},
 			calls: "claim prepare baseline observe implement implement " + round + " report", status: trellis.Review, outcome: trellis.Delivered, slept: []time.Duration{10 * time.Second}},
-		"a limit lasts longer than it says": {change: map[string][]any{"implement": {limited, limited, said}},
+		"a limit lasts longer than it says": {change: map[string][]any{"implement": {limited, limited, reflogText}},
 			calls: "claim prepare baseline observe implement implement implement " + round + " report", status: trellis.Review, outcome: trellis.Delivered, slept: []time.Duration{time.Second, 10 * time.Second}},
-		"a limit lasts longer, in a run that an older trellis began": {in: pipeline.Input{Code: 10}, change: map[string][]any{"implement": {limited, limited, said}},
+		"a limit lasts longer, in a run that an older trellis began": {in: pipeline.Input{Code: 10}, change: map[string][]any{"implement": {limited, limited, reflogText}},
 			calls: "claim prepare baseline observe implement implement implement " + round + " report", status: trellis.Review, outcome: trellis.Delivered, slept: []time.Duration{time.Second, time.Second}},
 		"an agent fails for good": {change: map[string][]any{"implement": {`{"failure": {"code": "agent_auth"}}`}},
 			calls: "claim prepare baseline observe implement report", status: trellis.Failed, outcome: trellis.OutcomeFailed, code: trellis.AgentAuth},
@@ -288,7 +288,7 @@ func TestFlowTellsDebug(t *testing.T) {
 		"a hook":             {"commit", []any{`{"hook": "CHANGES is missing", "output": {"path": "hook.log", "bytes": 3}}`, made}, `CHANGES is missing`},
 		"secrets":            {"commit", []any{`{"leaks": ["a.txt:1 token"]}`, made}, `a.txt:1 token`},
 		"a protected path":   {"verify", []any{`{"tree": "t1", "protected": ["go.sum"]}`, green}, `protected paths were changed: go.sum`},
-		"the fresh checkout": {"final-verify", []any{`{"results": [{"command": "make", "code": 1}], "fresh": true, "unseen": ["lib.o"]}`, verified}, `files that git ignores are in the worktree and not in the commit: lib.o`},
+		"the fresh checkout": {"final-verify", []any{`{"results": [{"command": "make", "code": 1}], "fresh": true, "unseen": ["lib.o"]}`, checksResult}, `files that git ignores are in the worktree and not in the commit: lib.o`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -346,8 +346,8 @@ func TestFlowTellsPartOfTheCost(t *testing.T) {
 	t.Parallel()
 	for code, partial := range map[int]bool{pipeline.Code: true, 9: false} {
 		p := &scripted{T: t, Results: well()}
-		p.Results["implement"] = []any{strings.Replace(said, `"tool_calls"`, `"usage": {"input_tokens": 5, "cost_usd": 0.5}, "tool_calls"`, 1)}
-		p.Results["check"] = []any{strings.Replace(said, `"tool_calls"`, `"usage": {"input_tokens": 5, "cost_usd": null}, "tool_calls"`, 1)}
+		p.Results["implement"] = []any{strings.Replace(reflogText, `"tool_calls"`, `"usage": {"input_tokens": 5, "cost_usd": 0.5}, "tool_calls"`, 1)}
+		p.Results["check"] = []any{strings.Replace(reflogText, `"tool_calls"`, `"usage": {"input_tokens": 5, "cost_usd": null}, "tool_calls"`, 1)}
 		rep, err := pipeline.Run(nil)(p.Flow(), pipeline.Input{Code: code, Task: "02-01-bye"})
 		if err != nil {
 			t.Fatal(err)

@@ -42,7 +42,7 @@ func (fc *freshCheckout) do(ctx context.Context, c flow.Call, j Job, commit stri
 	if err := fc.setup.writePointer(fresh); err != nil {
 		return err
 	}
-	_, whole, err := fc.warm.give(ctx, fresh)
+	_, whole, err := fc.warm.copyInto(ctx, fresh)
 	if err != nil {
 		return err
 	}

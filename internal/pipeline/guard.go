@@ -112,7 +112,7 @@ func guardWorktree(g *worktreeGuard, s *standardsWatch, list []flow.Activity) []
 			if err != nil {
 				return nil, err
 			}
-			out, err := s.around(ctx, c, in, act)
+			out, err := s.runWatched(ctx, c, in, act)
 			return out, g.explain(err)
 		}
 	}
@@ -154,9 +154,9 @@ func (g *worktreeGuard) Objects(since time.Time, borrowed []string) {
 	g.objects.since, g.objects.borrowed = since, borrowed
 }
 
-// beginObjects records git's objects before any agent is at work, and returns where they are borrowed from: before, or the current
-// places if that is nil.
-func (g *worktreeGuard) beginObjects(before []string) (borrowed []string, err error) {
+// recordObjects records git's objects before any agent is at work, and returns where they are borrowed from: before, or the
+// current places if that is nil.
+func (g *worktreeGuard) recordObjects(before []string) (borrowed []string, err error) {
 	o := &g.objects
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -201,7 +201,7 @@ func (r *repairer) repair(ctx context.Context, c flow.Call, j Job) (notes []stri
 	if notes, err = r.guard.verifyObjects(ctx, j.BaseCommit); err != nil {
 		return notes, err
 	}
-	strayed, err := snapshot.NewBackups(r.repo).Reattach(ctx, j.Worktree, j.Branch, j.anchor(), r.task.backupRef(c)+"-strayed")
+	strayed, err := snapshot.NewBackups(r.repo).Reattach(ctx, j.Worktree, j.Branch, j.requiredCommit(), r.task.backupRef(c)+"-strayed")
 	if err != nil {
 		return notes, err
 	}
@@ -217,7 +217,7 @@ func (r *repairer) repair(ctx context.Context, c flow.Call, j Job) (notes []stri
 		return notes, err
 	}
 	if len(hidden) > 0 {
-		notes = append(notes, "git had been told not to look at tracked files, which was undone: "+strings.Join(few(hidden), ", "))
+		notes = append(notes, "git had been told not to look at tracked files, which was undone: "+strings.Join(shortList(hidden), ", "))
 	}
 	if j.merging() { // the base's tasks are not in the branch yet, and the merge commit takes them from the base
 		return notes, nil

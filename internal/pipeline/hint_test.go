@@ -17,7 +17,7 @@ func TestHintFits(t *testing.T) {
 	if err := os.MkdirAll(a.inputs.folder("x"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	text, notes, err := a.decidedBefore("x", contextfiles.DefaultCaps())
+	text, notes, err := a.priorDecisions("x", contextfiles.DefaultCaps())
 	if text != "" || notes != nil || err != nil {
 		t.Errorf("without a plan: %q, %q, %v", text, notes, err)
 	}
@@ -31,7 +31,7 @@ func TestHintFits(t *testing.T) {
 		{File: 1, Artifact: 1 << 20, Total: 1000}: true,
 		{File: 1, Artifact: 1000, Total: -5}:      true,
 	} {
-		text, notes, err := a.decidedBefore("x", caps)
+		text, notes, err := a.priorDecisions("x", caps)
 		if err != nil || len(notes) > 0 != cut || strings.Contains(text, ".trellis/.runtime/task/plan.json") != cut || !utf8.ValidString(text) {
 			t.Errorf("%+v: %d bytes, %q, %v\n%.100s", caps, len(text), notes, err, text)
 		}

@@ -20,7 +20,7 @@ import (
 // implement is the work of agents before the rounds: an agent gets people's feedback on the work, then the steps of the plan are
 // run, or one agent does all the work if there are no steps.
 func (r *run) implement(f flow.Flow) error {
-	if err := r.heed(f); err != nil {
+	if err := r.addressFeedback(f); err != nil {
 		return err
 	}
 	content, err := r.observe(f, "implement")
@@ -35,16 +35,16 @@ func (r *run) implement(f flow.Flow) error {
 		if err != nil {
 			return flow.AsFailure(err)
 		}
-		steps := &planSteps{run: r, content: content.Hash, stuck: map[string]string{}}
+		steps := &planSteps{run: r, content: content.Hash, failedTrees: map[string]string{}}
 		if err := steps.do(f, b); err != nil {
 			return err
 		}
 	} else {
-		reply, err := r.ask(f, trellis.Implement, r.job.Limits.Implement, about{Content: content})
+		reply, err := r.ask(f, trellis.Implement, r.job.Limits.Implement, promptData{Content: content})
 		if err != nil {
 			return err
 		}
-		if err := silent(f, r.job, reply, ""); err != nil {
+		if err := checkNotSilent(f, r.job, reply, ""); err != nil {
 			return err
 		}
 	}
@@ -52,9 +52,9 @@ func (r *run) implement(f flow.Flow) error {
 	return nil
 }
 
-// silent returns a failure if an agent said and did nothing. before is the tree that the agent found ("": the base). An agent
-// program that does not report its tool calls may say nothing: its changes are checked later.
-func silent(f flow.Flow, j Job, reply agentcall.Reply, before string) error {
+// checkNotSilent returns a failure if an agent said and did nothing. before is the tree that the agent found ("": the base). An
+// agent program that does not report its tool calls may say nothing: its changes are checked later.
+func checkNotSilent(f flow.Flow, j Job, reply agentcall.Reply, before string) error {
 	if reply.Text.Bytes > 0 || reply.ToolCalls != 0 {
 		return nil
 	}
@@ -67,9 +67,9 @@ func silent(f flow.Flow, j Job, reply agentcall.Reply, before string) error {
 
 // planSteps runs the steps of a plan.
 type planSteps struct {
-	run     *run
-	content string            // hash
-	stuck   map[string]string // the tree on which each step failed last, by path
+	run         *run
+	content     string            // hash
+	failedTrees map[string]string // the tree on which each step failed last, by path
 }
 
 // do runs all steps except those that verify, one at a time. A step that fails goes to the debug agent, which uses up a round, and
@@ -100,8 +100,8 @@ func (ps *planSteps) wait(f flow.Flow, q workflow.Request) error {
 	}, func(f flow.Flow) error { return r.enter(f, "implement") })
 }
 
-// stepAbout is the Data of a step's request: the step, and what the task's own prompts are made of.
-type stepAbout struct {
+// stepPromptData is the Data of a step's request: the step, and what the task's own prompts are made of.
+type stepPromptData struct {
 	workflow.About
 	Job     Job     `json:"job"`
 	Content Content `json:"content"`
@@ -109,7 +109,7 @@ type stepAbout struct {
 
 func (ps *planSteps) ask(f flow.Flow, q workflow.Question) (agentcall.Reply, error) {
 	r := ps.run
-	data, err := agentcall.Encode(stepAbout{q.Data, r.job, Content{Hash: ps.content}})
+	data, err := agentcall.Encode(stepPromptData{q.Data, r.job, Content{Hash: ps.content}})
 	if err != nil {
 		return agentcall.Reply{}, err
 	}
@@ -134,17 +134,17 @@ func (l Limits) wall(q workflow.Question) time.Duration {
 // mend gives a failed step to the debug agent, unless no round is left for that.
 func (ps *planSteps) mend(f flow.Flow, t workflow.Trouble) (bool, error) {
 	r := ps.run
-	if err := ps.progressed(f, t); err != nil {
+	if err := ps.checkProgress(f, t); err != nil {
 		return false, err
 	}
 	if r.stepRounds+1 >= r.job.Limits.Rounds {
 		return false, nil
 	}
 	r.stepRounds++
-	last := &trouble{Code: trellis.StepFailed, Detail: short(fmt.Sprintf("step %s: %s", t.Path, t.Detail))}
+	last := &trouble{Code: trellis.StepFailed, Detail: shortText(fmt.Sprintf("step %s: %s", t.Path, t.Detail))}
 	if t.Ran != nil {
-		last.Failed = []CommandResult{{Command: short(t.Ran.Command), Code: t.Ran.Code, Tail: short(t.Ran.Tail), Output: t.Ran.Stdout},
-			{Command: short(t.Ran.Command) + " (what it said on stderr)", Code: t.Ran.Code, Output: t.Ran.Stderr}}
+		last.Failed = []CommandResult{{Command: shortText(t.Ran.Command), Code: t.Ran.Code, Tail: shortText(t.Ran.Tail), Output: t.Ran.Stdout},
+			{Command: shortText(t.Ran.Command) + " (what it said on stderr)", Code: t.Ran.Code, Output: t.Ran.Stderr}}
 	}
 	if err := r.debug(f, last); err != nil {
 		return false, err
@@ -152,9 +152,9 @@ func (ps *planSteps) mend(f flow.Flow, t workflow.Trouble) (bool, error) {
 	return true, r.enter(f, "implement")
 }
 
-// progressed returns a failure if a step fails again on the same tree: neither the debug agent nor the repeated step has changed
-// anything.
-func (ps *planSteps) progressed(f flow.Flow, t workflow.Trouble) error {
+// checkProgress returns a failure if a step fails again on the same tree: neither the debug agent nor the repeated step has
+// changed anything.
+func (ps *planSteps) checkProgress(f flow.Flow, t workflow.Trouble) error {
 	if ps.run.in.Code < 6 {
 		return nil
 	}
@@ -162,10 +162,10 @@ func (ps *planSteps) progressed(f flow.Flow, t workflow.Trouble) error {
 	if err != nil {
 		return err
 	}
-	if before, failed := ps.stuck[t.Path]; failed && before == now.Tree {
-		return flow.Fail(string(trellis.NoProgress), "step %s failed as before, and nothing was changed in between: %s", t.Path, short(t.Detail))
+	if before, failed := ps.failedTrees[t.Path]; failed && before == now.Tree {
+		return flow.Fail(string(trellis.NoProgress), "step %s failed as before, and nothing was changed in between: %s", t.Path, shortText(t.Detail))
 	}
-	ps.stuck[t.Path] = now.Tree
+	ps.failedTrees[t.Path] = now.Tree
 	return nil
 }
 
@@ -193,7 +193,7 @@ func (sr *stepRunner) effects() *workflow.Acts {
 }
 
 // stepSlots returns the slots of a step's prompt: the task's documents, the context of implement, and the step.
-func (pr *prompts) stepSlots(ctx context.Context, c flow.Call, r agentcall.Request, d about) (map[string]string, []string, error) {
+func (pr *prompts) stepSlots(ctx context.Context, c flow.Call, r agentcall.Request, d promptData) (map[string]string, []string, error) {
 	s := pr.steps.effects()
 	var own string
 	s.Documents = func(ctx context.Context) (string, []string, error) {

@@ -66,7 +66,7 @@ func (is *inputs) writeFolder(dir string, texts map[string][]byte) error {
 func (is *inputs) freezePlan(k *inputSnapshot) (*plan.Plan, string, error) {
 	b := k.plan
 	if b == nil {
-		return nil, "", k.wrong
+		return nil, "", k.planErr
 	}
 	text := k.texts[taskdir.Plan]
 	dir := is.folder(b.Hash)
@@ -103,15 +103,15 @@ func (is *inputs) frozenPlan(hash string) (*plan.Plan, error) {
 	if text == nil {
 		return nil, err
 	}
-	if b := is.frozenAs(text); b != nil {
+	if b := is.frozenBundle(text); b != nil {
 		return rootPlan(b), nil
 	}
 	b, err := bundleOf(text, is.store.Rel(filepath.Join(is.task.dir, taskdir.Plan)), func(string) ([]byte, error) { return nil, fs.ErrNotExist })
 	return rootPlan(b), err // taken in by an older version, or changed since: it must not call other files
 }
 
-// frozenAs returns the plan with this text as a run took it in, with the files that it called then; nil if no run did.
-func (is *inputs) frozenAs(text []byte) *plan.Bundle {
+// frozenBundle returns the plan with this text as a run took it in, with the files that it called then; nil if no run did.
+func (is *inputs) frozenBundle(text []byte) *plan.Bundle {
 	entries, err := os.ReadDir(filepath.Join(is.task.runDir, "inputs"))
 	if err != nil {
 		return nil
@@ -154,22 +154,22 @@ func (is *inputs) taskSpec(hash string) (*plan.TaskSpec, error) {
 	return spec, nil
 }
 
-// allowed returns the protected paths that the plan of an approved content may change. An empty content has none.
-func (is *inputs) allowed(j Job, content string) ([]string, error) {
+// allowedPaths returns the protected paths that the plan of an approved content may change. An empty content has none.
+func (is *inputs) allowedPaths(j Job, content string) ([]string, error) {
 	if content == "" {
 		return nil, nil
 	}
 	p, err := is.frozenPlan(content)
-	return guarded(p, j.Protected), err
+	return plannedProtected(p, j.Protected), err
 }
 
-// protectedIn returns the changed paths that are protected and that the plan of this content may not change.
-func (is *inputs) protectedIn(j Job, content string, changes []git.Change) (paths []string, err error) {
-	allowed, err := is.allowed(j, content)
+// protectedChanges returns the changed paths that are protected and that the plan of this content may not change.
+func (is *inputs) protectedChanges(j Job, content string, changes []git.Change) (paths []string, err error) {
+	allowed, err := is.allowedPaths(j, content)
 	for _, ch := range changes {
 		if config.Protects(j.Protected, ch.Path) && !slices.Contains(allowed, ch.Path) {
 			paths = append(paths, ch.Path)
 		}
 	}
-	return few(paths), err
+	return shortList(paths), err
 }

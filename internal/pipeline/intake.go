@@ -25,17 +25,17 @@ import (
 // inputSnapshot is what was read of a task's directory at one time. All that is derived from it comes from these bytes, which are
 // also the ones that are judged: another branch may be checked out at any moment.
 type inputSnapshot struct {
-	hash   string            // of the files that count
-	texts  map[string][]byte // of the files that count, by name
-	unread map[string]error  // why files can't be read, by name
-	task   []byte            // task.json
-	calls  map[string][]byte // files of the checkout that the plan calls, by path
-	plan   *plan.Bundle      // with these files; nil if there is none, or it can't be read
-	wrong  error             // why it can't be read
+	hash        string            // of the files that count
+	texts       map[string][]byte // of the files that count, by name
+	unread      map[string]error  // why files can't be read, by name
+	taskJSON    []byte            // task.json
+	calledFiles map[string][]byte // files of the checkout that the plan calls, by path
+	plan        *plan.Bundle      // with these files; nil if there is none, or it can't be read
+	planErr     error             // why it can't be read
 }
 
-// frozen are the files whose content counts, besides context files.
-var frozen = []string{taskdir.Requirement, taskdir.PRD, taskdir.Info, taskdir.Design, taskdir.Research, taskdir.TaskSpec, taskdir.Plan}
+// frozenFiles are the files whose content counts, besides context files.
+var frozenFiles = []string{taskdir.Requirement, taskdir.PRD, taskdir.Info, taskdir.Design, taskdir.Research, taskdir.TaskSpec, taskdir.Plan}
 
 // intake reads the files of the task's directory that count.
 type intake struct {
@@ -50,8 +50,8 @@ func (ik *intake) read(t *taskdir.Task) (*inputSnapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	k, sum := &inputSnapshot{texts: map[string][]byte{}, unread: map[string]error{}, calls: map[string][]byte{}, task: t.Raw}, sha256.New()
-	for _, name := range append(slices.Clone(frozen), names...) {
+	k, sum := &inputSnapshot{texts: map[string][]byte{}, unread: map[string]error{}, calledFiles: map[string][]byte{}, taskJSON: t.Raw}, sha256.New()
+	for _, name := range append(slices.Clone(frozenFiles), names...) {
 		data, err := taskdir.ReadFile(ik.task.dir, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -65,7 +65,7 @@ func (ik *intake) read(t *taskdir.Task) (*inputSnapshot, error) {
 		fmt.Fprintf(sum, "%s %d\n%s\n", name, len(data), data)
 	}
 	k.hash = hex.EncodeToString(sum.Sum(nil))
-	k.plan, k.wrong = ik.loadPlan(k)
+	k.plan, k.planErr = ik.loadPlan(k)
 	return k, nil
 }
 
@@ -83,9 +83,9 @@ func (ik *intake) loadPlan(k *inputSnapshot) (*plan.Bundle, error) {
 	b, err := bundleOf(text, ik.store.Rel(filepath.Join(ik.task.dir, taskdir.Plan)), func(path string) ([]byte, error) {
 		data, err := durable.ReadBelow(ik.store.Root, path, plan.MaxBytes)
 		if err == nil {
-			k.calls[path] = data
+			k.calledFiles[path] = data
 		}
-		if old := ik.inputs.frozenAs(text); errors.Is(err, fs.ErrNotExist) && old != nil && old.Plan(path) != nil {
+		if old := ik.inputs.frozenBundle(text); errors.Is(err, fs.ErrNotExist) && old != nil && old.Plan(path) != nil {
 			gone = fmt.Errorf("%w: %s, which plan.json calls, was taken in and is gone: check out the branch that has it", flow.ErrSuspended, path)
 		}
 		return data, err
@@ -93,14 +93,14 @@ func (ik *intake) loadPlan(k *inputSnapshot) (*plan.Bundle, error) {
 	return b, cmp.Or(gone, err)
 }
 
-// byPath returns all files that were read, by their paths from the root of the checkout.
-func (ik *intake) byPath(k *inputSnapshot) map[string][]byte {
+// filesByPath returns all files that were read, by their paths from the root of the checkout.
+func (ik *intake) filesByPath(k *inputSnapshot) map[string][]byte {
 	at := func(name string) string { return filepath.ToSlash(ik.store.Rel(filepath.Join(ik.task.dir, name))) }
-	all := map[string][]byte{at(taskdir.TaskJSON): k.task}
+	all := map[string][]byte{at(taskdir.TaskJSON): k.taskJSON}
 	for name, data := range k.texts {
 		all[at(name)] = data
 	}
-	for path, data := range k.calls {
+	for path, data := range k.calledFiles {
 		all[filepath.ToSlash(filepath.Clean(path))] = data
 	}
 	return all
@@ -115,7 +115,7 @@ func (ik *intake) readTrusted(ctx context.Context) (t *taskdir.Task, k *inputSna
 		if k, err = ik.read(t); err != nil {
 			return nil, err
 		}
-		return ik.byPath(k), nil
+		return ik.filesByPath(k), nil
 	})
 	return t, k, err
 }
@@ -131,11 +131,11 @@ func (ik *intake) judgeStable(ctx context.Context, judge func(*taskdir.Task, *in
 		}
 		verdict := judge(t, k)
 		same, err := ik.unchanged(ctx, k)
-		over := time.Now().After(end)
-		if err != nil || same && (over || !invalid(verdict)) {
+		timeUp := time.Now().After(end)
+		if err != nil || same && (timeUp || !isInvalidTask(verdict)) {
 			return t, cmp.Or(err, verdict)
 		}
-		if over {
+		if timeUp {
 			return nil, fmt.Errorf("%w: the files of %s are being changed", flow.ErrSuspended, filepath.Base(ik.task.dir))
 		}
 		if err := patience.Sleep(ctx, retryDelay); err != nil {
@@ -144,8 +144,8 @@ func (ik *intake) judgeStable(ctx context.Context, judge func(*taskdir.Task, *in
 	}
 }
 
-// invalid reports whether err is about a file of the task that is not valid.
-func invalid(err error) bool {
+// isInvalidTask reports whether err is about a file of the task that is not valid.
+func isInvalidTask(err error) bool {
 	f, ok := errors.AsType[*flow.Failure](err)
 	return ok && f.Code == string(trellis.InvalidTask)
 }
@@ -157,5 +157,5 @@ func (ik *intake) unchanged(ctx context.Context, k *inputSnapshot) (bool, error)
 		return false, err
 	}
 	now, err := ik.read(t)
-	return err == nil && now.hash == k.hash && maps.EqualFunc(ik.byPath(now), ik.byPath(k), bytes.Equal), err
+	return err == nil && now.hash == k.hash && maps.EqualFunc(ik.filesByPath(now), ik.filesByPath(k), bytes.Equal), err
 }

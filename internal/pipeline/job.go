@@ -114,8 +114,8 @@ type Limits struct {
 	Seconds   float64       `json:"seconds"`
 }
 
-// anchor returns the commit that the branch must contain, whoever moved it.
-func (j Job) anchor() string {
+// requiredCommit returns the commit that the branch must contain, whoever moved it.
+func (j Job) requiredCommit() string {
 	if j.merging() {
 		return j.Clash.Ours
 	}

@@ -20,18 +20,18 @@ const maxScanned = 4 << 20
 // leakError says that secrets would be committed, and where they are.
 type leakError struct{ places []string }
 
-func (e *leakError) Error() string { return "there are secrets in it: " + joinSome(e.places) }
+func (e *leakError) Error() string { return "there are secrets in it: " + joinFirst(e.places) }
 
 // search looks for secrets in what a run adds to its base. The base says what is ignored: nothing that an agent writes changes
 // that.
 type search struct {
 	*secrets.Scanner
-	repo  *git.Repo
-	job   Job
-	below string   // prefix of all paths: the path of a submodule
-	kept  []string // paths that are in no commit of this run, see [Outside]
-	notes []string
-	clean string // tree that holds no secrets other than those of the base
+	repo       *git.Repo
+	job        Job
+	pathPrefix string   // prefix of all paths: the path of a submodule
+	excluded   []string // paths that are in no commit of this run, see [Outside]
+	notes      []string
+	cleanTree  string // tree that holds no secrets other than those of the base
 }
 
 func (s *search) note(texts ...string) {
@@ -42,82 +42,82 @@ func (s *search) note(texts ...string) {
 	}
 }
 
-// in returns the places of secrets in what is added, see [git.History.AddedLines]. Secrets that the base holds anywhere are left
-// out: this run did not add them.
-func (s *search) in(ctx context.Context, from, to string) (places []string, err error) {
+// addedSecrets returns the places of secrets in what is added, see [git.History.AddedLines]. Secrets that the base holds anywhere
+// are left out: this run did not add them.
+func (s *search) addedSecrets(ctx context.Context, from, to string) (places []string, err error) {
 	var found []secrets.Finding
 	err = s.repo.History().AddedLines(ctx, s.job.Worktree, from, to, maxScanned, func(t git.Hunk) {
-		if to == "" && git.Covers(s.kept, t.Path) {
+		if to == "" && git.Covers(s.excluded, t.Path) {
 			return
 		}
 		found = append(found, s.Scan(t.Path, t.First, t.Text)...)
 		if t.Cut && !strings.Contains(t.Text, "\x00") {
-			s.note(fmt.Sprintf("only the first %d MiB that were added to %s were looked through for secrets", maxScanned>>20, few([]string{t.Path})[0]))
+			s.note(fmt.Sprintf("only the first %d MiB that were added to %s were looked through for secrets", maxScanned>>20, shortList([]string{t.Path})[0]))
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
-	return s.places(ctx, found)
+	return s.newPlaces(ctx, found)
 }
 
-// places returns the places of those findings that the base does not hold.
-func (s *search) places(ctx context.Context, found []secrets.Finding) (places []string, err error) {
+// newPlaces returns the places of those findings that the base does not hold.
+func (s *search) newPlaces(ctx context.Context, found []secrets.Finding) (places []string, err error) {
 	if len(found) == 0 {
 		return nil, nil
 	}
 	held, err := s.repo.History().TextsAt(ctx, s.job.BaseCommit, valuesOf(found))
 	for _, f := range found {
-		if place := s.below + f.String(); !held[longest(f.Value())] && !slices.Contains(places, place) {
+		if place := s.pathPrefix + f.String(); !held[longestLine(f.Value())] && !slices.Contains(places, place) {
 			places = append(places, place)
 		}
 	}
-	return few(places), err
+	return shortList(places), err
 }
 
 // inspect returns a *leakError if there are secrets in what is about to be committed.
 func (s *search) inspect(ctx context.Context) error {
-	s.clean = ""
+	s.cleanTree = ""
 	tree := s.repo.Index().Staged(s.job.Worktree)
-	places, err := s.in(ctx, s.job.BaseCommit, "")
+	places, err := s.addedSecrets(ctx, s.job.BaseCommit, "")
 	switch {
 	case err != nil:
 		return err
 	case len(places) > 0:
 		return &leakError{places}
 	case s.repo.Index().Staged(s.job.Worktree) == tree:
-		s.clean = tree
+		s.cleanTree = tree
 	}
 	return nil
 }
 
-// inCommits returns the places of secrets in the commits of the branch, each taken alone, since a push shows them all, and of
-// paths that are never committed. A single commit of the tree that was searched when it was staged is not searched again.
-func (s *search) inCommits(ctx context.Context, tip string) (places []string, err error) {
-	if s.clean != "" && s.repo.History().Makes(tip, s.job.BaseCommit, s.clean) {
+// secretsInCommits returns the places of secrets in the commits of the branch, each taken alone, since a push shows them all, and
+// of paths that are never committed. A single commit of the tree that was searched when it was staged is not searched again.
+func (s *search) secretsInCommits(ctx context.Context, tip string) (places []string, err error) {
+	if s.cleanTree != "" && s.repo.History().Makes(tip, s.job.BaseCommit, s.cleanTree) {
 		return nil, nil
 	}
 	list, err := s.repo.History().Between(ctx, s.job.BaseCommit, s.job.BaseBranch, tip)
 	if err != nil {
 		return nil, err
 	}
-	said, err := s.repo.History().Messages(ctx, list)
+	messages, err := s.repo.History().Messages(ctx, list)
 	if err != nil {
 		return nil, err
 	}
-	touched, err := s.repo.History().Touched(ctx, list, s.kept)
+	touched, err := s.repo.History().Touched(ctx, list, s.excluded)
 	if err != nil {
 		return nil, err
 	}
 	for _, path := range touched {
-		places = append(places, s.below+few([]string{path})[0]+", which is not committed")
+		places = append(places, s.pathPrefix+shortList([]string{path})[0]+", which is not committed")
 	}
 	for _, sha := range list {
-		more, err := s.in(ctx, "", sha)
+		more, err := s.addedSecrets(ctx, "", sha)
 		if err != nil {
 			return nil, err
 		}
-		inWords, err := s.places(ctx, s.Scan(itsMessage, 1, said[sha]))
+		inWords, err := s.newPlaces(ctx, s.Scan(messagePath, 1, messages[sha]))
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +125,7 @@ func (s *search) inCommits(ctx context.Context, tip string) (places []string, er
 			places = append(places, fmt.Sprintf("%s in %.12s", place, sha))
 		}
 	}
-	return few(places), nil
+	return shortList(places), nil
 }
 
 // mask returns a text for people without secrets. A scan finds one secret of a kind per line, so it is repeated.
@@ -133,7 +133,7 @@ func (s *search) mask(text string) string {
 	const most = 20
 	for range most {
 		before := text
-		for _, f := range s.Scan(itsMessage, 1, text) {
+		for _, f := range s.Scan(messagePath, 1, text) {
 			if v := f.Value(); v != "" {
 				text = strings.ReplaceAll(text, v, "***")
 			}
@@ -159,9 +159,9 @@ func (l *leaks) search(ctx context.Context, j Job) (*search, error) {
 		return nil, err
 	}
 	scanner, wrong := secrets.New(secrets.Options{Config: texts[config], Ignore: texts[ignore], Known: slices.Concat(l.secrets, secrets.ValuesIn(j.Repo, j.Setup.Copy))})
-	s := &search{Scanner: scanner, repo: l.repo, job: j, kept: Outside(j)}
+	s := &search{Scanner: scanner, repo: l.repo, job: j, excluded: Outside(j)}
 	if len(wrong) > 0 {
-		s.note(".gitleaks.toml of the base does not count in: " + joinSome(wrong))
+		s.note(".gitleaks.toml of the base does not count in: " + joinFirst(wrong))
 	}
 	return s, nil
 }
@@ -183,7 +183,7 @@ func (l *leaks) retract(ctx context.Context, c flow.Call, s *search, try int) ([
 	if err != nil || tip == s.job.BaseCommit {
 		return nil, err
 	}
-	places, err := s.inCommits(ctx, tip)
+	places, err := s.secretsInCommits(ctx, tip)
 	if err != nil || len(places) == 0 {
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func (l *leaks) retract(ctx context.Context, c flow.Call, s *search, try int) ([
 	if _, err := snapshot.NewBackups(s.repo).PinBranch(ctx, s.job.Branch, ref); err != nil {
 		return nil, err
 	}
-	s.note(fmt.Sprintf("commits of %s held what they may not (%s): they were taken back, and are kept as %s; don't push that", filepath.Base(s.job.Branch), joinSome(places), ref))
+	s.note(fmt.Sprintf("commits of %s held what they may not (%s): they were taken back, and are kept as %s; don't push that", filepath.Base(s.job.Branch), joinFirst(places), ref))
 	if err := s.repo.Refs().MoveRef(ctx, git.BranchPrefix+s.job.Branch, s.job.BaseCommit, tip); err != nil {
 		return places, fmt.Errorf("taking back what %s has: %w", s.job.Branch, err)
 	}
@@ -214,7 +214,7 @@ func (l *leaks) maskDiff(ctx context.Context, j Job, diff string) (string, error
 		path, _, _ = strings.Cut(path, "\n")
 		for _, f := range s.Scan(strings.TrimSuffix(path, "\t"), 1, part) {
 			for line := range strings.SplitSeq(f.Value(), "\n") {
-				if line = strings.TrimLeft(line, "+"); len(line) >= minTelling { // lines of a diff begin with it
+				if line = strings.TrimLeft(line, "+"); len(line) >= minSecretLine { // lines of a diff begin with it
 					parts[i] = strings.ReplaceAll(parts[i], line, "***")
 				}
 			}
@@ -225,7 +225,7 @@ func (l *leaks) maskDiff(ctx context.Context, j Job, diff string) (string, error
 
 func valuesOf(found []secrets.Finding) (list []string) {
 	for _, f := range found {
-		if line := longest(f.Value()); line != "" {
+		if line := longestLine(f.Value()); line != "" {
 			list = append(list, line)
 		}
 	}
@@ -233,21 +233,21 @@ func valuesOf(found []secrets.Finding) (list []string) {
 	return slices.Compact(list)
 }
 
-// minTelling is the length, in bytes, from which a text in another place is taken for the same secret.
-const minTelling = 8
+// minSecretLine is the length, in bytes, from which a text in another place is taken for the same secret.
+const minSecretLine = 8
 
-// longest returns the longest line of a secret, "" if it is shorter than minTelling.
-func longest(value string) (line string) {
+// longestLine returns the longest line of a secret, "" if it is shorter than minSecretLine.
+func longestLine(value string) (line string) {
 	for l := range strings.SplitSeq(value, "\n") {
 		if len(l) > len(line) {
 			line = l
 		}
 	}
-	if len(line) < minTelling {
+	if len(line) < minSecretLine {
 		return ""
 	}
 	return line
 }
 
-// itsMessage stands for the message of a commit where a path is expected.
-const itsMessage = "commit message"
+// messagePath stands for the message of a commit where a path is expected.
+const messagePath = "commit message"

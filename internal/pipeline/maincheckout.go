@@ -21,24 +21,24 @@ const ReflogVariable = "GIT_REFLOG_ACTION"
 
 // mainWatch checks the main checkout before and after an agent's call.
 type mainWatch struct {
-	repo *git.Repo
-	task *taskDir
-	look agentcall.Checkout
+	repo     *git.Repo
+	task     *taskDir
+	checkout agentcall.Checkout
 }
 
 // watch fails a call whose agent moved a ref of the main checkout, and says how to undo that. Moves that the reflog does not
 // attribute to the agent, and changed files, are only noted and stay: people may be at work there.
 func (mw *mainWatch) watch(ctx context.Context, c flow.Call, r agentcall.Request) (agentcall.Watcher, error) {
-	first, err := atFirst(mw.task, c, headsFile, maxHeads, func() (h refsAtFirst, err error) {
+	first, err := firstResult(mw.task, c, headsFile, maxHeads, func() (h initialRefs, err error) {
 		if h.Heads, err = mw.repo.Refs().Heads(ctx); err == nil {
-			h.Worktrees, err = mw.inWorktrees(ctx)
+			h.Worktrees, err = mw.worktreeBranches(ctx)
 		}
 		return h, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	before, err := mw.look.Before(ctx, r.Permission == trellis.PermitRead)
+	before, err := mw.checkout.Before(ctx, r.Permission == trellis.PermitRead)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (mw *mainWatch) watch(ctx context.Context, c flow.Call, r agentcall.Request
 		if err != nil {
 			return nil, nil, err
 		}
-		after, err := mw.look.Now(ctx)
+		after, err := mw.checkout.Now(ctx)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -55,40 +55,40 @@ func (mw *mainWatch) watch(ctx context.Context, c flow.Call, r agentcall.Request
 		if len(moves) > 0 { // the moves say more than a changed HEAD
 			changed = slices.DeleteFunc(changed, func(path string) bool { return path == "HEAD" })
 		}
-		notes = changedFiles(changed, r)
+		notes = changedFileNotes(changed, r)
 		moves, err = mw.outsideWorktrees(ctx, moves, first.Worktrees)
-		told, fail := mw.attribute(r, moves, now)
-		return append(notes, told...), fail, err
+		moveNotes, fail := mw.attribute(r, moves, now)
+		return append(notes, moveNotes...), fail, err
 	}, nil
 }
 
-// changedFiles returns one note for all files, so that a person who edits many leaves room for other notes.
-func changedFiles(paths []string, r agentcall.Request) []string {
+// changedFileNotes returns one note for all files, so that a person who edits many leaves room for other notes.
+func changedFileNotes(paths []string, r agentcall.Request) []string {
 	switch len(paths) {
 	case 0:
 		return nil
 	case 1:
-		return []string{fmt.Sprintf("%s of the main checkout was changed while %s", paths[0], atWork(r))}
+		return []string{fmt.Sprintf("%s of the main checkout was changed while %s", paths[0], workingAgent(r))}
 	}
-	return []string{fmt.Sprintf("%s of the main checkout were changed while %s", strings.Join(few(paths), ", "), atWork(r))}
+	return []string{fmt.Sprintf("%s of the main checkout were changed while %s", strings.Join(shortList(paths), ", "), workingAgent(r))}
 }
 
-// atWork says which agent was at work.
-func atWork(r agentcall.Request) string {
+// workingAgent says which agent was at work.
+func workingAgent(r agentcall.Request) string {
 	if r.Permission == trellis.PermitRead {
 		return fmt.Sprintf("the %s agent, which may only read, was at work", r.Role)
 	}
 	return fmt.Sprintf("the %s agent was at work: by that, or by somebody else", r.Role)
 }
 
-// headsFile is where a call records its refsAtFirst, for later attempts.
+// headsFile is where a call records its initialRefs, for later attempts.
 const (
 	headsFile = "heads.json"
 	maxHeads  = 64 << 20
 )
 
-// refsAtFirst are the tips of branches when a call began, and the branches that were checked out in worktrees of tasks.
-type refsAtFirst struct {
+// initialRefs are the tips of branches when a call began, and the branches that were checked out in worktrees of tasks.
+type initialRefs struct {
 	git.Heads
 	Worktrees []string `json:"worktrees"`
 }
@@ -99,12 +99,12 @@ func (mw *mainWatch) outsideWorktrees(ctx context.Context, moves []git.RefChange
 	if len(moves) == 0 {
 		return nil, nil
 	}
-	now, err := mw.inWorktrees(ctx)
+	now, err := mw.worktreeBranches(ctx)
 	return slices.DeleteFunc(moves, func(m git.RefChange) bool { return slices.Contains(first, m.Ref) || slices.Contains(now, m.Ref) }), err
 }
 
-// inWorktrees returns the branches that are checked out in worktrees of tasks.
-func (mw *mainWatch) inWorktrees(ctx context.Context) (branches []string, err error) {
+// worktreeBranches returns the branches that are checked out in worktrees of tasks.
+func (mw *mainWatch) worktreeBranches(ctx context.Context) (branches []string, err error) {
 	trees, err := mw.repo.Worktrees().List(ctx)
 	for _, w := range trees {
 		if w.Branch != "" && w.Owner() != "" {
@@ -128,17 +128,17 @@ func (mw *mainWatch) attribute(r agentcall.Request, moves []git.RefChange, now g
 			did, undo = append(did, what), append(undo, "`"+mw.undoCommand(m, now)+"`")
 			continue
 		}
-		notes = append(notes, fmt.Sprintf("somebody moved %s in the main checkout while the %s agent was at work (its log says: %s); if it was not you: `%s`", what, r.Role, said(m), mw.undoCommand(m, now)))
+		notes = append(notes, fmt.Sprintf("somebody moved %s in the main checkout while the %s agent was at work (its log says: %s); if it was not you: `%s`", what, r.Role, reflogText(m), mw.undoCommand(m, now)))
 	}
 	if len(did) > 0 {
 		fail = flow.Fail(string(trellis.ProtectedPath), "the %s agent moved %s in the main checkout, where it has nothing to do; look at `git -C %s reflog`, and undo it with %s; then `trellis retry %s`",
-			r.Role, strings.Join(few(did), ", "), trellis.ShellWord(mw.repo.Main), strings.Join(few(undo), ", "), mw.task.id())
+			r.Role, strings.Join(shortList(did), ", "), trellis.ShellWord(mw.repo.Main), strings.Join(shortList(undo), ", "), mw.task.id())
 	}
 	return notes, fail
 }
 
-func said(m git.RefChange) string {
-	if text := strings.TrimSpace(strings.Join(few(m.Said), "; ")); text != "" {
+func reflogText(m git.RefChange) string {
+	if text := strings.TrimSpace(strings.Join(shortList(m.Said), "; ")); text != "" {
 		return text
 	}
 	return "nothing"

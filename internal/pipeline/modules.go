@@ -18,8 +18,8 @@ type modules struct {
 	task *taskDir
 }
 
-// at returns the submodules of a job at the commits that commit records.
-func (ms *modules) at(ctx context.Context, j Job, commit string) (list []*git.Module, err error) {
+// atCommit returns the submodules of a job at the commits that commit records.
+func (ms *modules) atCommit(ctx context.Context, j Job, commit string) (list []*git.Module, err error) {
 	if len(j.Modules) > 0 && j.Setup.Timeout > 0 { // missing commits are fetched
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, j.Setup.Timeout, fmt.Errorf("it took longer than worktree.setup_timeout, %v", j.Setup.Timeout))
@@ -35,13 +35,13 @@ func (ms *modules) at(ctx context.Context, j Job, commit string) (list []*git.Mo
 	return list, nil
 }
 
-// enter checks the submodules out in the worktree, each on a branch with the name of the task's.
-func (ms *modules) enter(ctx context.Context, in prepareIn) error {
-	list, err := ms.at(ctx, in.Job, in.Job.BaseCommit)
+// addWorktrees checks the submodules out in the worktree, each on a branch with the name of the task's.
+func (ms *modules) addWorktrees(ctx context.Context, in prepareIn) error {
+	list, err := ms.atCommit(ctx, in.Job, in.Job.BaseCommit)
 	for _, m := range list {
 		at := in
 		at.Job.BaseCommit = m.Base
-		own, err := ownBranch(ctx, m.Repo, at, filepath.Base(ms.task.dir))
+		own, err := mayUseBranch(ctx, m.Repo, at, filepath.Base(ms.task.dir))
 		if err != nil {
 			return err
 		}
@@ -52,9 +52,9 @@ func (ms *modules) enter(ctx context.Context, in prepareIn) error {
 	return err
 }
 
-// remove deletes the branches of the submodules, whose worktrees are gone. What they hold is kept under ref.
-func (ms *modules) remove(ctx context.Context, j Job, ref string) (notes []string, err error) {
-	list, err := ms.at(ctx, j, j.BaseCommit)
+// removeBranches deletes the branches of the submodules, whose worktrees are gone. What they hold is kept under ref.
+func (ms *modules) removeBranches(ctx context.Context, j Job, ref string) (notes []string, err error) {
+	list, err := ms.atCommit(ctx, j, j.BaseCommit)
 	for _, m := range list {
 		tip, err := m.Refs().Branch(ctx, j.Branch)
 		if err != nil || tip == "" {
@@ -75,7 +75,7 @@ func (ms *modules) remove(ctx context.Context, j Job, ref string) (notes []strin
 
 // repair undoes changes in submodules that no agent may make to git.
 func (ms *modules) repair(ctx context.Context, c flow.Call, j Job) (notes []string, err error) {
-	list, err := ms.at(ctx, j, j.BaseCommit)
+	list, err := ms.atCommit(ctx, j, j.BaseCommit)
 	for _, m := range list {
 		strayed, err := snapshot.NewBackups(m.Repo).Reattach(ctx, m.Dir(j.Worktree), j.Branch, m.Base, ms.task.backupRef(c)+"-strayed")
 		if err != nil {
@@ -93,7 +93,7 @@ func (ms *modules) repair(ctx context.Context, c flow.Call, j Job) (notes []stri
 
 // checkOut fills the submodules of a fresh checkout of a commit.
 func (ms *modules) checkOut(ctx context.Context, j Job, commit string) error {
-	list, err := ms.at(ctx, j, commit)
+	list, err := ms.atCommit(ctx, j, commit)
 	for _, m := range list {
 		if err := m.Worktrees().Checkout(ctx, m.Dir(j.Worktree), m.Base); err != nil {
 			return err
@@ -119,7 +119,7 @@ func (ms *modules) checkUnmoved(ctx context.Context, j Job, next string) error {
 // commitModules commits the work in the submodules, before the superproject commits their new tips. If an earlier attempt of the
 // call has committed it, nothing is left to commit.
 func (cm *committer) commitModules(ctx context.Context, c flow.Call, in commitIn, o git.CommitOptions, s *search) (notes []string, err error) {
-	list, err := cm.modules.at(ctx, in.Job, in.Job.BaseCommit)
+	list, err := cm.modules.atCommit(ctx, in.Job, in.Job.BaseCommit)
 	for _, m := range list {
 		head, err := cm.commitModule(ctx, c, m, in, o, s)
 		if err != nil {
@@ -149,11 +149,11 @@ func (cm *committer) commitModule(ctx context.Context, c flow.Call, m *git.Modul
 	if err != nil {
 		return "", err
 	}
-	within := *s
-	within.repo, within.below, within.job.Worktree, within.job.BaseCommit = m.Repo, m.Path+"/", dir, m.Base
-	defer func() { s.notes = within.notes }()
+	moduleSearch := *s
+	moduleSearch.repo, moduleSearch.pathPrefix, moduleSearch.job.Worktree, moduleSearch.job.BaseCommit = m.Repo, m.Path+"/", dir, m.Base
+	defer func() { s.notes = moduleSearch.notes }()
 	o.Amend, o.Exclude = head != m.Base && own == head, m.Below(Outside(in.Job))
-	o.Inspect, within.kept = within.inspect, o.Exclude
+	o.Inspect, moduleSearch.excluded = moduleSearch.inspect, o.Exclude
 	const most = 2
 	for try := 1; ; try++ {
 		made, err := m.Committer().Commit(ctx, dir, o)
@@ -163,7 +163,7 @@ func (cm *committer) commitModule(ctx context.Context, c flow.Call, m *git.Modul
 		if err != nil {
 			return "", err
 		}
-		places, err := cm.leaks.retract(ctx, c, &within, try)
+		places, err := cm.leaks.retract(ctx, c, &moduleSearch, try)
 		switch {
 		case err != nil || len(places) == 0:
 			return made, err

@@ -58,7 +58,7 @@ func (r *run) observe(f flow.Flow, phase string) (Content, error) {
 		}
 		r.criteria = c.Criteria
 		r.rep.note(c.Notes)
-		r.named, r.rep.Content = c.Named, c.Hash
+		r.namedCommands, r.rep.Content = c.Named, c.Hash
 		if c.Waived {
 			r.job.Approval = 0
 		}
@@ -88,8 +88,8 @@ type observer struct {
 func (o *observer) observe(ctx context.Context, _ flow.Call, in observeIn) (c Content, err error) {
 	var g Agreement
 	t, err := o.intake.judgeStable(ctx, func(t *taskdir.Task, k *inputSnapshot) error {
-		if errors.Is(k.wrong, flow.ErrSuspended) {
-			return k.wrong
+		if errors.Is(k.planErr, flow.ErrSuspended) {
+			return k.planErr
 		}
 		if err := o.validate(ctx, in.SeenContent == k.hash); err != nil {
 			return err
@@ -98,7 +98,7 @@ func (o *observer) observe(ctx context.Context, _ flow.Call, in observeIn) (c Co
 		if c, p, err = o.contentOf(k, in.Job); err != nil {
 			return err
 		}
-		g, err = o.approvals.ofRun(t, p, in.Job, !in.Asked)
+		g, err = o.approvals.judgeRun(t, p, in.Job, !in.Asked)
 		return err
 	})
 	if err != nil {
@@ -147,8 +147,8 @@ func (o *observer) contentOf(k *inputSnapshot, j Job) (c Content, p *plan.Plan, 
 	return c, p, nil
 }
 
-// takenIn are the files whose content a run takes in, and approvals.jsonl, which approves nothing when it can't be read.
-var takenIn = []string{taskdir.PRD, taskdir.ImplementContext, taskdir.CheckContext, taskdir.DebugContext, taskdir.Plan, taskdir.Info, taskdir.Design, taskdir.Approvals}
+// inputFiles are the files whose content a run takes in, and approvals.jsonl, which approves nothing when it can't be read.
+var inputFiles = []string{taskdir.PRD, taskdir.ImplementContext, taskdir.CheckContext, taskdir.DebugContext, taskdir.Plan, taskdir.Info, taskdir.Design, taskdir.Approvals}
 
 // validate returns a failure that says what is wrong with the task directory. With known, the content was valid when the run took
 // it in, and problems with it are ignored: files that it names may be missing from a checkout in which a person works, say on
@@ -157,10 +157,10 @@ func (o *observer) validate(ctx context.Context, known bool) error {
 	problems, err := ready.Check(ctx, ready.Input{Dir: o.task.dir, Store: o.store, Status: trellis.InProgress, Neighbours: o.neighbours,
 		MaxSteps: o.config.Planning.MaxSteps, LookPath: o.lookPath})
 	if err != nil {
-		return unusable(err)
+		return suspendIfUnusable(err)
 	}
 	for _, p := range problems {
-		if !p.Warning && !(known && slices.Contains(takenIn, filepath.Base(p.File))) {
+		if !p.Warning && !(known && slices.Contains(inputFiles, filepath.Base(p.File))) {
 			return flow.Fail(string(trellis.InvalidTask), "%s", p.Error())
 		}
 	}
@@ -173,7 +173,7 @@ func (o *observer) layOut(dir string, j Job) error {
 	if data, err := durable.ReadBelow(j.Worktree, runtimeDir+"/task/.sha256", sha256.BlockSize); err == nil && string(data) == filepath.Base(dir) {
 		return nil // this content is there already
 	}
-	root, err := ownFolder(j.Worktree)
+	root, err := openWorktree(j.Worktree)
 	if err != nil {
 		return err
 	}

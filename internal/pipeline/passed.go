@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/pipeline/passes"
 )
 
-// passedBefore knows commands that passed: at base, and on delivered work, at which other tasks begin.
-type passedBefore struct {
+// passRecords knows commands that passed: at base, and on delivered work, at which other tasks begin.
+type passRecords struct {
 	repo        *git.Repo
 	environment *fingerprinter
 	store       passes.Store
@@ -27,8 +27,8 @@ type passesAt struct {
 	environment map[string]string
 }
 
-// at returns the passes on the commit that is checked out in the worktree of a job.
-func (pb *passedBefore) at(ctx context.Context, j Job) (passesAt, error) {
+// atHead returns the passes on the commit that is checked out in the worktree of a job.
+func (pb *passRecords) atHead(ctx context.Context, j Job) (passesAt, error) {
 	head, err := pb.repo.Refs().Head(ctx, j.Worktree)
 	if err != nil {
 		return passesAt{}, err
@@ -41,28 +41,28 @@ func (pb *passedBefore) at(ctx context.Context, j Job) (passesAt, error) {
 	if err != nil {
 		return passesAt{}, err
 	}
-	env := map[string]string{"setup": brief([]byte(strings.Join(j.Setup.Run, "\x00")))}
+	env := map[string]string{"setup": shortHash([]byte(strings.Join(j.Setup.Run, "\x00")))}
 	for name, hash := range f {
-		if kind, _, _ := strings.Cut(name, " "); kind == ofProgram || kind == ofNetwork {
+		if kind, _, _ := strings.Cut(name, " "); kind == kindProgram || kind == kindNetwork {
 			env[name] = hash
 		}
 	}
 	for _, name := range j.Setup.Copy {
 		if st, err := os.Stat(filepath.Join(j.Repo, filepath.FromSlash(name))); err == nil {
-			env["copy "+name] = brief(fmt.Appendf(nil, "%d %d", st.Size(), st.ModTime().UnixNano()))
+			env["copy "+name] = shortHash(fmt.Appendf(nil, "%d %d", st.Size(), st.ModTime().UnixNano()))
 		}
 	}
 	return passesAt{pb.store, pb.task.id(), tree, env}, nil
 }
 
-func (at passesAt) of(line string) passes.Subject {
+func (at passesAt) subject(line string) passes.Subject {
 	return passes.Subject{Tree: at.tree, Command: line, Environment: at.environment}
 }
 
 // results returns the results of the commands, nil unless all of them passed.
 func (at passesAt) results(commands []string) (list []CommandResult, err error) {
 	for _, line := range commands {
-		p, err := at.store.Find(at.of(line))
+		p, err := at.store.Find(at.subject(line))
 		if err != nil || p == nil {
 			return nil, err
 		}
@@ -75,16 +75,16 @@ func (at passesAt) results(commands []string) (list []CommandResult, err error) 
 	return list, nil
 }
 
-// beside reports whether the commands of a job run at base beside its first agent. They must not be known to pass there, and
-// either the project wants it, or they take long and passed elsewhere, so that they are unlikely to fail here.
-func (pb *passedBefore) beside(ctx context.Context, j Job) (bool, error) {
+// wantsBaselineBeside reports whether the commands of a job run at base beside its first agent. They must not be known to pass
+// there, and either the project wants it, or they take long and passed elsewhere, so that they are unlikely to fail here.
+func (pb *passRecords) wantsBaselineBeside(ctx context.Context, j Job) (bool, error) {
 	if !j.Baseline || len(j.Verify) == 0 || !j.verifiesFresh() {
 		return false, nil
 	}
-	if seconds, err := pb.store.Took(j.Verify); err != nil || seconds <= quick && !j.BaselineBeside {
+	if seconds, err := pb.store.Took(j.Verify); err != nil || seconds <= quickSeconds && !j.BaselineBeside {
 		return false, err
 	}
-	at, err := pb.at(ctx, j)
+	at, err := pb.atHead(ctx, j)
 	if err != nil {
 		return false, err
 	}
@@ -98,7 +98,7 @@ func (at passesAt) keep(results []CommandResult) (notes []string) {
 		if r.Code != 0 || r.Of != "" {
 			continue
 		}
-		if err := at.store.Keep(at.of(r.Command), passes.Pass{Task: at.task, Seconds: r.Seconds, Sandbox: r.Sandbox, Isolated: r.Isolated}); err != nil {
+		if err := at.store.Keep(at.subject(r.Command), passes.Pass{Task: at.task, Seconds: r.Seconds, Sandbox: r.Sandbox, Isolated: r.Isolated}); err != nil {
 			return []string{"that the checks passed is not remembered for other tasks: " + err.Error()}
 		}
 	}

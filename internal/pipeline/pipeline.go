@@ -66,22 +66,22 @@ func runFlow(f flow.Flow, in Input, bundle func(string) (*plan.Bundle, error)) (
 
 // run is the state of a run so far. Replay rebuilds it.
 type run struct {
-	in             Input
-	job            Job
-	phase          string
-	told           string // base commit that was last written to task.json
-	round          int
-	metByDelivery  *trouble          // what was wrong with a commit to be delivered; the rounds begin with it
-	stepRounds     int               // rounds that mending steps used up
-	heeded         bool              // an agent was given people's feedback on the work
-	criteria       []Criterion       // of the content that was taken in last
-	named          []string          // verify commands that the task itself names
-	fingerprint    map[string]string // hashes of what verdicts depend on, taken when the worktree was ready
-	filled         []string          // submodules that git sees no files in, but that held files at that time
-	baselineBeside bool              // run the baseline beside the first agent
-	rep            Report
+	in               Input
+	job              Job
+	phase            string
+	writtenBase      string // base commit that was last written to task.json
+	round            int
+	deliveryTrouble  *trouble          // what was wrong with a commit to be delivered; the rounds begin with it
+	stepRounds       int               // rounds that mending steps used up
+	feedbackGiven    bool              // an agent was given people's feedback on the work
+	criteria         []Criterion       // of the content that was taken in last
+	namedCommands    []string          // verify commands that the task itself names
+	fingerprint      map[string]string // hashes of what verdicts depend on, taken when the worktree was ready
+	filledSubmodules []string          // submodules that git sees no files in, but that held files at that time
+	baselineBeside   bool              // run the baseline beside the first agent
+	rep              Report
 
-	passed *Passed // results of verify in a fresh checkout, nil when it ran in the worktree
+	freshResults *Passed // results of verify in a fresh checkout, nil when it ran in the worktree
 
 	bundle func(hash string) (*plan.Bundle, error)
 }
@@ -194,7 +194,7 @@ func (r *run) verifyAndAccept(f flow.Flow, missing []string) (*trouble, error) {
 		return found, err
 	}
 	if r.rep.Checks.Unchanged {
-		return nil, r.nothingToDo(f)
+		return nil, r.acceptUnchanged(f)
 	}
 	return nil, nil
 }
@@ -203,9 +203,9 @@ func (r *run) verifyAndAccept(f flow.Flow, missing []string) (*trouble, error) {
 // reviewers found wrong with it, or conflicts that an earlier run left.
 func (r *run) initialTrouble(f flow.Flow) (*trouble, error) {
 	switch {
-	case r.metByDelivery != nil:
-		return r.metByDelivery, nil
-	case r.in.Feedback != nil && !r.heeded:
+	case r.deliveryTrouble != nil:
+		return r.deliveryTrouble, nil
+	case r.in.Feedback != nil && !r.feedbackGiven:
 		return r.in.Feedback.trouble(), nil
 	case r.in.React != nil:
 		return r.in.React.trouble(), nil
@@ -245,8 +245,8 @@ func (r *run) fail(f flow.Flow, fail *flow.Failure) error {
 			fail.Code = string(trellis.EmptyDiff)
 		}
 	}
-	if r.in.seen() != "" {
-		return r.staysInReview(f, fail)
+	if r.in.seenCommit() != "" {
+		return r.endInReview(f, fail)
 	}
 	return r.end(f, trellis.Failed, trellis.OutcomeFailed, fail)
 }
@@ -254,7 +254,7 @@ func (r *run) fail(f flow.Flow, fail *flow.Failure) error {
 // end writes report.md before the status, so that whoever sees the status can read the report.
 func (r *run) end(f flow.Flow, to trellis.Status, outcome trellis.Outcome, fail *flow.Failure) error {
 	r.rep.Outcome, r.rep.Rounds = outcome, r.round
-	_, err := conclude.Do(f, concludeIn{r.in.Task, r.job, r.rep.brief(), fail})
+	_, err := conclude.Do(f, concludeIn{r.in.Task, r.job, r.rep.trimmed(), fail})
 	if lost := (*flow.Failure)(nil); err != nil && !errors.As(err, &lost) {
 		return err
 	}

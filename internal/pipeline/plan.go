@@ -53,22 +53,22 @@ func bundleOf(text []byte, name string, read func(path string) ([]byte, error)) 
 	return b, nil
 }
 
-// protected returns the globs of paths that a task may not change.
-func protected(cfg *config.Config, t *taskdir.Task) []string {
+// protectedGlobs returns the globs of paths that a task may not change.
+func protectedGlobs(cfg *config.Config, t *taskdir.Task) []string {
 	return append(slices.Clone(cfg.Protected), t.Pipeline.Protected...)
 }
 
-// guarded returns the protected paths that a plan says it changes. Such a plan runs only after people approved it; then it may
-// change these paths, and no other protected ones.
-func guarded(p *plan.Plan, globs []string) []string {
+// plannedProtected returns the protected paths that a plan says it changes. Such a plan runs only after people approved it; then
+// it may change these paths, and no other protected ones.
+func plannedProtected(p *plan.Plan, globs []string) []string {
 	if p == nil {
 		return nil
 	}
 	return p.Protected(func(path string) bool { return config.Protects(globs, path) })
 }
 
-// demands lists all preconditions of a plan, in its order, for people.
-func demands(p *plan.Plan) (list []string) {
+// preconditionTexts lists all preconditions of a plan, in its order, for people.
+func preconditionTexts(p *plan.Plan) (list []string) {
 	for _, c := range p.Preconditions {
 		if c.Command != "" {
 			c.Text = "`" + c.Command + "`"

@@ -56,7 +56,7 @@ func (r *run) prepare(f flow.Flow) error {
 	if ready.Lost {
 		r.in.Implemented, r.in.Finished, r.in.Undelivered, r.rep.Implemented, r.in.Begun = "", nil, nil, "", false
 	}
-	r.fingerprint, r.filled, r.baselineBeside = ready.Fingerprint, ready.Filled, ready.BaselineBeside
+	r.fingerprint, r.filledSubmodules, r.baselineBeside = ready.Fingerprint, ready.Filled, ready.BaselineBeside
 	r.job.Preconditions, r.job.Assumed = nil, nil
 	return nil
 }
@@ -69,7 +69,7 @@ type preparer struct {
 	environment *fingerprinter
 	guard       *worktreeGuard
 	modules     *modules
-	passes      *passedBefore
+	passes      *passRecords
 	restorer    *restorer
 	setup       *setup
 	task        *taskDir
@@ -91,10 +91,10 @@ func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p P
 	if ctx, err = pp.protect(ctx, in, made, &p); err != nil {
 		return p, err
 	}
-	if err := pp.modules.enter(ctx, in); err != nil {
+	if err := pp.modules.addWorktrees(ctx, in); err != nil {
 		return p, err
 	}
-	if p.Lost, err = pp.worktrees.lost(ctx, in); err != nil {
+	if p.Lost, err = pp.worktrees.workLost(ctx, in); err != nil {
 		return p, err
 	}
 	settled, err := pp.restorer.finishEarlier(ctx, c, in, made)
@@ -108,7 +108,7 @@ func (pp *preparer) prepare(ctx context.Context, c flow.Call, in prepareIn) (p P
 	if p.Fingerprint, err = pp.environment.fingerprint(ctx, in.Job); err != nil || in.Begun {
 		return p, err
 	}
-	if p.BaselineBeside, err = pp.passes.beside(ctx, in.Job); err != nil {
+	if p.BaselineBeside, err = pp.passes.wantsBaselineBeside(ctx, in.Job); err != nil {
 		return p, err
 	}
 	p.Results, p.Notes, err = pp.checkPreconditions(ctx, c, in.Job, p.Notes)
@@ -143,7 +143,7 @@ func (pp *preparer) protect(ctx context.Context, in prepareIn, made bool, p *Pre
 	if in.Fresh {
 		before = nil
 	}
-	if p.Borrowed, err = pp.guard.beginObjects(before); err != nil {
+	if p.Borrowed, err = pp.guard.recordObjects(before); err != nil {
 		return ctx, err
 	}
 	if !made { // the trees of a new worktree were hashed when it was made
@@ -173,7 +173,7 @@ func (pp *preparer) furnish(ctx context.Context, c flow.Call, in prepareIn, made
 	if err := pp.setup.writePointer(in.Job); err != nil {
 		return err
 	}
-	filled, err := atFirst(pp.task, c, filledFile, maxStandards, func() ([]string, error) { return pp.repo.Index().PopulatedSubmodules(ctx, in.Job.Worktree) })
+	filled, err := firstResult(pp.task, c, filledFile, maxStandards, func() ([]string, error) { return pp.repo.Index().PopulatedSubmodules(ctx, in.Job.Worktree) })
 	if err != nil {
 		return err
 	}
@@ -184,16 +184,16 @@ func (pp *preparer) furnish(ctx context.Context, c flow.Call, in prepareIn, made
 	if note != "" {
 		p.Notes = append(p.Notes, note)
 	}
-	p.Filled, err = pp.filled(ctx, in, filled, made)
+	p.Filled, err = pp.filledSubmodules(ctx, in, filled, made)
 	return err
 }
 
 // filledFile is where a call records which submodules held files before worktree.setup.
 const filledFile = "filled.json"
 
-// filled returns the value of [Prepared.Filled]: all submodules with files in a new worktree; in another one those of the previous
-// run and those that setup filled. before are the submodules that held files before setup.
-func (pp *preparer) filled(ctx context.Context, in prepareIn, before []string, made bool) ([]string, error) {
+// filledSubmodules returns the value of [Prepared.Filled]: all submodules with files in a new worktree; in another one those of
+// the previous run and those that setup filled. before are the submodules that held files before setup.
+func (pp *preparer) filledSubmodules(ctx context.Context, in prepareIn, before []string, made bool) ([]string, error) {
 	list, err := pp.repo.Index().PopulatedSubmodules(ctx, in.Job.Worktree)
 	switch {
 	case err != nil || in.Begun && !made && in.Filled == nil:
@@ -215,7 +215,7 @@ func (pp *preparer) setUpCleanly(ctx context.Context, c flow.Call, in prepareIn,
 	if in.Begun && !made || len(in.Job.Setup.Run) == 0 {
 		return pp.setUp(ctx, c, in.Job, made)
 	}
-	was, err := atFirst(pp.task, c, beforeSetupFile, maxStandards, func() (was beforeSetup, err error) {
+	was, err := firstResult(pp.task, c, beforeSetupFile, maxStandards, func() (was beforeSetup, err error) {
 		if was.Uncommitted, err = pp.restorer.uncommitted(ctx, in.Job); err == nil {
 			was.Head, err = pp.repo.Refs().Head(ctx, in.Job.Worktree)
 		}
@@ -228,7 +228,7 @@ func (pp *preparer) setUpCleanly(ctx context.Context, c flow.Call, in prepareIn,
 	if err != nil && !errors.As(err, new(*flow.Failure)) {
 		return note, err // setup was interrupted, and starts again
 	}
-	if left := pp.restorer.refuseLeft(ctx, c, in.Job, was); err == nil || left != nil && !errors.As(left, new(*flow.Failure)) {
+	if left := pp.restorer.refuseLeftovers(ctx, c, in.Job, was); err == nil || left != nil && !errors.As(left, new(*flow.Failure)) {
 		err = left
 	}
 	return note, err
@@ -251,7 +251,7 @@ func (pp *preparer) setUp(ctx context.Context, c flow.Call, j Job, made bool) (n
 	if err != nil {
 		return "", err
 	}
-	used, whole, err := pp.warm.give(ctx, j)
+	used, whole, err := pp.warm.copyInto(ctx, j)
 	if err != nil || whole {
 		return "", err
 	}
@@ -272,7 +272,7 @@ func (pp *preparer) checkPreconditions(ctx context.Context, c flow.Call, j Job, 
 		return nil, notes, err
 	}
 	defer end(&err)
-	head, err := atFirst(pp.task, c, headFile, maxStandards, func() (string, error) { return pp.repo.Refs().Head(ctx, j.Worktree) })
+	head, err := firstResult(pp.task, c, headFile, maxStandards, func() (string, error) { return pp.repo.Refs().Head(ctx, j.Worktree) })
 	if err != nil {
 		return nil, notes, err
 	}

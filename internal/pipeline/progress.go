@@ -28,9 +28,9 @@ type Progress struct {
 	Session     string          // and its session
 	Made        *git.WorktreeID // the worktree of this run, nil before it was made
 
-	earlier  int    // rounds of earlier reactions
-	Claimed  Job    // what the last claim fixed
-	observed string // content hash that implement began with
+	earlierRounds   int    // rounds of earlier reactions
+	Claimed         Job    // what the last claim fixed
+	observedContent string // content hash that implement began with
 }
 
 // DeliveredBy returns the outcome of a run that ended with everything done, "" for any other.
@@ -55,7 +55,7 @@ func ReadProgress(h *journal.History) (p Progress, err error) {
 		if err := json.Unmarshal(h.Input, &in); err != nil {
 			return p, fmt.Errorf("reading the input of run %s: %w", h.Run, err)
 		}
-		p = Progress{Input: in, Report: in.Undelivered, Undelivered: in.Undelivered != nil, earlier: in.Reactions.Rounds}
+		p = Progress{Input: in, Report: in.Undelivered, Undelivered: in.Undelivered != nil, earlierRounds: in.Reactions.Rounds}
 		if p.Since.IsZero() || in.Fresh {
 			p.Since = h.Began
 		}
@@ -64,7 +64,7 @@ func ReadProgress(h *journal.History) (p Progress, err error) {
 		}
 	}
 	for _, e := range h.Calls {
-		if err := p.take(h.Flow, e); err != nil {
+		if err := p.recordCall(h.Flow, e); err != nil {
 			return p, fmt.Errorf("reading %s of run %s: %w", e.ID, h.Run, err)
 		}
 	}
@@ -83,14 +83,14 @@ func ReadProgress(h *journal.History) (p Progress, err error) {
 // such a wait is over.
 func Worked(h *journal.History) (n int) {
 	for _, e := range h.Calls {
-		if e.Done && worked(e) {
+		if e.Done && isWork(e) {
 			n++
 		}
 	}
 	return n
 }
 
-func worked(e journal.Entry) bool {
+func isWork(e journal.Entry) bool {
 	switch e.Activity {
 	case string(claim), string(writeStatus), string(observe), workflow.Deciding:
 		return false
@@ -106,10 +106,10 @@ const (
 	besideWork = "base/"
 )
 
-// take records one call of a history.
-func (p *Progress) take(flow string, e journal.Entry) error {
+// recordCall records one call of a history.
+func (p *Progress) recordCall(flow string, e journal.Entry) error {
 	if flow == Flow {
-		if err := p.takeStep(e); err != nil {
+		if err := p.recordRunCall(e); err != nil {
 			return err
 		}
 	}
@@ -120,10 +120,10 @@ func (p *Progress) take(flow string, e journal.Entry) error {
 	return nil
 }
 
-// takeStep records one call of a run.
-func (p *Progress) takeStep(e journal.Entry) error {
-	if p.observed != "" && strings.HasPrefix(e.ID, firstRound) { // a run that was interrupted has no report that says so
-		p.Implemented = p.observed
+// recordRunCall records one call of a run.
+func (p *Progress) recordRunCall(e journal.Entry) error {
+	if p.observedContent != "" && strings.HasPrefix(e.ID, firstRound) { // a run that was interrupted has no report that says so
+		p.Implemented = p.observedContent
 	}
 	switch {
 	case e.Activity == string(writeStatus):
@@ -132,22 +132,22 @@ func (p *Progress) takeStep(e journal.Entry) error {
 		}
 		p.Used, p.Attempts = p.State.Usage, p.State.Attempt-1
 	case e.Activity == string(conclude):
-		return read(e.In, p.concluded)
+		return decodeRecord(e.In, p.recordEnd)
 	case !e.Done || e.Fail != nil:
 	case strings.HasPrefix(strings.TrimPrefix(e.ID, FirstWork), string(observe)+"#"):
-		return read(e.Out, func(c Content) { p.observed = c.Hash })
+		return decodeRecord(e.Out, func(c Content) { p.observedContent = c.Hash })
 	case e.Activity == string(baseline):
-		return read(e.Out, func(said Checks) {
-			if said.settled(e.ID) { // else it is run again
-				said = Report{Baseline: said}.brief().Baseline
-				p.Baseline = &said
+		return decodeRecord(e.Out, func(checks Checks) {
+			if checks.reusable(e.ID) { // else it is run again
+				checks = Report{Baseline: checks}.trimmed().Baseline
+				p.Baseline = &checks
 			}
 		})
 	case e.Activity == string(claim):
-		return read(e.Out, func(j Job) { p.Claimed = j })
+		return decodeRecord(e.Out, func(j Job) { p.Claimed = j })
 	case e.Activity == string(prepare):
 		p.Begun, p.Fresh = true, false
-		return read(e.Out, func(ready Prepared) {
+		return decodeRecord(e.Out, func(ready Prepared) {
 			p.Made, p.Hooks, p.Borrowed, p.Filled = ready.Made, ready.Hooks, ready.Borrowed, ready.Filled
 			if ready.Lost {
 				p.Implemented, p.Finished = "", nil
@@ -155,19 +155,19 @@ func (p *Progress) takeStep(e journal.Entry) error {
 			p.Base, p.StackedOn, p.Branch = p.Claimed.BaseCommit, p.Claimed.StackedOn, p.Claimed.Branch
 		})
 	case e.Activity == string(update):
-		return read(e.Out, func(up Updated) {
+		return decodeRecord(e.Out, func(up Updated) {
 			if up.Base != "" {
 				p.Base, p.StackedOn = up.Base, up.On
 			}
 		})
 	case slices.Contains(Roles(), trellis.Role(e.Activity)):
-		return p.asked(e)
+		return p.recordAgentCall(e)
 	}
 	return nil
 }
 
-// read decodes a record, and calls take with it.
-func read[T any](record []byte, take func(T)) error {
+// decodeRecord decodes a record, and calls take with it.
+func decodeRecord[T any](record []byte, take func(T)) error {
 	var v T
 	if err := json.Unmarshal(record, &v); err != nil {
 		return err
@@ -176,11 +176,11 @@ func read[T any](record []byte, take func(T)) error {
 	return nil
 }
 
-// concluded records how a run ended.
-func (p *Progress) concluded(in concludeIn) {
-	p.Job, p.Report, p.Undelivered = in.Job, &in.Report, undelivered(in)
+// recordEnd records how a run ended.
+func (p *Progress) recordEnd(in concludeIn) {
+	p.Job, p.Report, p.Undelivered = in.Job, &in.Report, isUndelivered(in)
 	if p.React != nil {
-		p.Reactions.Rounds = p.earlier + in.Report.Rounds
+		p.Reactions.Rounds = p.earlierRounds + in.Report.Rounds
 	}
 	if in.Failure == nil {
 		p.React = nil
@@ -188,12 +188,12 @@ func (p *Progress) concluded(in concludeIn) {
 	p.Outcome, p.Used, p.Attempts, p.Implemented = in.Report.Outcome, in.Report.Usage, in.Report.Attempts, in.Report.Implemented
 }
 
-// asked records a call of an agent: its usage, which task.json has only after the next phase has begun, and the session of the
-// work.
-func (p *Progress) asked(e journal.Entry) error {
-	var asked agentcall.Request
+// recordAgentCall records a call of an agent: its usage, which task.json has only after the next phase has begun, and the session
+// of the work.
+func (p *Progress) recordAgentCall(e journal.Entry) error {
+	var request agentcall.Request
 	var reply agentcall.Reply
-	if err := errors.Join(json.Unmarshal(e.In, &asked), json.Unmarshal(e.Out, &reply)); err != nil {
+	if err := errors.Join(json.Unmarshal(e.In, &request), json.Unmarshal(e.Out, &reply)); err != nil {
 		return err
 	}
 	p.Used = p.Used.Add(reply.Usage)
@@ -201,7 +201,7 @@ func (p *Progress) asked(e journal.Entry) error {
 		return nil
 	}
 	if reply.Session != "" {
-		p.Agent, p.Session = asked.Agent, reply.Session
+		p.Agent, p.Session = request.Agent, reply.Session
 	}
-	return p.heard(asked, reply)
+	return p.recordFeedback(request, reply)
 }

@@ -35,7 +35,7 @@ type prompts struct {
 
 // Slots returns the slots of the prompt of a phase, or of a step of the plan.
 func (pr *prompts) Slots(ctx context.Context, c flow.Call, r agentcall.Request) (map[string]string, []string, error) {
-	var d stepAbout
+	var d stepPromptData
 	if err := json.Unmarshal(r.Data, &d); err != nil {
 		return nil, nil, fmt.Errorf("reading the request: %w", err)
 	}
@@ -51,13 +51,13 @@ func (pr *prompts) Slots(ctx context.Context, c flow.Call, r agentcall.Request) 
 		return nil, nil, err
 	}
 	if d.Path != "" {
-		return pr.stepSlots(ctx, c, r, about{Job: d.Job, Content: d.Content})
+		return pr.stepSlots(ctx, c, r, promptData{Job: d.Job, Content: d.Content})
 	}
 	return pr.phaseSlots(ctx, r)
 }
 
 func (pr *prompts) phaseSlots(ctx context.Context, r agentcall.Request) (map[string]string, []string, error) {
-	var d about
+	var d promptData
 	if err := json.Unmarshal(r.Data, &d); err != nil {
 		return nil, nil, fmt.Errorf("reading the request: %w", err)
 	}
@@ -92,8 +92,8 @@ func (pr *prompts) phaseSlots(ctx context.Context, r agentcall.Request) (map[str
 }
 
 // protectedText lists the globs of protected paths, and the paths that the plan may change nevertheless.
-func (pr *prompts) protectedText(d about) (string, error) {
-	allowed, err := pr.inputs.allowed(d.Job, d.Content.Hash)
+func (pr *prompts) protectedText(d promptData) (string, error) {
+	allowed, err := pr.inputs.allowedPaths(d.Job, d.Content.Hash)
 	if err != nil || len(allowed) == 0 {
 		return lines(d.Job.Protected), err
 	}
@@ -148,11 +148,11 @@ const diffCap = 48 << 10
 func (pr *prompts) commandResults(checks []CommandResult) (string, error) {
 	var b strings.Builder
 	for _, c := range checks {
-		said, err := pr.task.output(c.Output)
+		output, err := pr.task.output(c.Output)
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&b, "$ %s\nexit code %d\n%s\n\n", c.Command, c.Code, tail(said, 2<<10))
+		fmt.Fprintf(&b, "$ %s\nexit code %d\n%s\n\n", c.Command, c.Code, tail(output, 2<<10))
 	}
 	return b.String(), nil
 }
@@ -179,7 +179,7 @@ func (pv *previewer) Preview(ctx context.Context, role trellis.Role, in Input) (
 	if err != nil {
 		return p, nil, err
 	}
-	d := about{Job: job, Content: content,
+	d := promptData{Job: job, Content: content,
 		Trouble: &trouble{Code: trellis.VerifyFailed, Detail: "(what failed, with the output of the command, is shown here)"}}
 	for _, c := range d.Content.Criteria {
 		d.Open = append(d.Open, c.ID)

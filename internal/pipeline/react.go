@@ -33,8 +33,8 @@ func (r *React) trouble() *trouble {
 	return &trouble{Code: r.Code, Detail: r.Detail, Output: r.Text}
 }
 
-// seen returns the commit that others have seen, pushed or in review, "" if there is none.
-func (in Input) seen() string {
+// seenCommit returns the commit that others have seen, pushed or in review, "" if there is none.
+func (in Input) seenCommit() string {
 	switch was := in.Undelivered; {
 	case in.React != nil:
 		return in.React.Head
@@ -44,9 +44,9 @@ func (in Input) seen() string {
 	return ""
 }
 
-// asSeen makes report and task.json describe the commit that others have seen, whatever came after it.
-func (r *run) asSeen() {
-	r.rep.Commit = r.in.seen()
+// reportSeenCommit makes report and task.json describe the commit that others have seen, whatever came after it.
+func (r *run) reportSeenCommit() {
+	r.rep.Commit = r.in.seenCommit()
 	base, on := "", ""
 	if was := r.in.React; was != nil {
 		base, on = was.Base, was.Stacked
@@ -58,9 +58,9 @@ func (r *run) asSeen() {
 	}
 }
 
-// staysInReview ends a run that did not fix what was found wrong with delivered work, or did not bring it up to its base: the
+// endInReview ends a run that did not fix what was found wrong with delivered work, or did not bring it up to its base: the
 // delivered work stays as it is.
-func (r *run) staysInReview(f flow.Flow, fail *flow.Failure) error {
+func (r *run) endInReview(f flow.Flow, fail *flow.Failure) error {
 	what := "the work stays as it was pushed: "
 	switch {
 	case r.in.Feedback != nil:
@@ -70,7 +70,7 @@ func (r *run) staysInReview(f flow.Flow, fail *flow.Failure) error {
 	}
 	code := trellis.Code(fail.Code)
 	if code != trellis.PushFailed && code != trellis.PRFailed { // else there is a newer commit that was verified
-		r.asSeen()
+		r.reportSeenCommit()
 	}
 	fail.Detail = what + fail.Detail
 	return r.end(f, trellis.Review, trellis.Delivered, fail)

@@ -56,7 +56,7 @@ func (e *Effects) Refit(ctx context.Context, run string, at time.Time, p Progres
 	if r.Hooks, err = pp.repo.Hooks().HookState(job.Worktree); err != nil {
 		return err
 	}
-	if r.Borrowed, err = e.guard.beginObjects(nil); err != nil {
+	if r.Borrowed, err = e.guard.recordObjects(nil); err != nil {
 		return err
 	}
 	if r.Fingerprint, err = pp.environment.fingerprint(ctx, job); err != nil {
@@ -72,7 +72,7 @@ func (e *Effects) Refit(ctx context.Context, run string, at time.Time, p Progres
 // refill sets up a worktree in which agents have worked. Nothing of it is kept for other worktrees.
 func (pp *preparer) refill(ctx context.Context, c flow.Call, j Job) error {
 	if len(j.Setup.Warm) > 0 {
-		if _, whole, err := pp.warm.give(ctx, j); err != nil || whole {
+		if _, whole, err := pp.warm.copyInto(ctx, j); err != nil || whole {
 			return err
 		}
 	}

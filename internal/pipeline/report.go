@@ -66,14 +66,14 @@ const maxNotes = 30
 // note adds the notes that the report does not have yet, up to maxNotes in all.
 func (r *Report) note(notes []string) {
 	for _, n := range notes {
-		if n = short(n); len(r.Notes) < maxNotes && !slices.Contains(r.Notes, n) {
+		if n = shortText(n); len(r.Notes) < maxNotes && !slices.Contains(r.Notes, n) {
 			r.Notes = append(r.Notes, n)
 		}
 	}
 }
 
-// brief returns the report without what report.md does not show.
-func (r Report) brief() Report {
+// trimmed returns the report without what report.md does not show.
+func (r Report) trimmed() Report {
 	bare := func(list []CommandResult, all bool) (out []CommandResult) {
 		for _, c := range list {
 			if all || c.Code == 0 {
@@ -110,7 +110,7 @@ func (w *reporter) conclude(ctx context.Context, _ flow.Call, in concludeIn) (st
 	if err != nil {
 		return struct{}{}, err
 	}
-	text := trellis.Visible(w.task.redact(page(in, h, p, w.asked(h))))
+	text := trellis.Visible(w.task.redact(page(in, h, p, w.initialFeedback(h))))
 	return struct{}{}, w.task.disk.WriteFile(filepath.Join(w.task.dir, taskdir.Report), []byte(text), 0o644)
 }
 

@@ -18,8 +18,8 @@ import (
 )
 
 // page returns report.md: how the run ended, what was checked with which result, what the plan left to people, and what the run
-// used up. said is people's feedback on the work before the run.
-func page(in concludeIn, h *journal.History, p *plan.Plan, said string) string {
+// used up. feedback is people's feedback on the work before the run.
+func page(in concludeIn, h *journal.History, p *plan.Plan, feedback string) string {
 	var b strings.Builder
 	r := in.Report
 	fmt.Fprintf(&b, "# Report: %s\n\n", cmp.Or(in.Job.Title, in.Task))
@@ -34,7 +34,7 @@ func page(in concludeIn, h *journal.History, p *plan.Plan, said string) string {
 	for _, m := range r.Delivery.Modules {
 		rows = append(rows, [2]string{"Pull request of " + m.Path, m.URL + ", merge that first"})
 	}
-	for _, f := range append(rows, [2]string{"Worktree", r.Worktree}, [2]string{"Sandbox", boxed(h)}) {
+	for _, f := range append(rows, [2]string{"Worktree", r.Worktree}, [2]string{"Sandbox", sandboxUse(h)}) {
 		if f[1] != "" {
 			fmt.Fprintf(&b, "- %s: %s\n", f[0], f[1])
 		}
@@ -44,17 +44,17 @@ func page(in concludeIn, h *journal.History, p *plan.Plan, said string) string {
 		fmt.Fprintf(&b, "- Checks: %.1f s, %.1f times one run of all of them (%.1f s)\n", all, all/once, once)
 	}
 	b.WriteByte('\n')
-	if said != "" {
-		fmt.Fprintf(&b, "## Feedback\n\nWhat a person said to the work before this run:\n\n%s\n\n", quote(said))
+	if feedback != "" {
+		fmt.Fprintf(&b, "## Feedback\n\nWhat a person said to the work before this run:\n\n%s\n\n", quote(feedback))
 	}
 	criteriaTable(&b, r.Criteria)
 	stepTable(&b, in, p, h.Code)
-	checks(&b, in)
+	checkTable(&b, in)
 	if len(r.Checks.Defining) > 0 {
 		fmt.Fprintf(&b, "These files say what the checks do, and were changed: %s\n\n", strings.Join(r.Checks.Defining, ", "))
 	}
 	if p != nil {
-		planned(&b, p, r.Outcome == trellis.OutcomeFailed)
+		planSections(&b, p, r.Outcome == trellis.OutcomeFailed)
 	}
 	if r.Checks.Stat != "" {
 		fmt.Fprintf(&b, "## Changes\n\n```\n%s```\n\n", r.Checks.Stat)
@@ -63,7 +63,7 @@ func page(in concludeIn, h *journal.History, p *plan.Plan, said string) string {
 		fmt.Fprintf(&b, "## To deliver it\n\n```\n%s\n```\n\n", strings.Join(r.Delivery.Commands, "\n"))
 	}
 	phaseTable(&b, h)
-	cold(&b, h)
+	uncachedNotes(&b, h)
 	if len(r.Notes) > 0 {
 		b.WriteString("## Notes\n\n")
 		for _, n := range r.Notes {
@@ -73,8 +73,8 @@ func page(in concludeIn, h *journal.History, p *plan.Plan, said string) string {
 	return b.String()
 }
 
-// boxed names the sandbox in which agents and commands ran, and how many of their calls, "" if none did.
-func boxed(h *journal.History) string {
+// sandboxUse names the sandbox in which agents and commands ran, and how many of their calls, "" if none did.
+func sandboxUse(h *journal.History) string {
 	name, in, all := "", 0, 0
 	count := func(sandbox string) {
 		all++
@@ -112,10 +112,10 @@ func stackedOn(r Report) string {
 	return r.Stacked + ", which was not merged: merge that first"
 }
 
-// planned writes what a plan tells people who review the work: its decisions, assumptions and omissions, and for a failed run how
-// to roll back.
-func planned(b *strings.Builder, p *plan.Plan, failed bool) {
-	list := append(decisions(p), section{"Preconditions", demands(p)})
+// planSections writes what a plan tells people who review the work: its decisions, assumptions and omissions, and for a failed
+// run how to roll back.
+func planSections(b *strings.Builder, p *plan.Plan, failed bool) {
+	list := append(decisions(p), section{"Preconditions", preconditionTexts(p)})
 	if failed {
 		list = append(list, section{"Rollback", p.Rollback})
 	}
@@ -155,10 +155,10 @@ func ChecksTook(h *journal.History) (all, once float64) {
 		if !ran {
 			continue
 		}
-		commands, now := Checks{Results: found.Results}.took()
-		judged, more := Checks{Judged: found.Judged}.took()
+		commands, now := Checks{Results: found.Results}.seconds()
+		judged, more := Checks{Judged: found.Judged}.seconds()
 		all += now + more
-		if e.Activity == string(baseline) || len(found.Skipped) > 0 || failing(found.Results) {
+		if e.Activity == string(baseline) || len(found.Skipped) > 0 || anyFailed(found.Results) {
 			continue
 		}
 		if e.Activity != string(prove) {
@@ -185,8 +185,8 @@ func ChecksIn(e journal.Entry) (c Checks, ran bool) {
 	return c, ran
 }
 
-// took returns how many seconds the commands take, and for how many of these they ran in this activity.
-func (c Checks) took() (all, now float64) {
+// seconds returns how many seconds the commands take, and for how many of these they ran in this activity.
+func (c Checks) seconds() (all, now float64) {
 	add := func(seconds float64, earlier bool) {
 		if all += seconds; !earlier {
 			now += seconds
@@ -231,7 +231,7 @@ func stepTable(b *strings.Builder, in concludeIn, p *plan.Plan, code int) {
 		fmt.Fprintf(b, "## Steps\n\n| Done | Failed | Blocked | Let pass | Skipped |\n| --- | --- | --- | --- | --- |\n| %d | %d | %d | %d | %d |\n\n",
 			r.Done, r.Failed, r.Blocked, r.Tolerate, max(0, r.Skipped-verifying))
 	}
-	worst(b, r)
+	failedStepTable(b, r)
 	if len(r.Empty) > 0 {
 		fmt.Fprintf(b, "Loops without items, for which nothing was done: %s.\n\n", strings.Join(r.Empty, ", "))
 	}
@@ -242,8 +242,8 @@ func stepTable(b *strings.Builder, in concludeIn, p *plan.Plan, code int) {
 	}
 }
 
-// worst writes the steps that did not end well, with their causes.
-func worst(b *strings.Builder, r workflow.Report) {
+// failedStepTable writes the steps that did not end well, with their causes.
+func failedStepTable(b *strings.Builder, r workflow.Report) {
 	if len(r.Worst) == 0 {
 		return
 	}
@@ -264,7 +264,7 @@ func worst(b *strings.Builder, r workflow.Report) {
 	b.WriteByte('\n')
 }
 
-func checks(b *strings.Builder, in concludeIn) {
+func checkTable(b *strings.Builder, in concludeIn) {
 	r := in.Report
 	if reached := len(in.Job.Verify) == 0 || len(r.Checks.Results) > 0; !r.Executed && reached {
 		what, why := r.Undecided()
@@ -308,13 +308,13 @@ func phaseTable(b *strings.Builder, h *journal.History) {
 		if !e.Done || !worthTelling(e) {
 			continue
 		}
-		fmt.Fprintf(b, "| %s | %s | %.1f | %s |\n", e.ID, e.Started.UTC().Format(time.DateTime), max(0, e.Finished.Sub(e.Started)).Seconds(), cell(came(e))) // 0: the clock was set back
+		fmt.Fprintf(b, "| %s | %s | %.1f | %s |\n", e.ID, e.Started.UTC().Format(time.DateTime), max(0, e.Finished.Sub(e.Started)).Seconds(), cell(activityResult(e))) // 0: the clock was set back
 	}
 	b.WriteByte('\n')
 }
 
-// cold names the phases whose calls could have had part of their input from the provider's cache, but had none.
-func cold(b *strings.Builder, h *journal.History) {
+// uncachedNotes names the phases whose calls could have had part of their input from the provider's cache, but had none.
+func uncachedNotes(b *strings.Builder, h *journal.History) {
 	var made []agentcall.Made
 	var ids []string
 	for _, e := range h.Calls {
@@ -331,17 +331,17 @@ func cold(b *strings.Builder, h *journal.History) {
 	}
 }
 
-// came returns the result of an activity, in a few words.
-func came(e journal.Entry) string {
+// activityResult returns the result of an activity, in a few words.
+func activityResult(e journal.Entry) string {
 	var reply agentcall.Reply
 	var checks Checks
 	switch {
 	case e.Fail != nil:
 		return e.Fail.Code
 	case slices.Contains(Roles(), trellis.Role(e.Activity)) && json.Unmarshal(e.Out, &reply) == nil:
-		return replied(reply)
+		return replyResult(reply)
 	case (e.Activity == string(baseline) || e.Activity == string(verify) || e.Activity == string(final)) && json.Unmarshal(e.Out, &checks) == nil:
-		return verified(checks)
+		return checksResult(checks)
 	}
 	if ran := commandOf(e); ran.Code != 0 {
 		return fmt.Sprintf("exit %d: `%s`", ran.Code, ran.Command)
@@ -358,7 +358,7 @@ func commandOf(e journal.Entry) workflow.Ran {
 	return ran
 }
 
-func replied(r agentcall.Reply) string {
+func replyResult(r agentcall.Reply) string {
 	how := "done"
 	switch {
 	case r.Failure != nil:
@@ -367,20 +367,20 @@ func replied(r agentcall.Reply) string {
 		how = "invalid answer: " + text.Cut(r.Problems[0], 200)
 	}
 	if u := r.Usage; u.Tokens() > 0 || u.CostUSD != nil {
-		how += fmt.Sprintf(", %d tokens, %s%s", u.Tokens(), text.Cost(u), hits(u))
+		how += fmt.Sprintf(", %d tokens, %s%s", u.Tokens(), text.Cost(u), cacheShare(u))
 	}
 	return how
 }
 
-// hits says how much of the input came from the provider's cache, "" if nothing did.
-func hits(u trellis.Usage) string {
+// cacheShare says how much of the input came from the provider's cache, "" if nothing did.
+func cacheShare(u trellis.Usage) string {
 	if u.CachedTokens == 0 {
 		return ""
 	}
 	return fmt.Sprintf(", %.0f%% of the input cached", 100*float64(u.CachedTokens)/float64(u.InputTokens+u.CachedTokens))
 }
 
-func verified(c Checks) string {
+func checksResult(c Checks) string {
 	var failed []string
 	for _, r := range c.Results {
 		if r.Code != 0 {

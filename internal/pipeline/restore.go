@@ -47,7 +47,7 @@ func (r *restorer) begin(ctx context.Context, c flow.Call, j Job) (snap *snapsho
 	if known == "" {
 		err = m.write(snap.Tree)
 	} else {
-		notes, err = r.takeBack(ctx, c, j, snap, known)
+		notes, err = r.restoreTree(ctx, c, j, snap, known)
 	}
 	end = func(ended *error) { *ended = errors.Join(*ended, snap.Close(), m.end(*ended)) }
 	if err != nil {
@@ -56,8 +56,8 @@ func (r *restorer) begin(ctx context.Context, c flow.Call, j Job) (snap *snapsho
 	return snap, notes, end, nil
 }
 
-// takeBack restores the tree was in the worktree, after backing up its current files.
-func (r *restorer) takeBack(ctx context.Context, c flow.Call, j Job, snap *snapshot.Snapshot, was string) (notes []string, err error) {
+// restoreTree restores the tree was in the worktree, after backing up its current files.
+func (r *restorer) restoreTree(ctx context.Context, c flow.Call, j Job, snap *snapshot.Snapshot, was string) (notes []string, err error) {
 	if snap.Tree == was {
 		return nil, nil
 	}
@@ -81,7 +81,7 @@ func (r *restorer) backUp(ctx context.Context, c flow.Call, j Job) ([]string, er
 func (r *restorer) finishEarlier(ctx context.Context, c flow.Call, in prepareIn, made bool) (notes []string, err error) {
 	var left []checkpoint
 	err = filepath.WalkDir(r.task.runDir, func(path string, e fs.DirEntry, err error) error {
-		if err == nil && e.IsDir() && e.Name() == memoFolder {
+		if err == nil && e.IsDir() && e.Name() == checkpointFolder {
 			left = append(left, checkpoint{path, flow.Call{Run: c.Run, ID: c.ID, Attempt: c.Attempt + 1}})
 			return fs.SkipDir
 		}
@@ -94,14 +94,14 @@ func (r *restorer) finishEarlier(ctx context.Context, c flow.Call, in prepareIn,
 		case in.Fresh, made && !in.Begun:
 			err = m.clear()
 		default:
-			more, err = r.putBack(ctx, c, in.Job, m)
+			more, err = r.restoreCheckpoint(ctx, c, in.Job, m)
 		}
 		notes = append(notes, more...)
 	}
 	return notes, err
 }
 
-func (r *restorer) putBack(ctx context.Context, c flow.Call, j Job, m checkpoint) (notes []string, err error) {
+func (r *restorer) restoreCheckpoint(ctx context.Context, c flow.Call, j Job, m checkpoint) (notes []string, err error) {
 	was, err := m.read()
 	switch {
 	case err != nil:
@@ -120,7 +120,7 @@ func (r *restorer) putBack(ctx context.Context, c flow.Call, j Job, m checkpoint
 		if err != nil {
 			return notes, err
 		}
-		more, err := r.takeBack(ctx, c, j, snap, was)
+		more, err := r.restoreTree(ctx, c, j, snap, was)
 		notes = append(notes, more...)
 		if err = errors.Join(err, snap.Close()); err != nil {
 			return notes, err
@@ -184,8 +184,8 @@ func (r *restorer) uncommit(ctx context.Context, c flow.Call, j Job, head, who s
 	return notes, err
 }
 
-// refuseLeft returns a failure if worktree.setup made commits, or left files that git would commit. They are backed up and undone.
-func (r *restorer) refuseLeft(ctx context.Context, c flow.Call, j Job, was beforeSetup) error {
+// refuseLeftovers returns a failure if worktree.setup made commits, or left files that git would commit. They are backed up and undone.
+func (r *restorer) refuseLeftovers(ctx context.Context, c flow.Call, j Job, was beforeSetup) error {
 	notes, err := r.uncommit(ctx, c, j, was.Head, "worktree.setup", nil)
 	if err != nil {
 		return err
@@ -199,14 +199,14 @@ func (r *restorer) refuseLeft(ctx context.Context, c flow.Call, j Job, was befor
 		return err
 	}
 	if len(left) > 0 {
-		notes = append(notes, "worktree.setup left what would be committed as the work, which was undone: "+strings.Join(few(left), ", ")+
+		notes = append(notes, "worktree.setup left what would be committed as the work, which was undone: "+strings.Join(shortList(left), ", ")+
 			": have git ignore it, or let worktree.setup not change it (npm ci, say, where npm install writes the lockfile)")
 	}
 	return flow.Fail(string(trellis.HookFailed), "%s", strings.Join(notes, "; "))
 }
 
-// memoFolder is where a call keeps its checkpoint, in the call's own folder.
-const memoFolder = "before"
+// checkpointFolder is where a call keeps its checkpoint, in the call's own folder.
+const checkpointFolder = "before"
 
 // checkpoint is what the first attempt of a call records for later ones, in case it is interrupted. A power cut may lose it.
 type checkpoint struct {
@@ -215,11 +215,11 @@ type checkpoint struct {
 }
 
 func (d *taskDir) checkpoint(c flow.Call) checkpoint {
-	return checkpoint{filepath.Join(d.runDir, agentcall.Folder(c), memoFolder), c}
+	return checkpoint{filepath.Join(d.runDir, agentcall.Folder(c), checkpointFolder), c}
 }
 
-// maxMemo is the maximum size of a checkpoint's files, in bytes. They hold a few hashes.
-const maxMemo = 64 << 10
+// maxCheckpoint is the maximum size of a checkpoint's files, in bytes. They hold a few hashes.
+const maxCheckpoint = 64 << 10
 
 func (m checkpoint) path(name string) string { return filepath.Join(m.dir, name) }
 
@@ -228,7 +228,7 @@ func (m checkpoint) read() (string, error) {
 	if m.c.Attempt == 1 {
 		return "", nil
 	}
-	data, err := durable.ReadBelow(m.dir, "tree", maxMemo)
+	data, err := durable.ReadBelow(m.dir, "tree", maxCheckpoint)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
 	}
@@ -246,14 +246,14 @@ const headFile = "head.json"
 
 // head returns the recorded tip of the branch, "" if there is none: commands of the call may have made commits.
 func (m checkpoint) head() (commit string) {
-	data, err := durable.ReadBelow(filepath.Dir(m.dir), headFile, maxMemo)
+	data, err := durable.ReadBelow(filepath.Dir(m.dir), headFile, maxCheckpoint)
 	if err != nil || json.Unmarshal(data, &commit) != nil {
 		return ""
 	}
 	return commit
 }
 
-func (m checkpoint) write(what string) error { return noteIn(m.dir, "tree", m.c, []byte(what)) }
+func (m checkpoint) write(what string) error { return writeNote(m.dir, "tree", m.c, []byte(what)) }
 
 func (m checkpoint) clear() error {
 	if err := os.RemoveAll(m.dir); err != nil {

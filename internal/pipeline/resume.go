@@ -29,12 +29,12 @@ func (r *run) resumeVerified(f flow.Flow) (done bool, err error) {
 	if err == nil && moved && found == nil {
 		found, err = r.final(f)
 	}
-	r.metByDelivery = found
+	r.deliveryTrouble = found
 	return found == nil, err
 }
 
-// undelivered reports whether a run ended with a verified commit that could not be delivered.
-func undelivered(in concludeIn) bool {
+// isUndelivered reports whether a run ended with a verified commit that could not be delivered.
+func isUndelivered(in concludeIn) bool {
 	if in.Failure == nil || in.Report.Commit == "" {
 		return false
 	}

@@ -29,7 +29,7 @@ type setup struct {
 // copyFiles copies files that git does not have, .env say, from the main checkout. If git has them there, the commit that is
 // checked out has to be trusted, both before and after copying, since another one may be checked out meanwhile.
 func (su *setup) copyFiles(ctx context.Context, j Job) (notes []string, err error) {
-	if err := su.trust.trustedCopies(ctx, j); err != nil {
+	if err := su.trust.checkCopies(ctx, j); err != nil {
 		return nil, err
 	}
 	var copied []string
@@ -45,7 +45,7 @@ func (su *setup) copyFiles(ctx context.Context, j Job) (notes []string, err erro
 			copied = append(copied, to)
 		}
 	}
-	if err = su.trust.trustedCopies(ctx, j); err != nil {
+	if err = su.trust.checkCopies(ctx, j); err != nil {
 		for _, to := range copied {
 			err = errors.Join(err, os.RemoveAll(to))
 		}
@@ -55,7 +55,7 @@ func (su *setup) copyFiles(ctx context.Context, j Job) (notes []string, err erro
 
 // writePointer makes the folder for files that agents read, which hides itself from git, and the pointer that older agents expect.
 func (su *setup) writePointer(j Job) error {
-	root, err := ownFolder(j.Worktree)
+	root, err := openWorktree(j.Worktree)
 	if err != nil {
 		return err
 	}
@@ -79,19 +79,19 @@ func (su *setup) runCommands(ctx context.Context, c flow.Call, j Job) error {
 			return err
 		}
 		if res.Code != 0 {
-			said, err := su.task.output(res.Output)
+			output, err := su.task.output(res.Output)
 			if err != nil {
 				return err
 			}
-			return flow.Fail(string(trellis.HookFailed), "worktree.setup%s: `%s` exited with %d: %s", su.standing(j.Setup.Run), line, res.Code, tail(said, 2<<10))
+			return flow.Fail(string(trellis.HookFailed), "worktree.setup%s: `%s` exited with %d: %s", su.configuredAt(j.Setup.Run), line, res.Code, tail(output, 2<<10))
 		}
 	}
 	return nil
 }
 
-// standing returns the file and line where the setup commands of a run are configured, in parentheses, "" if they are no longer
-// configured, or the settings can't be read.
-func (su *setup) standing(run []string) string {
+// configuredAt returns the file and line where the setup commands of a run are configured, in parentheses, "" if they are no
+// longer configured, or the settings can't be read.
+func (su *setup) configuredAt(run []string) string {
 	files, known := settingsOfProject(su.store.Root)
 	if !known {
 		return ""
@@ -104,8 +104,8 @@ func (su *setup) standing(run []string) string {
 	return ""
 }
 
-// ownFolder opens a worktree, and makes sure that the folder of Trellis in it is a folder.
-func ownFolder(worktree string) (*os.Root, error) {
+// openWorktree opens a worktree, and makes sure that the folder of Trellis in it is a folder.
+func openWorktree(worktree string) (*os.Root, error) {
 	root, err := os.OpenRoot(worktree)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, flow.Fail(string(trellis.WorktreeFailed), "the worktree %s is gone", worktree)

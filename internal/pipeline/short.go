@@ -7,22 +7,22 @@ import (
 	"github.com/trellis-tasks/trellis/internal/text"
 )
 
-// maxSaid is the maximum length of a note, and of the evidence for a criterion, in bytes.
-const maxSaid = 400
+// maxText is the maximum length of a note, and of the evidence for a criterion, in bytes.
+const maxText = 400
 
-// short cuts a text to maxSaid, so that it fits into a record beside others.
-func short(s string) string { return text.Cut(s, maxSaid) }
+// shortText cuts a text to maxText, so that it fits into a record beside others.
+func shortText(s string) string { return text.Cut(s, maxText) }
 
-// joinSome joins sentences, only the first of them if there are many.
-func joinSome(said []string) string {
-	if len(said) > 10 {
-		said = append(said[:10:10], fmt.Sprintf("and %d more", len(said)-10))
+// joinFirst joins sentences, only the first of them if there are many.
+func joinFirst(sentences []string) string {
+	if len(sentences) > 10 {
+		sentences = append(sentences[:10:10], fmt.Sprintf("and %d more", len(sentences)-10))
 	}
-	return strings.Join(said, "; ")
+	return strings.Join(sentences, "; ")
 }
 
-// few shortens a list so that it fits into a record: the first paths, cut if they are long, and how many more there are.
-func few(paths []string) []string {
+// shortList shortens a list so that it fits into a record: the first paths, cut if they are long, and how many more there are.
+func shortList(paths []string) []string {
 	const most, long = 20, 200
 	if len(paths) > most {
 		paths = append(paths[:most:most], fmt.Sprintf("and %d more", len(paths)-most))

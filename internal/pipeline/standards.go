@@ -23,14 +23,14 @@ import (
 // has them. A file that can't be read has no entry: no run is judged by it.
 type Standards map[string][]string
 
-// byCommands is the name of the deciding commands, whatever their source.
-const byCommands = "verify"
+// commandsEntry is the name of the deciding commands, whatever their source.
+const commandsEntry = "verify"
 
 // StandardsOf reads the standards of the task in dir.
 func StandardsOf(s taskdir.Store, dir string) Standards {
 	all := Standards{}
 	if prd, err := taskdir.ReadFile(dir, taskdir.PRD); err == nil {
-		all[taskdir.PRD] = stating(prd)
+		all[taskdir.PRD] = criteriaLines(prd)
 	}
 	if b, err := LoadPlan(s, dir); err == nil {
 		all[taskdir.Plan] = nil
@@ -46,7 +46,7 @@ func StandardsOf(s taskdir.Store, dir string) Standards {
 	}
 	if t, err := s.Load(dir); err == nil {
 		if lines, known := commandsOf(s.Root, t); known {
-			all[byCommands] = lines
+			all[commandsEntry] = lines
 		}
 	}
 	return all
@@ -54,9 +54,9 @@ func StandardsOf(s taskdir.Store, dir string) Standards {
 
 const hashPrefix = "sha256:"
 
-// stating returns the criteria of a prd.md. If it has none, the file as a whole is one, by its hash.
-func stating(prd []byte) (lines []string) {
-	for _, c := range statedIn(string(prd)) {
+// criteriaLines returns the criteria of a prd.md. If it has none, the file as a whole is one, by its hash.
+func criteriaLines(prd []byte) (lines []string) {
+	for _, c := range statedCriteria(string(prd)) {
 		line := text.OneLine(c.Text)
 		if c.Verify != "" {
 			line += ", proven by `" + text.OneLine(c.Verify) + "`"
@@ -119,25 +119,25 @@ func commandsOfProject(root string) (list []string, known bool) {
 	return c.Verify, true
 }
 
-// differ returns the names of the entries, of those that both sides have, whose change may weaken the standards.
-func (s Standards) differ(now Standards) (names []string) {
+// weakenedEntries returns the names of the entries, of those that both sides have, whose change may weaken the standards.
+func (s Standards) weakenedEntries(now Standards) (names []string) {
 	for _, name := range slices.Sorted(maps.Keys(s)) {
-		if is, known := now[name]; known && !widened(s[name], is) {
+		if is, known := now[name]; known && !onlyAdds(s[name], is) {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// widened reports whether is still has all that was had: one more criterion or command weakens nothing. A hash, or an entry that
+// onlyAdds reports whether is still has all that was had: one more criterion or command weakens nothing. A hash, or an entry that
 // was empty before, may say anything.
-func widened(was, is []string) bool {
-	more := without(is, was)
-	return len(without(was, is)) == 0 && (len(more) == 0 || len(was) > 0 && !hashed(is))
+func onlyAdds(was, is []string) bool {
+	more := linesNotIn(is, was)
+	return len(linesNotIn(was, is)) == 0 && (len(more) == 0 || len(was) > 0 && !isFileHash(is))
 }
 
-// without returns the lines that others does not have.
-func without(lines, others []string) (rest []string) {
+// linesNotIn returns the lines that others does not have.
+func linesNotIn(lines, others []string) (rest []string) {
 	for _, l := range lines {
 		if !slices.Contains(others, l) {
 			rest = append(rest, l)
@@ -146,23 +146,23 @@ func without(lines, others []string) (rest []string) {
 	return rest
 }
 
-// tell describes how an entry differs in now.
-func (s Standards) tell(name string, now Standards) string {
-	if hashed(s[name]) || hashed(now[name]) {
+// describeChange describes how an entry differs in now.
+func (s Standards) describeChange(name string, now Standards) string {
+	if isFileHash(s[name]) || isFileHash(now[name]) {
 		return name
 	}
-	var said []string
-	for _, l := range few(without(s[name], now[name])) {
-		said = append(said, "- "+l)
+	var lines []string
+	for _, l := range shortList(linesNotIn(s[name], now[name])) {
+		lines = append(lines, "- "+l)
 	}
-	for _, l := range few(without(now[name], s[name])) {
-		said = append(said, "+ "+l)
+	for _, l := range shortList(linesNotIn(now[name], s[name])) {
+		lines = append(lines, "+ "+l)
 	}
-	return fmt.Sprintf("%s: %s", name, strings.Join(said, "; "))
+	return fmt.Sprintf("%s: %s", name, strings.Join(lines, "; "))
 }
 
-// hashed reports whether lines are the hash of a whole file.
-func hashed(lines []string) bool {
+// isFileHash reports whether lines are the hash of a whole file.
+func isFileHash(lines []string) bool {
 	return len(lines) == 1 && strings.HasPrefix(lines[0], hashPrefix)
 }
 
@@ -172,18 +172,18 @@ type Unconfirmed struct {
 	Said []string  `json:"said"` // decisions that existed when the change was found: none of them is about it
 }
 
-// writtenDown returns a key for each decision, which is the same before and after the decision is bound to a plan.
-func writtenDown(list []proof.Approval) (keys []string) {
+// decisionKeys returns a key for each decision, which is the same before and after the decision is bound to a plan.
+func decisionKeys(list []proof.Approval) (keys []string) {
 	for _, a := range list {
 		keys = append(keys, fmt.Sprintf("%q %q %q %q %d", a.Step, a.Decision, a.By, a.Reason, a.At.UnixNano()))
 	}
 	return keys
 }
 
-// since returns the decisions of list that are not among those before, of equal ones as many as were added.
-func since(list []proof.Approval, before []string) (later []proof.Approval) {
+// decisionsSince returns the decisions of list that are not among those before, of equal ones as many as were added.
+func decisionsSince(list []proof.Approval, before []string) (later []proof.Approval) {
 	before = slices.Clone(before)
-	for i, key := range writtenDown(list) {
+	for i, key := range decisionKeys(list) {
 		if at := slices.Index(before, key); at >= 0 {
 			before = slices.Delete(before, at, at+1)
 			continue
@@ -221,15 +221,15 @@ func readRecord(dir, name string, to any) error {
 }
 
 // Changes describes how the standards that count differ from those in the task's directory now.
-func (u Unconfirmed) Changes(s taskdir.Store, dir string) (said []string) {
+func (u Unconfirmed) Changes(s taskdir.Store, dir string) (changes []string) {
 	if len(u.Was) == 0 {
 		return nil
 	}
 	now := StandardsOf(s, dir)
-	for _, name := range u.Was.differ(now) {
-		said = append(said, u.Was.tell(name, now))
+	for _, name := range u.Was.weakenedEntries(now) {
+		changes = append(changes, u.Was.describeChange(name, now))
 	}
-	return said
+	return changes
 }
 
 // AskedAbout says what people have to approve after these changes were made while agents were at work.
@@ -249,7 +249,7 @@ type edits []edit
 // editsFile keeps the last edits in run/.
 const (
 	editsFile = "edits.json"
-	mostEdits = 100
+	maxEdits  = 100
 )
 
 // Edited runs do, the command of a person, and records what it changes in the standards of the task in dir. A run of the task
@@ -264,22 +264,22 @@ func Edited(s taskdir.Store, dir string, do func() error) error {
 	if err := readRecord(dir, editsFile, &list); err != nil {
 		return err
 	}
-	changed := before.differ(now)
+	changed := before.weakenedEntries(now)
 	for _, name := range changed {
 		list = append(list, edit{name, before[name], now[name]})
 	}
 	if _, err := os.Stat(filepath.Join(dir, taskdir.Run)); len(changed) == 0 || err != nil {
 		return nil // no agent has been at work
 	}
-	data, err := json.Marshal(list[max(0, len(list)-mostEdits):])
+	data, err := json.Marshal(list[max(0, len(list)-maxEdits):])
 	if err != nil {
 		return fmt.Errorf("encoding what was edited: %w", err)
 	}
 	return s.Disk.WriteFile(filepath.Join(dir, taskdir.Run, editsFile), data, 0o600)
 }
 
-// lead reports whether these edits, in their order, and nothing else lead from one state to another.
-func (e edits) lead(name string, from, to []string) bool {
+// accountFor reports whether these edits, in their order, and nothing else lead from one state to another.
+func (e edits) accountFor(name string, from, to []string) bool {
 	for _, one := range e {
 		if one.Name == name && slices.Equal(one.From, from) {
 			from = one.To

@@ -30,8 +30,8 @@ type standardsWatch struct {
 
 // watch reads the standards before a call that runs an agent, or code that agents may have written. The function that it returns
 // reads them again, and keeps changes for people to approve; who says what happened in between.
-func (sw *standardsWatch) watch(c flow.Call) (again func(who string) (notes []string, err error), err error) {
-	before, err := atFirst(sw.task, c, standardsFile, maxStandards, func() (Standards, error) { return StandardsOf(sw.store, sw.task.dir), nil })
+func (sw *standardsWatch) watch(c flow.Call) (compare func(who string) (notes []string, err error), err error) {
+	before, err := firstResult(sw.task, c, standardsFile, maxStandards, func() (Standards, error) { return StandardsOf(sw.store, sw.task.dir), nil })
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (sw *standardsWatch) watch(c flow.Call) (again func(who string) (notes []st
 			}
 		}
 		for i, name := range changed {
-			changed[i] = before.tell(name, now)
+			changed[i] = before.describeChange(name, now)
 		}
 		path := filepath.Join(sw.task.runDir, agentcall.Folder(c), standardsFile)
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -72,7 +72,7 @@ func (sw *standardsWatch) changedByHand(before Standards) (now Standards, change
 	if err := readRecord(sw.task.dir, editsFile, &made); err != nil {
 		return nil, nil, err
 	}
-	return now, slices.DeleteFunc(before.differ(now), func(name string) bool { return made.lead(name, before[name], now[name]) }), nil
+	return now, slices.DeleteFunc(before.weakenedEntries(now), func(name string) bool { return made.accountFor(name, before[name], now[name]) }), nil
 }
 
 // keepUnconfirmed records that these standards were changed. The original ones count until people approve the change, and only
@@ -92,11 +92,11 @@ func (sw *standardsWatch) keepUnconfirmed(before Standards, changed []string) er
 			u.Was[name] = before[name]
 		}
 	}
-	said, _, err := proof.Read(sw.task.dir)
+	decisions, _, err := proof.Read(sw.task.dir)
 	if err != nil {
 		return err
 	}
-	u.Said = writtenDown(said)
+	u.Said = decisionKeys(decisions)
 	data, err := json.Marshal(u)
 	if err != nil {
 		return fmt.Errorf("encoding what was changed while agents were at work: %w", err)
@@ -122,19 +122,19 @@ func (sw *standardsWatch) confirm() error {
 	return nil
 }
 
-// deciding lists the activities that run commands, which agents may have written.
-var deciding = []string{string(baseline), string(verify), string(prove), string(final), "script", "items", "proof"}
+// commandActivities lists the activities that run commands, which agents may have written.
+var commandActivities = []string{string(baseline), string(verify), string(prove), string(final), "script", "items", "proof"}
 
-// around runs an activity, and if it is one of deciding records what it changed in the standards.
-func (sw *standardsWatch) around(ctx context.Context, c flow.Call, in json.RawMessage, act flow.Activity) (any, error) {
-	if !slices.Contains(deciding, act.Name) {
+// runWatched runs an activity, and if it is one of commandActivities records what it changed in the standards.
+func (sw *standardsWatch) runWatched(ctx context.Context, c flow.Call, in json.RawMessage, act flow.Activity) (any, error) {
+	if !slices.Contains(commandActivities, act.Name) {
 		return act.Run(ctx, c, in)
 	}
-	again, err := sw.watch(c)
+	compare, err := sw.watch(c)
 	if err != nil {
 		return nil, err
 	}
 	out, err := act.Run(ctx, c, in)
-	_, lookErr := again("commands ran")
+	_, lookErr := compare("commands ran")
 	return out, errors.Join(err, lookErr)
 }

@@ -58,8 +58,8 @@ func (r *run) enter(f flow.Flow, phase string) error {
 
 // addJob adds branch, base and worktree to s, unless task.json has them already.
 func (r *run) addJob(s *TaskState) {
-	if r.told != r.job.BaseCommit {
-		s.Job, r.told = &r.job, r.job.BaseCommit
+	if r.writtenBase != r.job.BaseCommit {
+		s.Job, r.writtenBase = &r.job, r.job.BaseCommit
 	}
 }
 
@@ -81,8 +81,8 @@ func (w *statusWriter) write(ctx context.Context, _ flow.Call, s TaskState) (int
 		return 0, err
 	}
 	w.Seen(t.Pipeline.Revision)
-	if w.stand != nil {
-		w.stand(s)
+	if w.onState != nil {
+		w.onState(s)
 	}
 	return t.Pipeline.Revision, nil
 }
@@ -90,7 +90,7 @@ func (w *statusWriter) write(ctx context.Context, _ flow.Call, s TaskState) (int
 func (w *statusWriter) writeOnce(ctx context.Context, s TaskState) (*taskdir.Task, error) {
 	return retryWhileSaving(ctx, func() (*taskdir.Task, error) {
 		return w.store.Update(w.task.dir, func(t *taskdir.Task, e *taskdir.Edit) error {
-			if ordered(t) && s.Status != trellis.Cancelled {
+			if endOrdered(t) && s.Status != trellis.Cancelled {
 				return errOrdered
 			}
 			w.raiseRevision(t, e)
@@ -119,7 +119,7 @@ func (w *statusWriter) Seen(revision int64) {
 // statusWriter writes the state of the run to task.json.
 type statusWriter struct {
 	store    taskdir.Store
-	stand    func(TaskState)
+	onState  func(TaskState)
 	now      func() time.Time
 	task     *taskDir
 	revision int64
@@ -166,8 +166,8 @@ func (s TaskState) set(t *taskdir.Task, e *taskdir.Edit, now time.Time) {
 
 var errOrdered = errors.New("a person gave an order")
 
-// ordered reports whether a person told the run to end: the task is cancelled, or paused although no run paused it.
-func ordered(t *taskdir.Task) bool { return t.Status == trellis.Cancelled || Stopped(t) }
+// endOrdered reports whether a person told the run to end: the task is cancelled, or paused although no run paused it.
+func endOrdered(t *taskdir.Task) bool { return t.Status == trellis.Cancelled || Stopped(t) }
 
 // Stopped reports whether a person paused the task.
 func Stopped(t *taskdir.Task) bool {
@@ -188,11 +188,11 @@ const Saving = time.Second
 // retryDelay is the delay between two attempts to read a file that somebody is saving.
 const retryDelay = Saving / 20
 
-// retryWhileSaving calls do, which uses task.json, again as long as an editor may be saving that. See unusable.
+// retryWhileSaving calls do, which uses task.json, again as long as an editor may be saving that. See suspendIfUnusable.
 func retryWhileSaving(ctx context.Context, do func() (*taskdir.Task, error)) (*taskdir.Task, error) {
 	for end := time.Now().Add(Saving); ; {
 		t, err := do()
-		if err = unusable(err); !errors.Is(err, flow.ErrSuspended) || time.Now().After(end) {
+		if err = suspendIfUnusable(err); !errors.Is(err, flow.ErrSuspended) || time.Now().After(end) {
 			return t, err
 		}
 		if err := patience.Sleep(ctx, retryDelay); err != nil {
@@ -201,9 +201,9 @@ func retryWhileSaving(ctx context.Context, do func() (*taskdir.Task, error)) (*t
 	}
 }
 
-// unusable suspends the run if its task.json is missing (another branch was checked out) or can't be read (a person is editing
-// it): nothing is created or overwritten, and the run continues when the file is back.
-func unusable(err error) error {
+// suspendIfUnusable suspends the run if its task.json is missing (another branch was checked out) or can't be read (a person is
+// editing it): nothing is created or overwritten, and the run continues when the file is back.
+func suspendIfUnusable(err error) error {
 	if errors.Is(err, taskdir.ErrNotFound) || errors.As(err, new(*trellis.Problem)) {
 		return fmt.Errorf("%w: %w", flow.ErrSuspended, err)
 	}

@@ -35,12 +35,12 @@ func WaitOf(h *journal.History, c journal.Entry) *events.Wait {
 	if i := slices.IndexFunc(calls, func(e journal.Entry) bool { return e.ID == c.ID }); i >= 0 {
 		calls = calls[:i]
 	}
-	because(w, h, calls)
+	setWaitReason(w, h, calls)
 	return w
 }
 
-// because sets the reason of a wait, if the last agent call before it failed.
-func because(w *events.Wait, h *journal.History, calls []journal.Entry) {
+// setWaitReason sets the reason of a wait, if the last agent call before it failed.
+func setWaitReason(w *events.Wait, h *journal.History, calls []journal.Entry) {
 	last := len(calls) - 1
 	for last >= 0 && !slices.Contains(trellis.Roles, trellis.Role(calls[last].Activity)) {
 		last--
@@ -123,10 +123,10 @@ func (s TaskState) Wait() *events.Wait {
 	if s.Failure == nil {
 		return w
 	}
-	w.For = cmp.Or(waitsFor[trellis.Code(s.Failure.Code)], "time")
+	w.For = cmp.Or(waitKinds[trellis.Code(s.Failure.Code)], "time")
 	return w
 }
 
-// waitsFor is what a run waits for after a failure with a code. After any other failure it waits for some time.
-var waitsFor = map[trellis.Code]string{trellis.RateLimited: "rate_limit", trellis.ProviderDown: "provider", trellis.Interrupted: "person",
+// waitKinds is what a run waits for after a failure with a code. After any other failure it waits for some time.
+var waitKinds = map[trellis.Code]string{trellis.RateLimited: "rate_limit", trellis.ProviderDown: "provider", trellis.Interrupted: "person",
 	trellis.BudgetTokens: "budget", trellis.BudgetCost: "budget", trellis.BudgetTime: "budget"}

@@ -45,9 +45,9 @@ func TestJudgeThatCannotWork(t *testing.T) {
 		err    error
 		sleeps bool
 	}{{stranger, true}, {errors.New("git is not there"), false}} {
-		tj := &trustJudge{trustedClaim: func(context.Context, *taskdir.Task, bases.Base, bool) error { return c.err },
-			textsTrusted: func(context.Context, map[string][]byte) error { return c.err }}
-		for _, err := range []error{tj.trusted(t.Context(), nil, bases.Base{}, false), tj.trustedTexts(t.Context(), map[string][]byte{"a": nil})} {
+		tj := &trustJudge{judgeClaim: func(context.Context, *taskdir.Task, bases.Base, bool) error { return c.err },
+			judgeTexts: func(context.Context, map[string][]byte) error { return c.err }}
+		for _, err := range []error{tj.checkClaim(t.Context(), nil, bases.Base{}, false), tj.checkTexts(t.Context(), map[string][]byte{"a": nil})} {
 			if !errors.Is(err, c.err) || errors.Is(err, flow.ErrSuspended) != c.sleeps {
 				t.Errorf("%v became %v", c.err, err)
 			}
@@ -98,7 +98,7 @@ func TestFileThatIsHalfSaved(t *testing.T) {
 		t.Errorf("after %d looks: %v", looks, err)
 	}
 	write("tasks/02-01-a/prd.md", "")
-	if _, err := taken.judgeStable(t.Context(), judge); !invalid(err) {
+	if _, err := taken.judgeStable(t.Context(), judge); !isInvalidTask(err) {
 		t.Errorf("one that stays blank: %v", err)
 	}
 }
@@ -116,7 +116,7 @@ func TestGuidelineSavedAroundAPrompt(t *testing.T) {
 		}
 		return nil
 	}
-	var d about
+	var d promptData
 	d.Job.Repo, d.Job.Worktree, d.Content.Hash = deps.Store.Root, deps.Store.Root, "h"
 	data, err := json.Marshal(d)
 	if err != nil {

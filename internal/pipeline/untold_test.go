@@ -17,7 +17,7 @@ func TestUntold(t *testing.T) {
 		"empty_diff: nothing was changed":                {Code: trellis.EmptyDiff, Detail: "nothing was changed"},
 		"":                                               {Code: trellis.VerifyFailed, Detail: "1 of 1", Failed: []CommandResult{{Command: "make", Code: 2}}},
 	} {
-		data, err := agentcall.Encode(about{Trouble: &of})
+		data, err := agentcall.Encode(promptData{Trouble: &of})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -49,7 +49,7 @@ func (r *run) update(f flow.Flow) (moved bool, _ *trouble, err error) {
 	if r.in.Code < 4 || r.job.Delivery.Update == "" {
 		return false, nil, nil
 	}
-	up, err := update.Do(f, updateIn{r.in.Task, r.job, r.in.seen(), r.rep.Content})
+	up, err := update.Do(f, updateIn{r.in.Task, r.job, r.in.seenCommit(), r.rep.Content})
 	if err != nil {
 		return false, nil, err
 	}
@@ -65,10 +65,10 @@ func (r *run) update(f flow.Flow) (moved bool, _ *trouble, err error) {
 		r.rep.Commit = up.Made.SHA
 	}
 	if up.Clash != nil && len(up.Clash.Files) > 0 {
-		return true, r.job.clashed(up.Clash.Files, now.Tree), nil
+		return true, r.job.conflictTrouble(up.Clash.Files, now.Tree), nil
 	}
 	r.rep.note(up.Made.Notes)
-	return true, up.Made.refused(now.Tree), nil
+	return true, up.Made.trouble(now.Tree), nil
 }
 
 // unresolvedConflicts returns the trouble of files that still hold both sides of a conflict, nil if there are none.
@@ -80,12 +80,12 @@ func (r *run) unresolvedConflicts(f flow.Flow) (*trouble, error) {
 	if err != nil || len(left.Stray) == 0 {
 		return nil, err
 	}
-	return r.job.clashed(left.Stray, left.Tree), nil
+	return r.job.conflictTrouble(left.Stray, left.Tree), nil
 }
 
-// clashed returns the trouble of files that hold both sides of a conflict.
-func (j Job) clashed(files []string, tree string) *trouble {
-	return &trouble{Code: trellis.Conflict, Detail: "the base went on to " + text.Cut(j.BaseCommit, 12) + ", and these files hold what it and this task changed side by side: " + joinSome(files), Tree: tree}
+// conflictTrouble returns the trouble of files that hold both sides of a conflict.
+func (j Job) conflictTrouble(files []string, tree string) *trouble {
+	return &trouble{Code: trellis.Conflict, Detail: "the base went on to " + text.Cut(j.BaseCommit, 12) + ", and these files hold what it and this task changed side by side: " + joinFirst(files), Tree: tree}
 }
 
 // updater is the effect of update.
@@ -124,25 +124,25 @@ func (up *updater) update(ctx context.Context, c flow.Call, in updateIn) (out Up
 	switch conflict := (*gitupdate.ConflictError)(nil); {
 	case errors.As(err, &conflict):
 		return out, flow.Fail(string(trellis.Conflict), "%s went on to %.12s, and the work can't be put on that: %s; nothing was touched: `git -C %s merge %.12[2]s`, mend it there and commit, then `trellis retry %[5]s` checks that and goes on",
-			in.Job.BaseBranch, o.Base, joinSome(conflict.Said), trellis.ShellWord(in.Job.Worktree), in.Task)
+			in.Job.BaseBranch, o.Base, joinFirst(conflict.Said), trellis.ShellWord(in.Job.Worktree), in.Task)
 	case errors.Is(err, gitupdate.ErrOldGit):
 		return Updated{Notes: append(out.Notes, fmt.Sprintf("%s went on, and the branch was not brought up to it: %v", in.Job.BaseBranch, err))}, nil
 	case err != nil:
 		return out, err
 	}
-	return up.updated(ctx, c, in, o, u, before, out)
+	return up.finishUpdate(ctx, c, in, o, u, before, out)
 }
 
-// updated returns the result of an update. u is what is left to be done of it, nil for nothing.
-func (up *updater) updated(ctx context.Context, c flow.Call, in updateIn, o gitupdate.Options, u *gitupdate.Update, before string, out Updated) (Updated, error) {
-	var way pendingUpdate
-	if err := json.Unmarshal([]byte(o.About), &way); err != nil {
+// finishUpdate commits a merge without conflicts, and returns the result. u is what is left of the update, nil for nothing.
+func (up *updater) finishUpdate(ctx context.Context, c flow.Call, in updateIn, o gitupdate.Options, u *gitupdate.Update, before string, out Updated) (Updated, error) {
+	var recorded pendingUpdate
+	if err := json.Unmarshal([]byte(o.About), &recorded); err != nil {
 		return out, fmt.Errorf("reading what was updated: %w", err)
 	}
 	j := &in.Job
 	j.BaseCommit = o.Base
-	j.resumeUpdate(u, way)
-	out.Base, out.On = o.Base, way.On
+	j.setClash(u, recorded)
+	out.Base, out.On = o.Base, recorded.On
 	how := "made anew on it"
 	if u != nil && u.Merge {
 		how = "merged with it"
@@ -173,13 +173,13 @@ type pendingUpdate struct {
 	Said string `json:"said,omitempty"`
 }
 
-// resumeUpdate sets the Clash of a job to that of an update that is under way.
-func (j *Job) resumeUpdate(u *gitupdate.Update, way pendingUpdate) {
+// setClash sets the Clash of a job to that of an update that is under way.
+func (j *Job) setClash(u *gitupdate.Update, recorded pendingUpdate) {
 	j.Clash = nil
 	if u == nil || !u.Merge && len(u.Files) == 0 {
 		return
 	}
-	j.Clash = &Clash{Files: u.Files, Said: way.Said}
+	j.Clash = &Clash{Files: u.Files, Said: recorded.Said}
 	if u.Merge {
 		j.Clash.Ours = u.Ours
 	}
@@ -196,7 +196,7 @@ func (up *updater) plannedUpdate(ctx context.Context, c flow.Call, in updateIn) 
 	if old, err := up.repo.History().IsAncestor(ctx, next.Commit, j.BaseCommit); err != nil || old && next.Commit != j.BaseCommit {
 		return o, out, err
 	}
-	if why, err := up.trust.untrusted(ctx, next); err != nil || why != "" {
+	if why, err := up.trust.distrustReason(ctx, next); err != nil || why != "" {
 		out.Notes = append(out.Notes, fmt.Sprintf("%s went on to %.12s, and the branch was not brought up to it: %s", next.Branch, next.Commit, why))
 		return o, out, err
 	}
@@ -232,7 +232,7 @@ func (up *updater) plannedUpdate(ctx context.Context, c flow.Call, in updateIn) 
 		}
 	}
 	o = gitupdate.Options{From: j.BaseCommit, Base: next.Commit, Called: next.Branch, Merge: j.Delivery.Update == byMerge && grew || shown}
-	o.About, err = up.upstream.about(ctx, tip, next)
+	o.About, err = up.upstream.updateRecord(ctx, tip, next)
 	return o, out, err
 }
 
@@ -246,6 +246,6 @@ func (up *updater) unresolvedConflicts(ctx context.Context, _ flow.Call, in chec
 	if out.Stray, err = up.repo.History().WithConflictMarkers(ctx, j.Worktree, j.Clash.Files, sides...); err == nil {
 		out.Tree, err = snapshot.New(up.repo).TreeOf(ctx, j.Worktree, Outside(j)...)
 	}
-	out.Stray = few(out.Stray)
+	out.Stray = shortList(out.Stray)
 	return out, err
 }

@@ -44,8 +44,8 @@ type upstream struct {
 }
 
 // Behind says why delivered work, whose branch now ends in tip, has to be brought up to its base before it is delivered again, ""
-// if it does not. With ask, the remote is fetched from first.
-func (u *upstream) Behind(ctx context.Context, in DeliverIn, tip string, ask bool) (string, error) {
+// if it does not. With fetch, the remote is fetched from first.
+func (u *upstream) Behind(ctx context.Context, in DeliverIn, tip string, fetch bool) (string, error) {
 	j := in.Job
 	if j.Delivery.Update == "" {
 		return "", nil
@@ -53,36 +53,36 @@ func (u *upstream) Behind(ctx context.Context, in DeliverIn, tip string, ask boo
 	if within, err := u.repo.History().IsAncestor(ctx, in.Report.Commit, tip); err != nil || !within {
 		return "", err
 	}
-	next, _, err := u.nextBase(ctx, j, ask)
+	next, _, err := u.nextBase(ctx, j, fetch)
 	if err != nil || next.Commit == "" || next.Commit == j.BaseCommit {
 		return "", err
 	}
 	if held, err := u.repo.History().IsAncestor(ctx, next.Commit, tip); err != nil || held {
 		return "", err
 	}
-	if why, err := u.trust.untrusted(ctx, next); err != nil || why != "" {
+	if why, err := u.trust.distrustReason(ctx, next); err != nil || why != "" {
 		return "", err
 	}
 	return fmt.Sprintf("%s went on to %.12s: the branch is brought up to it first (delivery.update: %s), and checked again", next.Branch, next.Commit, j.Delivery.Update), nil
 }
 
-// about returns what an update records: the task that the new base belongs to, and what both sides did, in case they conflict.
-func (u *upstream) about(ctx context.Context, tip string, next bases.Base) (string, error) {
-	theirs, err := u.repo.History().Subjects(ctx, tip, next.Commit, mostSaid)
+// updateRecord returns what an update records: the task that the new base belongs to, and what both sides did, in case they conflict.
+func (u *upstream) updateRecord(ctx context.Context, tip string, next bases.Base) (string, error) {
+	theirs, err := u.repo.History().Subjects(ctx, tip, next.Commit, maxSubjects)
 	if err != nil {
 		return "", err
 	}
-	ours, err := u.repo.History().Subjects(ctx, next.Commit, tip, mostSaid)
+	ours, err := u.repo.History().Subjects(ctx, next.Commit, tip, maxSubjects)
 	if err != nil {
 		return "", err
 	}
-	said := fmt.Sprintf("%s is at %.12s. What it has and this task had not:\n%s\nWhat this task has:\n%s", next.Branch, next.Commit, theirs, ours)
-	text, err := json.Marshal(pendingUpdate{next.On, text.Cut(said, 4<<10)})
+	commits := fmt.Sprintf("%s is at %.12s. What it has and this task had not:\n%s\nWhat this task has:\n%s", next.Branch, next.Commit, theirs, ours)
+	text, err := json.Marshal(pendingUpdate{next.On, text.Cut(commits, 4<<10)})
 	return string(text), err
 }
 
-// mostSaid is how many commits of each side are listed for a conflict.
-const mostSaid = 10
+// maxSubjects is how many commits of each side are listed for a conflict.
+const maxSubjects = 10
 
 // byMerge is the value of delivery.update with which a branch is merged with its base instead of rebased onto it.
 const byMerge = "merge"
@@ -90,11 +90,11 @@ const byMerge = "merge"
 // fetchLimit is how long fetching from a remote may take.
 const fetchLimit = time.Minute
 
-// nextBase returns the commit that the work should be based on. If there is none, its Commit is "" and notes say why. With ask,
+// nextBase returns the commit that the work should be based on. If there is none, its Commit is "" and notes say why. With fetch,
 // the remote is fetched from first.
-func (u *upstream) nextBase(ctx context.Context, j Job, ask bool) (next bases.Base, notes []string, err error) {
+func (u *upstream) nextBase(ctx context.Context, j Job, fetch bool) (next bases.Base, notes []string, err error) {
 	next = bases.Base{Branch: j.BaseBranch}
-	if next.Commit, notes, err = u.baseTip(ctx, j, ask); err != nil || next.Commit == "" || j.StackedOn == "" {
+	if next.Commit, notes, err = u.baseTip(ctx, j, fetch); err != nil || next.Commit == "" || j.StackedOn == "" {
 		return next, notes, err
 	}
 	t, why := u.bases.Find(j.StackedOn)
@@ -115,14 +115,14 @@ func (u *upstream) nextBase(ctx context.Context, j Job, ask bool) (next bases.Ba
 }
 
 // baseTip returns the tip of the base branch: that of the remote if the branch is pushed there and contains the local one.
-func (u *upstream) baseTip(ctx context.Context, j Job, ask bool) (tip string, notes []string, err error) {
+func (u *upstream) baseTip(ctx context.Context, j Job, fetch bool) (tip string, notes []string, err error) {
 	remote := ""
 	if j.Delivery.Push {
 		if remote, err = u.repo.Remotes().Remote(ctx, j.BaseBranch); err != nil {
 			return "", nil, err
 		}
 	}
-	if ask && remote != "" { // first, since the base branch may be one that follows the remote
+	if fetch && remote != "" { // first, since the base branch may be one that follows the remote
 		if err := u.repo.Remotes().Fetch(ctx, remote, fetchLimit); ctx.Err() != nil {
 			return "", nil, context.Cause(ctx)
 		} else if err != nil {
@@ -152,8 +152,8 @@ func (u *upstream) baseTip(ctx context.Context, j Job, ask bool) (tip string, no
 	return tip, notes, nil
 }
 
-// mostProbed is how many branches in review are checked.
-const mostProbed = 20
+// maxProbed is how many branches in review are checked.
+const maxProbed = 20
 
 // probe notes which branches in review conflict with this one. It checks the newest with the same base branch.
 func (u *upstream) probe(ctx context.Context, _ flow.Call, in probeIn) (notes []string, err error) {
@@ -169,7 +169,7 @@ func (u *upstream) probe(ctx context.Context, _ flow.Call, in probeIn) (notes []
 	looked := 0
 	for _, e := range list {
 		t := e.Task
-		if t == nil || t.ID == in.Task || t.Status != trellis.Review || t.BaseBranch != in.Job.BaseBranch || looked == mostProbed || t.ID == in.Job.StackedOn || t.Pipeline.StackedOn == in.Task {
+		if t == nil || t.ID == in.Task || t.Status != trellis.Review || t.BaseBranch != in.Job.BaseBranch || looked == maxProbed || t.ID == in.Job.StackedOn || t.Pipeline.StackedOn == in.Task {
 			continue
 		}
 		tip, err := u.repo.Refs().Branch(ctx, t.BranchName())
@@ -192,7 +192,7 @@ func (u *upstream) probe(ctx context.Context, _ flow.Call, in probeIn) (notes []
 			if done, err := u.bases.Holds(ctx, t, tip, bases.Base{Commit: in.Job.BaseCommit}); err == nil && done {
 				continue // its work is in the base, but its task does not say so yet
 			}
-			notes = append(notes, fmt.Sprintf("will conflict with %s in %s: merge one first", t.ID, strings.Join(few(files), ", ")))
+			notes = append(notes, fmt.Sprintf("will conflict with %s in %s: merge one first", t.ID, strings.Join(shortList(files), ", ")))
 		}
 	}
 	return notes, nil

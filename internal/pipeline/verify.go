@@ -90,51 +90,51 @@ func (r *run) verify(f flow.Flow, missing []string) (*trouble, error) {
 	if err := r.enter(f, "verify"); err != nil {
 		return nil, err
 	}
-	in := checksIn{Job: r.job, Forgiven: r.rep.Baseline.forgiven(r.named), Content: r.rep.Content, Fingerprint: r.fingerprint, Filled: r.filled}
+	in := checksIn{Job: r.job, Forgiven: r.rep.Baseline.forgiven(r.namedCommands), Content: r.rep.Content, Fingerprint: r.fingerprint, Filled: r.filledSubmodules}
 	if r.in.Code > 6 {
-		in.Later = r.job.slow(r.rep.Baseline)
+		in.Later = r.job.slowCommands(r.rep.Baseline)
 	}
 	if r.in.Code > 6 && r.job.verifiesFresh() {
-		in.Fresh, in.Plan, in.Criteria = true, true, commanded(r.criteria)
+		in.Fresh, in.Plan, in.Criteria = true, true, commandCriteria(r.criteria)
 	}
 	res, err := verify.Do(f, in)
 	if err != nil {
 		return nil, err
 	}
-	r.passed, res.Judged = passedIn(res), nil
+	r.freshResults, res.Judged = reusableResults(res), nil
 	r.rep.Checks = res
 	r.rep.note(res.Notes)
-	if found := forbidden(res, res.Tree); found != nil {
+	if found := forbiddenTrouble(res, res.Tree); found != nil {
 		return found, nil
 	}
 	if err := failedOffline(r.in.Task, r.rep.Baseline.Results, res.Results); err != nil {
 		return nil, err
 	}
-	return r.failedCommands(res, missing).inFresh(res), nil
+	return r.failedCommands(res, missing).addMissingFiles(res), nil
 }
 
 // verifiesFresh reports whether verify runs in a fresh checkout already, so that final verify need not run again if the commit is
 // what was verified. Submodules are checked out at their own commits, which the work does not have yet.
 func (j Job) verifiesFresh() bool { return !j.InPlace && len(j.Modules) == 0 }
 
-// quick is the most seconds that a command takes that is run after another one failed: its result may save a round.
-const quick = 10
+// quickSeconds is the most seconds that a command takes that is run after another one failed: its result may save a round.
+const quickSeconds = 10
 
-// slow returns the commands that are not run after another one has failed: those that were not quick at base.
-func (j Job) slow(base Checks) (list []string) {
+// slowCommands returns the commands that are not run after another one has failed: those that were not quick at base.
+func (j Job) slowCommands(base Checks) (list []string) {
 	if j.VerifyAll {
 		return nil
 	}
 	for _, line := range j.Verify {
-		if !slices.ContainsFunc(base.Results, func(c CommandResult) bool { return c.Command == line && c.Seconds <= quick }) {
+		if !slices.ContainsFunc(base.Results, func(c CommandResult) bool { return c.Command == line && c.Seconds <= quickSeconds }) {
 			list = append(list, line)
 		}
 	}
 	return list
 }
 
-// passedIn returns the results that final verify need not repeat, nil if they are not from a fresh checkout.
-func passedIn(res Checks) *Passed {
+// reusableResults returns the results that final verify need not repeat, nil if they are not from a fresh checkout.
+func reusableResults(res Checks) *Passed {
 	if !res.Fresh || res.Environment == "" {
 		return nil
 	}
@@ -170,7 +170,7 @@ func failedOffline(task string, base, now []CommandResult) error {
 // failedCommands returns the trouble of failed commands, nil if all that count passed.
 func (r *run) failedCommands(res Checks, missing []string) *trouble {
 	t := &trouble{Code: trellis.VerifyFailed, Tree: r.rep.Checks.Tree}
-	var said []string
+	var reasons []string
 	deciding := 0
 	for _, c := range res.Results {
 		if !c.Forgiven {
@@ -178,38 +178,38 @@ func (r *run) failedCommands(res Checks, missing []string) *trouble {
 		}
 		if c.Code != 0 && !c.Forgiven {
 			t.Failed = append(t.Failed, c)
-			said = append(said, short(fmt.Sprintf("`%s` exited with %d", c.Command, c.Code)))
+			reasons = append(reasons, shortText(fmt.Sprintf("`%s` exited with %d", c.Command, c.Code)))
 		}
 	}
 	r.rep.Executed = r.rep.Executed || deciding > 0
 	if deciding == 0 && len(missing) > 0 {
-		said = append(said, "no command decides, and the check agent did not end with "+strings.Join(missing, ", "))
+		reasons = append(reasons, "no command decides, and the check agent did not end with "+strings.Join(missing, ", "))
 	}
-	if len(said) == 0 {
+	if len(reasons) == 0 {
 		return nil
 	}
-	t.Detail = joinSome(said)
+	t.Detail = joinFirst(reasons)
 	if len(res.Skipped) > 0 {
-		t.Detail += "; not run after that: " + joinSome(res.Skipped)
+		t.Detail += "; not run after that: " + joinFirst(res.Skipped)
 	}
 	return t
 }
 
-// inFresh adds to the detail which files a fresh checkout lacked because git would not commit them.
-func (t *trouble) inFresh(c Checks) *trouble {
+// addMissingFiles adds to the detail which files a fresh checkout lacked because git would not commit them.
+func (t *trouble) addMissingFiles(c Checks) *trouble {
 	if t != nil && c.Fresh && len(c.Unseen) > 0 {
-		t.Detail += "; in a fresh checkout, without what git does not commit: " + joinSome(c.Unseen)
+		t.Detail += "; in a fresh checkout, without what git does not commit: " + joinFirst(c.Unseen)
 	}
 	return t
 }
 
-// forbidden returns the trouble of a change that no work may make, whatever the commands say.
-func forbidden(c Checks, tree string) *trouble {
+// forbiddenTrouble returns the trouble of a change that no work may make, whatever the commands say.
+func forbiddenTrouble(c Checks, tree string) *trouble {
 	switch {
 	case len(c.Bent) > 0:
-		return &trouble{Code: trellis.ProtectedPath, Detail: "settings by which git commits something else than what is there were changed: " + joinSome(c.Bent), Tree: tree}
+		return &trouble{Code: trellis.ProtectedPath, Detail: "settings by which git commits something else than what is there were changed: " + joinFirst(c.Bent), Tree: tree}
 	case len(c.Stray) > 0:
-		return unheld(c, tree)
+		return uncommittedTrouble(c, tree)
 	case len(c.Protected) > 0:
 		return &trouble{Code: trellis.ProtectedPath, Detail: "protected paths were changed: " + strings.Join(c.Protected, ", "), Tree: tree}
 	}
@@ -225,8 +225,8 @@ type verifier struct {
 	repairer    *repairer
 	restorer    *restorer
 	task        *taskDir
-	passes      *passedBefore
-	told        func(flow.Call, Told)
+	passes      *passRecords
+	onCheck     func(flow.Call, Told)
 }
 
 // verify runs the deciding commands, in order, and describes what was changed. What the commands leave behind is undone: the tree
@@ -248,7 +248,7 @@ func (v *verifier) verify(ctx context.Context, c flow.Call, in checksIn) (out Ch
 		return out, err
 	}
 	undone, err := snap.Restore(ctx, v.task.backupRef(c))
-	return out.undone(pathsOf(undone)), err
+	return out.noteUndone(pathsOf(undone)), err
 }
 
 // freshVerifier is the effect of baseline, verify and final verify: it runs the commands in a fresh checkout, and leaves to its
@@ -272,8 +272,8 @@ func (fv *freshVerifier) verify(ctx context.Context, c flow.Call, in checksIn) (
 	if err := fv.verifier.checkEnvironment(ctx, c, in, &out); err != nil || len(out.Bent) > 0 {
 		return out, err
 	}
-	said := message(commitIn{Job: in.Job, Task: fv.verifier.task.id()})
-	commit, tree, err := snapshot.New(fv.repo).Commit(ctx, in.Job.Worktree, said, Outside(in.Job)...)
+	text := message(commitIn{Job: in.Job, Task: fv.verifier.task.id()})
+	commit, tree, err := snapshot.New(fv.repo).Commit(ctx, in.Job.Worktree, text, Outside(in.Job)...)
 	if err != nil {
 		return out, err
 	}
@@ -310,21 +310,21 @@ func (fv *freshVerifier) run(ctx context.Context, c flow.Call, in checksIn, comm
 		there := in
 		there.Job = fresh
 		err := fv.verifier.runAll(ctx, c, there, out)
-		if err != nil || failing(out.Results) {
+		if err != nil || anyFailed(out.Results) {
 			return err
 		}
-		out.Judged, err = fv.prover.proveAt(ctx, c, proveIn{Job: fresh, Criteria: in.Criteria, Judged: in.Passed.judged()})
+		out.Judged, err = fv.prover.proveEach(ctx, c, proveIn{Job: fresh, Criteria: in.Criteria, Judged: in.Passed.judged()})
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return fv.nameIgnored(ctx, in.Job, out)
+	return fv.recordIgnored(ctx, in.Job, out)
 }
 
 // checkEnvironment compares the environment with its fingerprint, and undoes changes that no agent may make.
 func (v *verifier) checkEnvironment(ctx context.Context, c flow.Call, in checksIn, out *Checks) (err error) {
-	if out.Environment, out.Bent, out.Notes, err = v.environment.drifted(ctx, in); err != nil || len(out.Bent) > 0 {
+	if out.Environment, out.Bent, out.Notes, err = v.environment.checkDrift(ctx, in); err != nil || len(out.Bent) > 0 {
 		return err
 	}
 	notes, err := v.repairer.repair(ctx, c, in.Job)
@@ -349,7 +349,7 @@ func (v *verifier) runAll(ctx context.Context, c flow.Call, in checksIn, out *Ch
 	if err != nil {
 		return err
 	}
-	r := &checksRun{verifier: v, call: c, in: in, of: len(commands), results: make([]*CommandResult, len(commands))}
+	r := &checksRun{verifier: v, call: c, in: in, total: len(commands), results: make([]*CommandResult, len(commands))}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(max(1, in.Job.VerifyParallel))
 	for _, i := range in.runOrder(commands) {
@@ -385,9 +385,9 @@ func (in checksIn) runOrder(commands []string) (places []int) {
 // checksRun is one run of the commands, several of which may be running at once.
 type checksRun struct {
 	*verifier
-	call flow.Call
-	in   checksIn
-	of   int
+	call  flow.Call
+	in    checksIn
+	total int
 
 	mu      sync.Mutex
 	failed  bool
@@ -396,7 +396,7 @@ type checksRun struct {
 
 // run runs the i-th command, unless it passed already, or another one failed after which it is not run.
 func (r *checksRun) run(ctx context.Context, i int, line string) error {
-	if known := r.in.Passed.of(line); known != nil {
+	if known := r.in.Passed.commandResult(line); known != nil {
 		r.results[i] = known
 		return nil
 	}
@@ -414,11 +414,11 @@ func (r *checksRun) run(ctx context.Context, i int, line string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.results[i], r.failed = &res, r.failed || res.Code != 0 && !res.Forgiven
-	return r.tell(r.call, Told{Check: res.check(i+1, r.of)})
+	return r.reportCheck(r.call, Told{Check: res.event(i+1, r.total)})
 }
 
-// of returns the result of a command, nil if it was not run.
-func (p *Passed) of(line string) *CommandResult {
+// commandResult returns the result of a command, nil if it was not run.
+func (p *Passed) commandResult(line string) *CommandResult {
 	if p == nil {
 		return nil
 	}
@@ -441,31 +441,31 @@ type Told struct {
 	Wait *events.Wait `json:"wait,omitempty"`
 }
 
-// tell reports told in this process, and to other processes in ToldChecks.
-func (v *verifier) tell(c flow.Call, told Told) error {
-	if v.told != nil {
-		v.told(c, told)
+// reportCheck reports told in this process, and to other processes in ToldChecks.
+func (v *verifier) reportCheck(c flow.Call, news Told) error {
+	if v.onCheck != nil {
+		v.onCheck(c, news)
 	}
 	folder, err := v.task.folder(c)
 	if err != nil {
 		return err
 	}
-	line, err := json.Marshal(told)
+	line, err := json.Marshal(news)
 	if err != nil {
 		return fmt.Errorf("encoding how a command ended: %w", err)
 	}
 	return v.task.disk.Append(filepath.Join(folder, ToldChecks), line, 0o600)
 }
 
-// check returns the result of the n-th of several commands as an event for the user interfaces.
-func (c CommandResult) check(n, of int) events.Check {
+// event returns the result of the n-th of several commands as an event for the user interfaces.
+func (c CommandResult) event(n, of int) events.Check {
 	return events.Check{Command: c.Command, N: n, Of: of, Code: c.Code, Last: text.LastLine(c.Tail), Forgiven: c.Forgiven, Seconds: c.Seconds}
 }
 
 // Told returns all results as events for the user interfaces.
 func (c Checks) Told() (list []events.Check) {
 	for i, r := range c.Results {
-		list = append(list, r.check(i+1, len(c.Results)))
+		list = append(list, r.event(i+1, len(c.Results)))
 	}
 	return list
 }
@@ -503,19 +503,19 @@ func (v *verifier) describeChange(ctx context.Context, in checksIn, snap *snapsh
 // committed them, but the tree does not count as unchanged: results on it need not hold at the base.
 func (v *verifier) describe(ctx context.Context, in checksIn, changes []git.Change, out *Checks) (err error) {
 	j := in.Job
-	if out.Protected, err = v.inputs.protectedIn(j, in.Content, changes); err != nil {
+	if out.Protected, err = v.inputs.protectedChanges(j, in.Content, changes); err != nil {
 		return err
 	}
 	out.Unchanged = len(changes) == 0
 	changes = slices.DeleteFunc(slices.Clone(changes), func(ch git.Change) bool { return git.Covers(Outside(j), ch.Path) })
 	out.Stat = stat(changes)
-	by := judgesOf(j.Worktree, j.Verify)
+	finder := newDefiningFinder(j.Worktree, j.Verify)
 	for _, ch := range changes {
-		if what := by.decides(ch); what != "" {
+		if what := finder.definingChange(ch); what != "" {
 			out.Defining = append(out.Defining, what)
 		}
 	}
-	out.Defining = few(out.Defining)
+	out.Defining = shortList(out.Defining)
 	if in.Filled != nil {
 		out.Stray, err = v.unseenSubmodules(ctx, in)
 	}
@@ -540,10 +540,10 @@ func pathsOf(changes []git.Change) (paths []string) {
 	return paths
 }
 
-// undone notes files that the commands left behind.
-func (c Checks) undone(paths []string) Checks {
+// noteUndone notes files that the commands left behind.
+func (c Checks) noteUndone(paths []string) Checks {
 	if len(paths) > 0 {
-		c.Notes = append(c.Notes, "the checks changed files, which was undone: "+strings.Join(few(paths), ", "))
+		c.Notes = append(c.Notes, "the checks changed files, which was undone: "+strings.Join(shortList(paths), ", "))
 	}
 	return c
 }
@@ -556,7 +556,7 @@ func stat(changes []git.Change) string {
 	more, added, deleted := 0, 0, 0 // sums over the files that are not listed
 	for i, ch := range changes {
 		if a, d := max(ch.Added, 0), max(ch.Deleted, 0); i < statLines {
-			fmt.Fprintf(&b, "%c %s +%d -%d\n", ch.Kind, few([]string{ch.Path})[0], a, d)
+			fmt.Fprintf(&b, "%c %s +%d -%d\n", ch.Kind, shortList([]string{ch.Path})[0], a, d)
 		} else {
 			more, added, deleted = more+1, added+a, deleted+d
 		}

@@ -38,9 +38,9 @@ var lockFiles = []string{"package.json", "package-lock.json", "npm-shrinkwrap.js
 // lockPatterns are patterns of more such names.
 var lockPatterns = []string{"requirements*.txt", "constraints*.txt", "*.patch"}
 
-// saysWhat reports whether a file determines what an installation holds, or how it is done: by its name, or because a command of
-// setup names it.
-func (j Job) saysWhat(rel string) bool {
+// definesInstall reports whether a file determines what an installation holds, or how it is done: by its name, or because a
+// command of setup names it.
+func (j Job) definesInstall(rel string) bool {
 	name := filepath.Base(rel)
 	return slices.Contains(lockFiles, name) ||
 		slices.ContainsFunc(lockPatterns, func(pattern string) bool { ok, _ := filepath.Match(pattern, name); return ok }) || // the patterns are well formed
@@ -56,29 +56,29 @@ func (w *warmFolders) key(ctx context.Context, j Job) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	said := []string{"setup " + strings.Join(j.Setup.Run, "\x00"), "warm " + strings.Join(j.Setup.Warm, "\x00")}
+	parts := []string{"setup " + strings.Join(j.Setup.Run, "\x00"), "warm " + strings.Join(j.Setup.Warm, "\x00")}
 	for _, word := range append(strings.Fields(strings.Join(j.Setup.Run, " ")), interpreters...) {
 		if path, sum := w.environment.program(word); path != "" {
-			said = append(said, word+" "+sum)
+			parts = append(parts, word+" "+sum)
 		}
 	}
 	for name, hash := range f {
-		if strings.HasPrefix(name, ofNetwork) || strings.HasPrefix(name, ofProgram) {
-			said = append(said, name+" "+hash)
+		if strings.HasPrefix(name, kindNetwork) || strings.HasPrefix(name, kindProgram) {
+			parts = append(parts, name+" "+hash)
 		}
 	}
 	files, err := w.sources(j)
-	said = append(said, files...)
+	parts = append(parts, files...)
 	if err != nil {
 		return "", fmt.Errorf("reading lock files: %w", err)
 	}
-	slices.Sort(said)
-	sum := sha256.Sum256([]byte(strings.Join(said, "\n")))
+	slices.Sort(parts)
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\n")))
 	return hex.EncodeToString(sum[:8]), nil
 }
 
 // sources lists the files that determine an installation, each with its hash, and for a link also where it leads.
-func (w *warmFolders) sources(j Job) (said []string, err error) {
+func (w *warmFolders) sources(j Job) (lines []string, err error) {
 	err = filepath.WalkDir(j.Worktree, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -87,16 +87,16 @@ func (w *warmFolders) sources(j Job) (said []string, err error) {
 			return fs.SkipDir
 		}
 		rel, err := filepath.Rel(j.Worktree, path)
-		if err != nil || e.IsDir() || !j.saysWhat(rel) {
+		if err != nil || e.IsDir() || !j.definesInstall(rel) {
 			return err
 		}
-		said = append(said, fmt.Sprintf("%s is %v", filepath.ToSlash(rel), e.Type()))
+		lines = append(lines, fmt.Sprintf("%s is %v", filepath.ToSlash(rel), e.Type()))
 		if e.Type()&fs.ModeSymlink != 0 {
 			to, err := os.Readlink(path)
 			if err != nil {
 				return err
 			}
-			said = append(said, "which leads to "+to)
+			lines = append(lines, "which leads to "+to)
 			real, err := filepath.EvalSymlinks(path)
 			if err != nil || !inside(j.Worktree, real) {
 				return nil // if it can't be read, only where it leads counts
@@ -111,15 +111,15 @@ func (w *warmFolders) sources(j Job) (said []string, err error) {
 			return nil
 		}
 		data, err := durable.ReadBelow(j.Worktree, rel, durable.AnySize)
-		said = append(said, filepath.ToSlash(rel)+" "+brief(data))
+		lines = append(lines, filepath.ToSlash(rel)+" "+shortHash(data))
 		return err
 	})
-	return said, err
+	return lines, err
 }
 
-// give copies the folders into a checkout in which setup has not run. used is the set, "" if none fits, or if the checkout already
-// has something in place of a folder. whole reports whether setup need not run, since the folders are all that it makes.
-func (w *warmFolders) give(ctx context.Context, j Job) (used string, whole bool, err error) {
+// copyInto copies the folders into a checkout in which setup has not run. used is the set, "" if none fits, or if the checkout
+// already has something in place of a folder. whole reports whether setup need not run, since the folders are all that it makes.
+func (w *warmFolders) copyInto(ctx context.Context, j Job) (used string, whole bool, err error) {
 	if len(j.Setup.Warm) == 0 {
 		return "", false, nil
 	}
@@ -128,8 +128,8 @@ func (w *warmFolders) give(ctx context.Context, j Job) (used string, whole bool,
 		return "", false, err
 	}
 	set := warmSet{filepath.Join(w.folder, key)}
-	made := set.made()
-	if !w.fresh(made) {
+	made := set.info()
+	if !w.isRecent(made) {
 		return "", false, nil // setup makes them
 	}
 	for name := range made.Folders {
@@ -176,7 +176,7 @@ func (w *warmFolders) keep(ctx context.Context, j Job, key string) (note string,
 	if err != nil || head != j.BaseCommit {
 		return "", err
 	}
-	whole, err := w.whole(ctx, j)
+	whole, err := w.coversSetup(ctx, j)
 	if err != nil {
 		return "", err
 	}
@@ -184,24 +184,24 @@ func (w *warmFolders) keep(ctx context.Context, j Job, key string) (note string,
 		return "", fmt.Errorf("making the folder of warm folders: %w", err)
 	}
 	set := warmSet{filepath.Join(w.folder, key)}
-	if w.fresh(set.made()) {
+	if w.isRecent(set.info()) {
 		return "", nil // another task was first
 	}
-	note, err = w.make(set, j, madeOf{Commit: head, Setup: j.Setup.Run, Whole: whole, At: w.now().UTC()})
+	note, err = w.make(set, j, setInfo{Commit: head, Setup: j.Setup.Run, Whole: whole, At: w.now().UTC()})
 	if err != nil {
 		return "", err
 	}
-	return note, w.forget()
+	return note, w.removeOld()
 }
 
 // make makes a set under a temporary name first, and then renames it.
-func (w *warmFolders) make(set warmSet, j Job, of madeOf) (note string, err error) {
+func (w *warmFolders) make(set warmSet, j Job, info setInfo) (note string, err error) {
 	temp, err := os.MkdirTemp(w.folder, durable.TempPrefix)
 	if err != nil {
 		return "", fmt.Errorf("keeping warm folders: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(temp)) }()
-	kept, note, err := warmSet{temp}.fill(w.disk, j, of)
+	kept, note, err := warmSet{temp}.fill(w.disk, j, info)
 	if err != nil || !kept {
 		return note, err
 	}
@@ -214,13 +214,13 @@ func (w *warmFolders) make(set warmSet, j Job, of madeOf) (note string, err erro
 	return "", nil
 }
 
-// fresh reports whether a set is recent enough: what it was made from outside of the repository may have changed without a trace.
-func (w *warmFolders) fresh(made *madeOf) bool {
+// isRecent reports whether a set is recent enough: what it was made from outside of the repository may have changed without a trace.
+func (w *warmFolders) isRecent(made *setInfo) bool {
 	return made != nil && w.now().Sub(made.At).Abs() <= passes.Age
 }
 
-// whole reports whether the folders are all that setup made.
-func (w *warmFolders) whole(ctx context.Context, j Job) (bool, error) {
+// coversSetup reports whether the folders are all that setup made.
+func (w *warmFolders) coversSetup(ctx context.Context, j Job) (bool, error) {
 	made, err := w.restorer.uncommitted(ctx, j)
 	if err != nil {
 		return false, err
@@ -239,8 +239,8 @@ func (w *warmFolders) whole(ctx context.Context, j Job) (bool, error) {
 	return true, nil
 }
 
-// forget removes the oldest sets, and folders that are not sets: left by a process that was killed while it made one.
-func (w *warmFolders) forget() error {
+// removeOld removes the oldest sets, and folders that are not sets: left by a process that was killed while it made one.
+func (w *warmFolders) removeOld() error {
 	list, err := os.ReadDir(w.folder)
 	if err != nil {
 		return fmt.Errorf("reading the folder of warm folders: %w", err)
@@ -253,7 +253,7 @@ func (w *warmFolders) forget() error {
 		if err != nil {
 			continue // another task removed it
 		}
-		switch is := set.made(); {
+		switch is := set.info(); {
 		case is != nil && !strings.HasPrefix(e.Name(), durable.TempPrefix):
 			sets, made[set] = append(sets, set), is.At
 		case w.now().Sub(st.ModTime()) > passes.Age:
@@ -261,7 +261,7 @@ func (w *warmFolders) forget() error {
 		}
 	}
 	slices.SortFunc(sets, func(a, b warmSet) int { return made[b].Compare(made[a]) })
-	for _, set := range append(old, sets[min(len(sets), mostWarm):]...) {
+	for _, set := range append(old, sets[min(len(sets), maxWarmSets):]...) {
 		if err := set.discard(w.folder); err != nil {
 			return err
 		}

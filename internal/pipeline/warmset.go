@@ -18,31 +18,31 @@ import (
 // temporary name and renamed, and renamed again before it is removed.
 type warmSet struct{ path string }
 
-// mostWarm is how many sets are kept: the ones made last.
-const mostWarm = 3
+// maxWarmSets is how many sets are kept: the ones made last.
+const maxWarmSets = 3
 
 // madeFile is the file of a set that describes it. A folder without it is not a set.
 const madeFile = "made.json"
 
-// madeOf says what a set was made from.
-type madeOf struct {
-	Commit  string            `json:"commit"`
-	Setup   []string          `json:"setup"`
-	Folders map[string]amount `json:"folders"` // folders of worktree.warm that setup made
-	Whole   bool              `json:"whole"`   // setup made nothing else, so it need not run where the folders are
-	At      time.Time         `json:"at"`
+// setInfo says what a set was made from.
+type setInfo struct {
+	Commit  string                `json:"commit"`
+	Setup   []string              `json:"setup"`
+	Folders map[string]folderSize `json:"folders"` // folders of worktree.warm that setup made
+	Whole   bool                  `json:"whole"`   // setup made nothing else, so it need not run where the folders are
+	At      time.Time             `json:"at"`
 }
 
-// amount is the size of a folder. If it differs, the folder has lost something, in a power cut, say.
-type amount struct {
+// folderSize is the size of a folder. If it differs, the folder has lost something, in a power cut, say.
+type folderSize struct {
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
 }
 
-// made returns what a set says about itself, nil if the folder is not a set.
-func (s warmSet) made() *madeOf {
+// info returns what a set says about itself, nil if the folder is not a set.
+func (s warmSet) info() *setInfo {
 	data, err := durable.ReadBelow(s.path, madeFile, durable.MaxJournal)
-	var made madeOf
+	var made setInfo
 	if err != nil || json.Unmarshal(data, &made) != nil || len(made.Folders) == 0 {
 		return nil
 	}
@@ -51,8 +51,8 @@ func (s warmSet) made() *madeOf {
 
 // fill copies what setup made in a worktree. It keeps nothing if a file names the worktree: a copy of that file would lead back
 // there, where an agent is at work.
-func (s warmSet) fill(disk *durable.Disk, j Job, made madeOf) (kept bool, note string, err error) {
-	made.Folders = map[string]amount{}
+func (s warmSet) fill(disk *durable.Disk, j Job, info setInfo) (kept bool, note string, err error) {
+	info.Folders = map[string]folderSize{}
 	for _, name := range j.Setup.Warm {
 		to := filepath.Join(s.path, filepath.FromSlash(name))
 		err := copyTree(filepath.Join(j.Worktree, filepath.FromSlash(name)), to)
@@ -69,19 +69,19 @@ func (s warmSet) fill(disk *durable.Disk, j Job, made madeOf) (kept bool, note s
 		if tied != "" {
 			return false, fmt.Sprintf("worktree.warm: %s is not kept: %s in it names the worktree that it was made in, or leads out of it", name, tied), nil
 		}
-		if made.Folders[name], err = amountOf(to); err != nil {
+		if info.Folders[name], err = measureFolder(to); err != nil {
 			return false, "", fmt.Errorf("looking through %s: %w", name, err)
 		}
 	}
-	said, err := json.Marshal(made)
+	encoded, err := json.Marshal(info)
 	if err != nil {
 		return false, "", fmt.Errorf("saying what warm folders are of: %w", err)
 	}
-	return len(made.Folders) > 0, "", disk.WriteFile(filepath.Join(s.path, madeFile), append(said, '\n'), 0o644)
+	return len(info.Folders) > 0, "", disk.WriteFile(filepath.Join(s.path, madeFile), append(encoded, '\n'), 0o644)
 }
 
 // copyTo copies the folders into a checkout, all of them or none.
-func (s warmSet) copyTo(root string, made *madeOf) (copied bool, err error) {
+func (s warmSet) copyTo(root string, made *setInfo) (copied bool, err error) {
 	var there []string
 	defer func() {
 		if !copied {
@@ -100,7 +100,7 @@ func (s warmSet) copyTo(root string, made *madeOf) (copied bool, err error) {
 		if err != nil {
 			return false, fmt.Errorf("copying the warm folder %s: %w", name, err)
 		}
-		if got, err := amountOf(to); err != nil || got != want {
+		if got, err := measureFolder(to); err != nil || got != want {
 			return false, err
 		}
 	}
@@ -119,7 +119,7 @@ func (s warmSet) discard(folder string) error {
 	return os.RemoveAll(temp)
 }
 
-func amountOf(folder string) (a amount, err error) {
+func measureFolder(folder string) (a folderSize, err error) {
 	err = filepath.WalkDir(folder, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err

@@ -63,14 +63,14 @@ func (cw *callWatch) Watch(ctx context.Context, c flow.Call, r agentcall.Request
 		if fail == nil {
 			fail = moved
 		}
-		told, standardsErr := standards(fmt.Sprintf("the %s agent was at work", r.Role))
-		return slices.Concat(notes, told, more), fail, errors.Join(err, mainErr, standardsErr)
+		standardsNotes, standardsErr := standards(fmt.Sprintf("the %s agent was at work", r.Role))
+		return slices.Concat(notes, standardsNotes, more), fail, errors.Join(err, mainErr, standardsErr)
 	}, nil
 }
 
 // watchReader makes sure that a role that may only read leaves the worktree unchanged: its changes are undone, and fail its call.
 func (cw *callWatch) watchReader(ctx context.Context, c flow.Call, r agentcall.Request) (agentcall.Watcher, error) {
-	var d about
+	var d promptData
 	if err := json.Unmarshal(r.Data, &d); err != nil {
 		return nil, fmt.Errorf("reading the request: %w", err)
 	}
@@ -86,7 +86,7 @@ func (cw *callWatch) watchReader(ctx context.Context, c flow.Call, r agentcall.R
 		if err != nil || len(undone) == 0 {
 			return nil, nil, err
 		}
-		return nil, flow.Fail(string(trellis.ProtectedPath), "the %s agent may only read, but changed %s; that was undone", r.Role, strings.Join(few(pathsOf(undone)), ", ")), nil
+		return nil, flow.Fail(string(trellis.ProtectedPath), "the %s agent may only read, but changed %s; that was undone", r.Role, strings.Join(shortList(pathsOf(undone)), ", ")), nil
 	}, nil
 }
 

@@ -62,9 +62,9 @@ func (wt *worktrees) resumeUpdate(ctx context.Context, c flow.Call, in prepareIn
 	return append(notes, fmt.Sprintf("the branch is on its way to %.12s: an earlier run began that", u.Base)), err
 }
 
-// lost reports whether the worktree of an earlier run was removed with uncommitted work in it: no phase has run in the new
+// workLost reports whether the worktree of an earlier run was removed with uncommitted work in it: no phase has run in the new
 // worktree, and its branch has no commits.
-func (wt *worktrees) lost(ctx context.Context, in prepareIn) (bool, error) {
+func (wt *worktrees) workLost(ctx context.Context, in prepareIn) (bool, error) {
 	if _, err := os.Stat(filepath.Join(in.Job.Worktree, filepath.FromSlash(runtimeDir), "task")); !in.Begun || err == nil || in.Job.Clash != nil {
 		return false, nil
 	}
@@ -94,7 +94,7 @@ func (wt *worktrees) disposable(ctx context.Context, in prepareIn) (bool, error)
 	if within, err := wt.repo.History().IsAncestor(ctx, tip, in.Job.BaseCommit); err != nil || within {
 		return within, err
 	}
-	return ownBranch(ctx, wt.repo, in, wt.task.id())
+	return mayUseBranch(ctx, wt.repo, in, wt.task.id())
 }
 
 // backUpAndRemove backs up the worktree and branch that an earlier run left, and removes them. Each step checks for itself what
@@ -123,7 +123,7 @@ func (wt *worktrees) backUpAndRemove(ctx context.Context, c flow.Call, j Job) (n
 	if err := wt.repo.Worktrees().Remove(ctx, j.Worktree); err != nil && !errors.Is(err, git.ErrNoWorktree) { // an empty folder
 		return failed("removing the worktree", err)
 	}
-	kept, err := wt.modules.remove(ctx, j, ref+"-branch")
+	kept, err := wt.modules.removeBranches(ctx, j, ref+"-branch")
 	if notes = append(notes, kept...); err != nil {
 		return failed("backing up submodules", err)
 	}
@@ -148,7 +148,7 @@ func (wt *worktrees) makeWorktree(ctx context.Context, c flow.Call, in prepareIn
 	if err := os.MkdirAll(filepath.Dir(in.Job.Worktree), 0o755); err != nil {
 		return flow.Fail(string(trellis.WorktreeFailed), "making the folder of worktrees: %v", err)
 	}
-	own, err := ownBranch(ctx, wt.repo, in, wt.task.id())
+	own, err := mayUseBranch(ctx, wt.repo, in, wt.task.id())
 	if err != nil {
 		return err
 	}
@@ -171,14 +171,14 @@ func (wt *worktrees) failure(ctx context.Context, j Job, err error) error {
 	case errors.As(err, new(*git.SwappedError)):
 		return wt.guard.explain(err)
 	case errors.As(err, &taken):
-		return wt.taken(ctx, j, taken)
+		return wt.takenFailure(ctx, j, taken)
 	}
 	return flow.Fail(string(trellis.WorktreeFailed), "%v", err)
 }
 
-// taken returns the failure for a branch that is in use, with the command that makes it available to the task. Another branch is
-// not an option: the task has begun on this one.
-func (wt *worktrees) taken(ctx context.Context, j Job, e *git.BranchError) error {
+// takenFailure returns the failure for a branch that is in use, with the command that makes it available to the task. Another
+// branch is not an option: the task has begun on this one.
+func (wt *worktrees) takenFailure(ctx context.Context, j Job, e *git.BranchError) error {
 	id := wt.task.id()
 	if e.Owner == "" {
 		e.Owner = wt.claimedBy(j.Worktree)
@@ -281,7 +281,7 @@ func (wt *worktrees) discard(ctx context.Context, c flow.Call, in discardIn) (ou
 	if err != nil {
 		return out, err
 	}
-	if out.Notes, err = wt.lostWith(ctx, in.Job); err != nil {
+	if out.Notes, err = wt.ignoredFilesNote(ctx, in.Job); err != nil {
 		return out, err
 	}
 	if tip != in.Job.BaseCommit || len(left) > 0 {
@@ -292,19 +292,19 @@ func (wt *worktrees) discard(ctx context.Context, c flow.Call, in discardIn) (ou
 	if err := wt.repo.Worktrees().Remove(ctx, in.Job.Worktree); err != nil {
 		return out, flow.Fail(string(trellis.WorktreeFailed), "%v", err)
 	}
-	if _, err := wt.modules.remove(ctx, in.Job, wt.task.backupRef(c)+"-branch"); err != nil {
+	if _, err := wt.modules.removeBranches(ctx, in.Job, wt.task.backupRef(c)+"-branch"); err != nil {
 		return out, err
 	}
 	return out, wt.repo.Refs().DeleteBranch(ctx, in.Job.Branch)
 }
 
-// lostWith returns a note on the files that git ignores in a worktree, which no backup has, except common build output.
-func (wt *worktrees) lostWith(ctx context.Context, j Job) ([]string, error) {
+// ignoredFilesNote returns a note on the files that git ignores in a worktree, which no backup has, except common build output.
+func (wt *worktrees) ignoredFilesNote(ctx context.Context, j Job) ([]string, error) {
 	if _, err := os.Stat(j.Worktree); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	list, err := wt.repo.Index().Ignored(ctx, j.Worktree, Outside(j)...)
-	list = few(slices.DeleteFunc(list, func(path string) bool {
+	list = shortList(slices.DeleteFunc(list, func(path string) bool {
 		return path == runtimeDir+"/" || git.IsBuildArtifact(strings.TrimSuffix(path, "/"))
 	}))
 	if err != nil || len(list) == 0 {
@@ -313,9 +313,9 @@ func (wt *worktrees) lostWith(ctx context.Context, j Job) ([]string, error) {
 	return []string{"git ignores these files, which went with the worktree: " + strings.Join(list, ", ")}, nil
 }
 
-// ownBranch reports whether an existing branch may be used: it has a commit of this task, or a person said so. A branch without
-// commits, or one that is checked out in its own worktree, needs no permission.
-func ownBranch(ctx context.Context, repo *git.Repo, in prepareIn, task string) (bool, error) {
+// mayUseBranch reports whether an existing branch may be used: it has a commit of this task, or a person said so. A branch
+// without commits, or one that is checked out in its own worktree, needs no permission.
+func mayUseBranch(ctx context.Context, repo *git.Repo, in prepareIn, task string) (bool, error) {
 	tip, err := repo.Refs().Branch(ctx, in.Job.Branch)
 	if in.Adopt || err != nil || tip == "" {
 		return in.Adopt, err

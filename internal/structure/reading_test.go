@@ -90,7 +90,7 @@ var openers = map[string]string{
 	"internal/git.writeNew":                 freshOpened,
 	"internal/git.entry.isIn":               freshOpened,
 	"internal/git.isGit":                    procsOpened,
-	"internal/pipeline.ownFolder":           folderOpened,
+	"internal/pipeline.openWorktree":        folderOpened,
 	"internal/planner.checkout.exists":      folderOpened,
 	"internal/ready.check.plan":             folderOpened,
 	"contextfiles.Checker.Check":            folderOpened,

@@ -43,7 +43,7 @@ var replacesWhole = map[string]string{
 	"internal/engine/journal/run.go begin":                 "the journal",
 	"internal/notify/book.go compact":                      "the book of news",
 	"internal/roadmap/note.go writeNote":                   "run/",
-	"internal/pipeline/commit.go refused":                  "run/",
+	"internal/pipeline/commit.go hookResult":               "run/",
 	"internal/pipeline/inputs.go writeFolder":              "run/inputs",
 	"internal/pipeline/report.go conclude":                 "report.md, a page of Trellis",
 	"internal/pipeline/refit.go Refit":                     "run/refit.json",
