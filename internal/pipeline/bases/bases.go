@@ -74,7 +74,7 @@ func (e *UnmetError) Is(target error) bool { return target == flow.ErrSuspended 
 // Of returns the base of a task, and what it has to wait for before it can begin there. A task that has begun keeps its earlier
 // base as long as its branch exists, whatever became of its dependencies, unless it is to begin again (fresh).
 func (b Finder) Of(ctx context.Context, t *taskdir.Task, earlier Base, fresh bool) (base Base, waits Waits, err error) {
-	if base, err = b.named(ctx, t); err != nil {
+	if base, err = b.namedBase(ctx, t); err != nil {
 		return base, nil, err
 	}
 	tip := ""
@@ -90,14 +90,14 @@ func (b Finder) Of(ctx context.Context, t *taskdir.Task, earlier Base, fresh boo
 	if base.Commit, err = b.Repo.Refs().Resolve(ctx, base.Branch); err != nil {
 		return base, nil, flow.Fail(string(trellis.WorktreeFailed), "base branch %s: %v", base.Branch, err)
 	}
-	if waits, err = b.stack(ctx, t, &base); err == nil && tip != "" {
-		err = b.under(ctx, &base, tip)
+	if waits, err = b.stackOnDependency(ctx, t, &base); err == nil && tip != "" {
+		err = b.moveToMergeBase(ctx, &base, tip)
 	}
 	return base, waits, err
 }
 
-// named returns the base branch of a task.
-func (b Finder) named(ctx context.Context, t *taskdir.Task) (base Base, err error) {
+// namedBase returns the base branch of a task.
+func (b Finder) namedBase(ctx context.Context, t *taskdir.Task) (base Base, err error) {
 	if t.BaseBranch != "" {
 		return Base{Branch: t.BaseBranch}, nil
 	}
@@ -108,9 +108,9 @@ func (b Finder) named(ctx context.Context, t *taskdir.Task) (base Base, err erro
 	return base, err
 }
 
-// under moves base down to its merge base with an existing branch, of which nobody recorded where it began. Otherwise the branch
-// would seem to revert what came to the base branch since.
-func (b Finder) under(ctx context.Context, base *Base, tip string) error {
+// moveToMergeBase moves base down to its merge base with an existing branch, of which nobody recorded where it began. Otherwise
+// the branch would seem to revert what came to the base branch since.
+func (b Finder) moveToMergeBase(ctx context.Context, base *Base, tip string) error {
 	shared, err := b.Repo.History().MergeBase(ctx, base.Commit, tip)
 	if err == nil && shared != "" && shared != tip {
 		base.Commit = shared
@@ -118,14 +118,14 @@ func (b Finder) under(ctx context.Context, base *Base, tip string) error {
 	return err
 }
 
-// open is a dependency that is done but not merged.
-type open struct{ id, tip string }
+// unmergedTask is a dependency that is done but not merged.
+type unmergedTask struct{ id, tip string }
 
-// stack sets the base to the branch of the one dependency that is not merged yet, if there is one.
-func (b Finder) stack(ctx context.Context, t *taskdir.Task, base *Base) (waits Waits, err error) {
-	var list []open
+// stackOnDependency sets the base to the branch of the one dependency that is not merged yet, if there is one.
+func (b Finder) stackOnDependency(ctx context.Context, t *taskdir.Task, base *Base) (waits Waits, err error) {
+	var list []unmergedTask
 	for _, id := range t.Pipeline.DependsOn {
-		on, why, err := b.dependency(ctx, id, *base)
+		on, why, err := b.checkDependency(ctx, id, *base)
 		switch {
 		case err != nil:
 			return nil, err
@@ -138,18 +138,18 @@ func (b Finder) stack(ctx context.Context, t *taskdir.Task, base *Base) (waits W
 	if len(waits) > 0 {
 		return waits, nil
 	}
-	if list, err = b.tops(ctx, list); err != nil || len(list) == 0 {
+	if list, err = b.dropContained(ctx, list); err != nil || len(list) == 0 {
 		return nil, err
 	}
 	if len(list) > 1 {
-		return Waits{several(list)}, nil
+		return Waits{severalWait(list)}, nil
 	}
 	base.Commit, base.On = list[0].tip, list[0].id
 	return nil, nil
 }
 
-// tops drops the dependencies whose work is on the branch of another.
-func (b Finder) tops(ctx context.Context, list []open) (tops []open, err error) {
+// dropContained drops the dependencies whose work is on the branch of another.
+func (b Finder) dropContained(ctx context.Context, list []unmergedTask) (tops []unmergedTask, err error) {
 	for i, d := range list {
 		below := false
 		for k, other := range list {
@@ -167,7 +167,7 @@ func (b Finder) tops(ctx context.Context, list []open) (tops []open, err error) 
 	return tops, nil
 }
 
-func several(list []open) Wait {
+func severalWait(list []unmergedTask) Wait {
 	var ids []string
 	for _, d := range list {
 		ids = append(ids, d.id)
@@ -176,16 +176,16 @@ func several(list []open) Wait {
 	return Wait{Task: ids[0], For: fmt.Sprintf("all but one of %s and %s to be merged (they are in review, and a branch can begin on one of them)", strings.Join(ids[:last], ", "), ids[last])}
 }
 
-// dependency says why a task that begins at base has to wait for another one, the zero Wait if it need not. Then on is the other
-// one's branch, zero if base already has its work.
-func (b Finder) dependency(ctx context.Context, id string, base Base) (on open, why Wait, err error) {
+// checkDependency says why a task that begins at base has to wait for another one, the zero Wait if it need not. Then on is the
+// other one's branch, zero if base already has its work.
+func (b Finder) checkDependency(ctx context.Context, id string, base Base) (on unmergedTask, why Wait, err error) {
 	t, wrong := b.Find(id)
 	switch {
 	case wrong != "":
 		return on, Wait{For: wrong}, nil
 	case t.Status.Lost():
-		return on, b.dead(t), nil
-	case t.Status == trellis.Completed, b.archived(t):
+		return on, b.lostWait(t), nil
+	case t.Status == trellis.Completed, b.isArchived(t):
 		return on, why, nil
 	case t.Status != trellis.Review:
 		return on, Wait{For: t.ID, Task: t.ID}, nil
@@ -205,17 +205,17 @@ func (b Finder) dependency(ctx context.Context, id string, base Base) (on open, 
 	case t.BaseBranch != "" && t.BaseBranch != base.Branch:
 		why.For = fmt.Sprintf("%s to be merged into %s (it is in review, and was made for %s)", t.ID, base.Branch, t.BaseBranch)
 	default:
-		return open{t.ID, tip}, why, nil
+		return unmergedTask{t.ID, tip}, why, nil
 	}
 	why.Task = t.ID
 	return on, why, nil
 }
 
-// dead says that a dependency won't complete by itself, and what people can do about it.
-func (b Finder) dead(t *taskdir.Task) Wait {
+// lostWait says that a dependency won't complete by itself, and what people can do about it.
+func (b Finder) lostWait(t *taskdir.Task) Wait {
 	const out = "take it out of pipeline.depends_on"
 	switch {
-	case b.archived(t):
+	case b.isArchived(t):
 		return Wait{For: fmt.Sprintf("%s, which is %s and in the archive: %s", t.ID, t.Status, out)}
 	case t.Status == trellis.Rejected:
 		return Wait{For: fmt.Sprintf("%s, which is %s: %s", t.ID, t.Status, out)}
@@ -223,14 +223,14 @@ func (b Finder) dead(t *taskdir.Task) Wait {
 	return Wait{For: fmt.Sprintf("%s, which is %s", t.ID, t.Status), Next: "trellis retry " + trellis.ShellWord(t.ID) + ", or " + out}
 }
 
-func (b Finder) archived(t *taskdir.Task) bool { return filepath.Dir(t.Dir) != b.Store.Tasks() }
+func (b Finder) isArchived(t *taskdir.Task) bool { return filepath.Dir(t.Dir) != b.Store.Tasks() }
 
-// hops is how many tasks without a change may be stacked on each other.
-const hops = 100
+// maxHops is how many tasks without a change may be stacked on each other.
+const maxHops = 100
 
 // Find returns the task that id stands for: if id needed no change, the task on whose branch it was stacked. Else it says why not.
 func (b Finder) Find(id string) (*taskdir.Task, string) {
-	for range hops {
+	for range maxHops {
 		dir, err := b.Store.Find(id)
 		if err != nil {
 			return nil, fmt.Sprintf("%s: %v", id, err)
@@ -258,21 +258,21 @@ func (b Finder) Holds(ctx context.Context, t *taskdir.Task, tip string, base Bas
 	if tip == "" {
 		return false, nil
 	}
-	return b.Merges.merged(ctx, b.Repo, base.Commit, t.Pipeline.BaseCommit, tip)
+	return b.Merges.isMerged(ctx, b.Repo, base.Commit, t.Pipeline.BaseCommit, tip)
 }
 
 // Merges remembers which work was found in which base. The zero value is ready to use, by several goroutines at once.
 type Merges struct {
 	mu   sync.Mutex
-	last map[string]found // by the commit that was looked up
+	last map[string]mergeAnswer // by the commit that was looked up
 }
 
-type found struct {
+type mergeAnswer struct {
 	base, from string
-	held       bool
+	merged     bool
 }
 
-func (m *Merges) merged(ctx context.Context, repo *git.Repo, base, from, tip string) (bool, error) {
+func (m *Merges) isMerged(ctx context.Context, repo *git.Repo, base, from, tip string) (bool, error) {
 	if m == nil {
 		m = new(Merges)
 	}
@@ -280,23 +280,23 @@ func (m *Merges) merged(ctx context.Context, repo *git.Repo, base, from, tip str
 	known := m.last[tip]
 	m.mu.Unlock()
 	if known.base == base && known.from == from {
-		return known.held, nil
+		return known.merged, nil
 	}
-	held, err := merged(ctx, repo, base, from, tip)
+	held, err := askMerged(ctx, repo, base, from, tip)
 	if err != nil {
 		return false, err
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.last == nil {
-		m.last = map[string]found{}
+		m.last = map[string]mergeAnswer{}
 	}
-	m.last[tip] = found{base, from, held}
+	m.last[tip] = mergeAnswer{base, from, held}
 	return held, nil
 }
 
-// merged asks git. If it is not known where the work began, only the commit tip itself counts.
-func merged(ctx context.Context, repo *git.Repo, base, from, tip string) (bool, error) {
+// askMerged asks git. If it is not known where the work began, only the commit tip itself counts.
+func askMerged(ctx context.Context, repo *git.Repo, base, from, tip string) (bool, error) {
 	if from == "" {
 		return repo.History().IsAncestor(ctx, tip, base)
 	}

@@ -50,9 +50,9 @@ type record struct {
 	Pass
 }
 
-// file returns the name of a pass's file.
-func file(of Subject) (string, error) {
-	name, err := nameOf(of)
+// fileName returns the name of a pass's file.
+func fileName(subject Subject) (string, error) {
+	name, err := nameOf(subject)
 	return name + ".json", err
 }
 
@@ -69,13 +69,13 @@ func nameOf(what any) (string, error) {
 const maxRecord = 1 << 20
 
 // Find returns the pass of a subject, nil if there is none that counts, or it can't be read.
-func (s Store) Find(of Subject) (*Pass, error) {
-	name, err := file(of)
+func (s Store) Find(subject Subject) (*Pass, error) {
+	name, err := fileName(subject)
 	if err != nil {
 		return nil, err
 	}
 	r := s.read(name)
-	if r == nil || r.Tree != of.Tree || r.Command != of.Command {
+	if r == nil || r.Tree != subject.Tree || r.Command != subject.Command {
 		return nil, nil // the command is run then
 	}
 	return &r.Pass, nil
@@ -98,27 +98,27 @@ func (s Store) read(name string) *record {
 }
 
 // Keep remembers a pass, and removes those that no longer count.
-func (s Store) Keep(of Subject, p Pass) error {
-	name, err := file(of)
+func (s Store) Keep(subject Subject, p Pass) error {
+	name, err := fileName(subject)
 	if err != nil {
 		return err
 	}
 	p.At = s.Now()
-	data, err := json.MarshalIndent(record{of, p}, "", "  ")
+	data, err := json.MarshalIndent(record{subject, p}, "", "  ")
 	if err != nil {
-		return fmt.Errorf("encoding the pass of %q: %w", of.Command, err)
+		return fmt.Errorf("encoding the pass of %q: %w", subject.Command, err)
 	}
 	if err := s.Disk.MkdirAll(s.Folder, 0o755); err != nil {
 		return fmt.Errorf("making the folder of passes: %w", err)
 	}
-	if err := s.forget(); err != nil {
+	if err := s.removeOld(); err != nil {
 		return err
 	}
 	return s.Disk.WriteFile(filepath.Join(s.Folder, name), append(data, '\n'), 0o644)
 }
 
-// forget removes the files that are too old to count.
-func (s Store) forget() error {
+// removeOld removes the files that are too old to count.
+func (s Store) removeOld() error {
 	list, err := os.ReadDir(s.Folder)
 	if err != nil {
 		return fmt.Errorf("reading the folder of passes: %w", err)
@@ -138,7 +138,7 @@ func (s Store) forget() error {
 // Took returns how many seconds the commands took together when each last passed, on any files, 0 if one of them has no pass that
 // counts.
 func (s Store) Took(commands []string) (seconds float64, err error) {
-	list, err := s.all()
+	list, err := s.countingRecords()
 	for _, line := range commands {
 		last := record{}
 		for _, r := range list {
@@ -154,8 +154,8 @@ func (s Store) Took(commands []string) (seconds float64, err error) {
 	return seconds, err
 }
 
-// all returns the passes that count. Files that can't be read are left out.
-func (s Store) all() (list []record, err error) {
+// countingRecords returns the passes that count. Files that can't be read are left out.
+func (s Store) countingRecords() (list []record, err error) {
 	files, err := os.ReadDir(s.Folder)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -210,8 +210,8 @@ func (s Store) Ask(ctx context.Context, q Question) error {
 	return errors.Join(err, lock.Unlock())
 }
 
-// lookAgain is the interval between attempts to take a lock, which is held as long as commands run.
-const lookAgain = 100 * time.Millisecond
+// lockRetryDelay is the interval between attempts to take a lock, which is held as long as commands run.
+const lockRetryDelay = 100 * time.Millisecond
 
 // lock returns nil if it waited too long.
 func (s Store) lock(ctx context.Context, q Question) (lock *durable.Lock, waited bool, err error) {
@@ -219,11 +219,11 @@ func (s Store) lock(ctx context.Context, q Question) (lock *durable.Lock, waited
 	if err != nil {
 		return nil, false, err
 	}
-	var enough <-chan time.Time
+	var timeout <-chan time.Time
 	if q.Limit > 0 {
 		timer := time.NewTimer(q.Limit)
 		defer timer.Stop()
-		enough = timer.C
+		timeout = timer.C
 	}
 	for {
 		lock, err = durable.TryLock(filepath.Join(s.Folder, name+".lock"), durable.Holder{PID: os.Getpid(), For: q.Task, Since: s.Now()})
@@ -240,9 +240,9 @@ func (s Store) lock(ctx context.Context, q Question) (lock *durable.Lock, waited
 		select {
 		case <-ctx.Done():
 			return nil, waited, fmt.Errorf("waiting for the commands of another task: %w", context.Cause(ctx))
-		case <-enough:
+		case <-timeout:
 			return nil, waited, nil
-		case <-time.After(lookAgain):
+		case <-time.After(lockRetryDelay):
 		}
 	}
 }
