@@ -22,56 +22,56 @@ const tinyBytes = 120
 
 // looksTiny reports whether little is asked for, judging by the length of what a person wrote.
 func looksTiny(requirement []byte, in Input) bool {
-	said := len(requirement)
+	length := len(requirement)
 	for _, text := range in.Background {
-		said += len(text)
+		length += len(text)
 	}
-	return said < tinyBytes && len(in.Context) == 0
+	return length < tinyBytes && len(in.Context) == 0
 }
 
-// early is a first call that was made ahead.
-type early struct {
+// earlyCall is a first call that was made ahead.
+type earlyCall struct {
 	reply agentcall.Reply
 	err   error // why the call could not be made
 }
 
-func firstOf(f flow.Flow, r agentcall.Request) (e early) {
+func makeEarlyCall(f flow.Flow, r agentcall.Request) (e earlyCall) {
 	e.reply, e.err = flow.Act[agentcall.Request, agentcall.Reply](r.Role).Do(f, r)
 	return e
 }
 
 // aheadCalls are the calls that were made ahead of the verdict, nil for those that were not.
-type aheadCalls struct{ research, taskspec *early }
+type aheadCalls struct{ research, taskspec *earlyCall }
 
 // evaluateAhead asks for a verdict, and at the same time for what an accepted requirement needs.
 func (p *planning) evaluateAhead(f flow.Flow) (b aheadCalls, err error) {
 	var evaluated tally
 	if p.in.Code < 3 || !p.sv.Speculate {
 		err := p.evaluate(f, &evaluated)
-		p.take(evaluated)
+		p.addTally(evaluated)
 		return b, err
 	}
-	roles := p.ahead()
+	roles := p.aheadRoles()
 	branches := []flow.Branch{{Name: string(trellis.Evaluate), Run: func(f flow.Flow) error {
 		err := p.evaluate(f, &evaluated)
 		return errors.Join(err, p.callOff(f, roles, err))
 	}}}
-	calls := make([]early, len(roles))
+	calls := make([]earlyCall, len(roles))
 	for i, role := range roles {
-		r, err := p.request(role, about{}, trellis.Usage{})
+		r, err := p.request(role, promptData{}, trellis.Usage{})
 		if err != nil {
 			return b, err
 		}
 		branches = append(branches, flow.Branch{Name: string(role), Run: func(f flow.Flow) error {
-			calls[i] = firstOf(f, r)
-			return unlessFailed(calls[i].err)
+			calls[i] = makeEarlyCall(f, r)
+			return nonFailure(calls[i].err)
 		}})
 	}
 	err = f.All(0, branches...)
-	p.take(evaluated)
+	p.addTally(evaluated)
 	p.paused = evaluated.paused && p.in.Code > 3
 	for i := range calls {
-		p.take(calls[i].tally())
+		p.addTally(calls[i].tally())
 	}
 	b.research = &calls[0]
 	if len(calls) > 1 {
@@ -80,8 +80,8 @@ func (p *planning) evaluateAhead(f flow.Flow) (b aheadCalls, err error) {
 	return b, err
 }
 
-// ahead returns the roles that are called ahead, research first.
-func (p *planning) ahead() []trellis.Role {
+// aheadRoles returns the roles that are called ahead, research first.
+func (p *planning) aheadRoles() []trellis.Role {
 	roles := []trellis.Role{trellis.Research}
 	if p.sv.TaskSpec && !p.in.NoTaskSpec && !p.in.Quick {
 		roles = append(roles, trellis.TaskSpec)
@@ -94,7 +94,7 @@ func (p *planning) ahead() []trellis.Role {
 func (p *planning) callOff(f flow.Flow, roles []trellis.Role, err error) error {
 	off := agentcall.Needless{}
 	switch v := p.rep.Verdict; {
-	case err != nil && unlessFailed(err) != nil: // the run stops
+	case err != nil && nonFailure(err) != nil: // the run stops
 		return nil
 	case err != nil:
 		off.Why = "the requirement could not be evaluated"
@@ -115,18 +115,20 @@ func (p *planning) callOff(f flow.Flow, roles []trellis.Role, err error) error {
 	return err
 }
 
-// unlessFailed returns nil for a failure, which the flow decides on, and any other error, which stops the run.
-func unlessFailed(err error) error {
+// nonFailure returns nil for a failure, which the flow decides on, and any other error, which stops the run.
+func nonFailure(err error) error {
 	if errors.As(err, new(*flow.Failure)) {
 		return nil
 	}
 	return err
 }
 
-// limited reports whether a call hit a limit that ends by itself.
-func (e early) limited() bool { return e.reply.Failure != nil && !e.reply.Failure.ResumeAt.IsZero() }
+// hitLimit reports whether a call hit a limit that ends by itself.
+func (e earlyCall) hitLimit() bool {
+	return e.reply.Failure != nil && !e.reply.Failure.ResumeAt.IsZero()
+}
 
-func (e early) tally() (t tally) {
+func (e earlyCall) tally() (t tally) {
 	if e.err == nil {
 		t.count(e.reply)
 	}

@@ -48,7 +48,7 @@ func (n noted) All(_ int, branches ...flow.Branch) (err error) {
 	return err
 }
 
-func answered(v any) agentcall.Reply {
+func earlierAnswers(v any) agentcall.Reply {
 	raw, _ := json.Marshal(v) // always has a JSON form
 	return agentcall.Reply{Answer: raw, Usage: trellis.Usage{InputTokens: 100}, ToolCalls: -1}
 }
@@ -57,9 +57,9 @@ func answered(v any) agentcall.Reply {
 // survey says.
 func TestOrderOfCalls(t *testing.T) {
 	verdict := func(decision string, size trellis.Size) agentcall.Reply {
-		return answered(planner.Verdict{Decision: decision, Size: size})
+		return earlierAnswers(planner.Verdict{Decision: decision, Size: size})
 	}
-	spec := answered(map[string]any{})
+	spec := earlierAnswers(map[string]any{})
 	ended := []any{agentcall.Reply{Failure: &flow.Failure{Code: string(trellis.AgentExit), Retryable: true}, Usage: spec.Usage}, spec}
 	for name, c := range map[string]struct {
 		code    int
@@ -81,8 +81,8 @@ func TestOrderOfCalls(t *testing.T) {
 		var asked []string
 		f := noted{asked: &asked, answers: map[string]any{
 			"survey":   planner.Survey{TaskSpec: true, Judge: true, Speculate: c.ahead},
-			"evaluate": c.verdict, "research": answered(""), "taskspec": c.spec, "plan": answered(map[string]any{}), "prd": answered(map[string]any{}),
-			"judge": answered(planner.Opinion{Pass: true}), "digest": planner.Findings{}, "settle": map[string]any{}, "draft": planner.Draft{}, "call-off": 2}}
+			"evaluate": c.verdict, "research": earlierAnswers(""), "taskspec": c.spec, "plan": earlierAnswers(map[string]any{}), "prd": earlierAnswers(map[string]any{}),
+			"judge": earlierAnswers(planner.Opinion{Pass: true}), "digest": planner.Findings{}, "settle": map[string]any{}, "draft": planner.Draft{}, "call-off": 2}}
 		rep, err := planner.Run(f, planner.Input{Code: c.code, Name: "bye"})
 		if err != nil || rep.Calls != c.calls || rep.Usage.Tokens() != int64(100*c.calls) {
 			t.Errorf("%s: %d calls, %d tokens, %v", name, rep.Calls, rep.Usage.Tokens(), err)

@@ -18,8 +18,8 @@ import (
 // requests would be the same: the same program and prompt, over the same files. The next planning takes over the nonce of the
 // failed one, which makes its prompts the same. If it is interrupted in turn, the nonce also identifies it.
 
-// passing are the failures for which no answer is to blame: with the same answers the next planning may succeed.
-var passing = []trellis.Code{trellis.AgentMissing, trellis.AgentAuth, trellis.AgentExit, trellis.AgentSignal, trellis.EmptyOutput, trellis.TimeoutWall, trellis.TimeoutIdle,
+// externalFailures are the failures for which no answer is to blame: with the same answers the next planning may succeed.
+var externalFailures = []trellis.Code{trellis.AgentMissing, trellis.AgentAuth, trellis.AgentExit, trellis.AgentSignal, trellis.EmptyOutput, trellis.TimeoutWall, trellis.TimeoutIdle,
 	trellis.RateLimited, trellis.ProviderDown, trellis.QuotaExhausted, trellis.BudgetTokens, trellis.BudgetCost, trellis.BudgetTime}
 
 // surroundings returns a value that is equal at two moments if the same programs would see the same files. Of the settings only
@@ -38,8 +38,8 @@ func surroundings(ctx context.Context, repo *git.Repo, cfg *config.Config) strin
 	return agentcall.Sum(append(programs, string(cfg.Sandbox)+" "+files...))
 }
 
-// surveyed returns the surroundings of a planning, "" if its journal has none.
-func surveyed(h *journal.History) string {
+// surroundingsOf returns the surroundings of a planning, "" if its journal has none.
+func surroundingsOf(h *journal.History) string {
 	var sv Survey
 	for _, e := range h.Calls {
 		if e.Activity == string(survey) && e.Done && e.Fail == nil && json.Unmarshal(e.Out, &sv) != nil {
@@ -52,17 +52,17 @@ func surveyed(h *journal.History) string {
 // Nonce returns the nonce of a planning that failed, if its answers can be reused by the next one; else "".
 func Nonce(ctx context.Context, repo *git.Repo, cfg *config.Config, h *journal.History) string {
 	var in Input
-	if h.Flow != Flow || !h.Ended || h.End == nil || !slices.Contains(passing, trellis.Code(h.End.Code)) || json.Unmarshal(h.Input, &in) != nil {
+	if h.Flow != Flow || !h.Ended || h.End == nil || !slices.Contains(externalFailures, trellis.Code(h.End.Code)) || json.Unmarshal(h.Input, &in) != nil {
 		return ""
 	}
-	if then := surveyed(h); then == "" || then != surroundings(ctx, repo, cfg) {
+	if then := surroundingsOf(h); then == "" || then != surroundings(ctx, repo, cfg) {
 		return ""
 	}
 	return in.Nonce
 }
 
-// answered are the calls of the previous planning.
-type answered struct {
+// earlierAnswers are the calls of the previous planning.
+type earlierAnswers struct {
 	files
 	check func(r agentcall.Request, answer json.RawMessage) []string
 	calls []agentcall.Made
@@ -83,10 +83,10 @@ func (d Deps) Reuse(ctx context.Context, calls *agentcall.Caller, h *journal.His
 	if json.Unmarshal(before.Input, &was) != nil || json.Unmarshal(h.Input, &is) != nil || was.Nonce != is.Nonce || before.Build != h.Build {
 		return nil
 	}
-	if then := surveyed(before); then == "" || then != surroundings(ctx, d.Repo, d.Config) {
+	if then := surroundingsOf(before); then == "" || then != surroundings(ctx, d.Repo, d.Config) {
 		return nil
 	}
-	a := answered{files: d.files(), check: d.prompts().check}
+	a := earlierAnswers{files: d.files(), check: d.prompts().check}
 	for _, e := range before.Calls {
 		var m agentcall.Made
 		if e.Done && e.Fail == nil && json.Unmarshal(e.In, &m.Request) == nil && m.Request.Role != "" && json.Unmarshal(e.Out, &m.Reply) == nil {
@@ -99,7 +99,7 @@ func (d Deps) Reuse(ctx context.Context, calls *agentcall.Caller, h *journal.His
 
 // find returns the answer to a request with that prompt, if it is still valid. Its usage was counted by the previous planning, and
 // its notes were reported then.
-func (a answered) find(r agentcall.Request, prompt string) (reply agentcall.Reply, ok bool) {
+func (a earlierAnswers) find(r agentcall.Request, prompt string) (reply agentcall.Reply, ok bool) {
 	for _, m := range a.calls {
 		q := m.Request
 		if m.Reply.Prompt.SHA256 != prompt || m.Reply.Failure != nil || len(m.Reply.Problems) > 0 ||

@@ -13,8 +13,8 @@ func Roles() []trellis.Role {
 	return []trellis.Role{trellis.Evaluate, trellis.Research, trellis.TaskSpec, trellis.Plan, trellis.Judge, trellis.PRD}
 }
 
-// about is the Data of a planning role's request, from which its prompt is made.
-type about struct {
+// promptData is the Data of a planning role's request, from which its prompt is made.
+type promptData struct {
 	Input    Input          `json:"input"`
 	Project  agentcall.Ref  `json:"project"`
 	Verdict  *Verdict       `json:"verdict,omitempty"`
@@ -22,27 +22,27 @@ type about struct {
 	Sent     int            `json:"sent,omitempty"` // how often research was sent back for not reading any file
 	Ground   *ground        `json:"ground,omitempty"`
 	Plan     *agentcall.Ref `json:"plan,omitempty"`  // judge: the plan to judge; plan: the previous one
-	Tries    []try          `json:"tries,omitempty"` // why previous plans were sent back
+	Tries    []rejectedPlan `json:"tries,omitempty"` // why previous plans were sent back
 	Round    int            `json:"round,omitempty"`
 	Why      string         `json:"why,omitempty"` // why the last plan was sent back, for people
 }
 
 // tally is what calls used up and reported, counted separately while several of them run at once.
 type tally struct {
-	first    *early // the first call, if it was made ahead and counted already
-	earlier  int    // number of previous calls that are counted elsewhere
-	calls    int
-	known    int // number of answers reused from the previous planning
-	usage    trellis.Usage
-	warnings []string
-	paused   bool // a call waited for a limit to end
+	first         *earlyCall // the first call, if it was made ahead and counted already
+	earlierCalls  int        // number of previous calls that are counted elsewhere
+	calls         int
+	reusedAnswers int // number of answers reused from the previous planning
+	usage         trellis.Usage
+	warnings      []string
+	paused        bool // a call waited for a limit to end
 }
 
 func (t *tally) warn(s string) { t.warnings = append(t.warnings, s) }
 
 func (t *tally) count(r agentcall.Reply) {
 	if r.Known {
-		t.known++
+		t.reusedAnswers++
 	} else {
 		t.calls++
 	}
@@ -50,12 +50,12 @@ func (t *tally) count(r agentcall.Reply) {
 	t.warnings = append(t.warnings, r.Notes...)
 }
 
-// repeated reports whether more than one call was made.
-func (t *tally) repeated() bool { return t.earlier+t.known+t.calls > 1 }
+// isRepeated reports whether more than one call was made.
+func (t *tally) isRepeated() bool { return t.earlierCalls+t.reusedAnswers+t.calls > 1 }
 
-func (p *planning) take(t tally) {
+func (p *planning) addTally(t tally) {
 	p.rep.Calls += t.calls
-	p.known += t.known
+	p.reusedAnswers += t.reusedAnswers
 	p.rep.Usage = p.rep.Usage.Add(t.usage)
 	if p.in.Code < 5 { // the sums of older versions did not have it
 		p.rep.Usage.CostPartial = false
@@ -64,14 +64,14 @@ func (p *planning) take(t tally) {
 }
 
 // ask makes one call of a planning role while no other is running.
-func (p *planning) ask(f flow.Flow, role trellis.Role, repairs int, a about) (agentcall.Reply, error) {
+func (p *planning) ask(f flow.Flow, role trellis.Role, repairs int, a promptData) (agentcall.Reply, error) {
 	var t tally
-	defer func() { p.take(t) }()
-	return p.askInto(f, &t, role, repairs, a)
+	defer func() { p.addTally(t) }()
+	return p.askWithTally(f, &t, role, repairs, a)
 }
 
-// askInto makes one call of a planning role, or continues one that was made ahead. A TaskSpec is not worth another attempt.
-func (p *planning) askInto(f flow.Flow, t *tally, role trellis.Role, repairs int, a about) (agentcall.Reply, error) {
+// askWithTally makes one call of a planning role, or continues one that was made ahead. A TaskSpec is not worth another attempt.
+func (p *planning) askWithTally(f flow.Flow, t *tally, role trellis.Role, repairs int, a promptData) (agentcall.Reply, error) {
 	r, err := p.request(role, a, t.usage)
 	if err != nil {
 		return agentcall.Reply{}, err
@@ -89,11 +89,11 @@ func (p *planning) askInto(f flow.Flow, t *tally, role trellis.Role, repairs int
 		asker.Left = func() (agentcall.Limits, error) { return p.sv.Limits.Left(p.rep.Usage.Add(t.usage)) }
 	}
 	if first := t.first; first != nil {
-		t.first, t.earlier = nil, 1
+		t.first, t.earlierCalls = nil, 1
 		if first.err != nil {
 			return agentcall.Reply{}, first.err
 		}
-		if p.paused && first.limited() {
+		if p.paused && first.hitLimit() {
 			r.Session = first.reply.Session
 		} else {
 			asker.Begun = &first.reply
@@ -103,7 +103,7 @@ func (p *planning) askInto(f flow.Flow, t *tally, role trellis.Role, repairs int
 }
 
 // request returns a call of a planning role within what is left of the budgets. used is usage that is not in the report yet.
-func (p *planning) request(role trellis.Role, a about, used trellis.Usage) (agentcall.Request, error) {
+func (p *planning) request(role trellis.Role, a promptData, used trellis.Usage) (agentcall.Request, error) {
 	a.Input, a.Project = p.in, p.sv.Project
 	data, err := agentcall.Encode(a)
 	if err != nil {
@@ -124,16 +124,16 @@ func (p *planning) request(role trellis.Role, a about, used trellis.Usage) (agen
 // Limits for what a planning records. A record holds 64 KB, and what a person adds to the requirement, at most 40 KB, is in many
 // of them.
 const (
-	maxSaid   = 3 << 10  // bytes: what is wrong with one plan
-	maxShort  = 16 << 10 // bytes: an answer that is recorded beside what people say, TaskSpec and prd
-	maxFound  = 3 << 10  // bytes: commands of people and of the research
-	maxGuards = 2 << 10  // bytes: paths that the research says must not be modified
-	maxWarned = 30       // number of warnings in a report
-	maxNoted  = 20       // number of warnings of one activity
+	maxFaultText      = 3 << 10  // bytes: what is wrong with one plan
+	maxAnswer         = 16 << 10 // bytes: an answer that is recorded beside what people say, TaskSpec and prd
+	maxCommands       = 3 << 10  // bytes: commands of people and of the research
+	maxProtected      = 2 << 10  // bytes: paths that the research says must not be modified
+	maxReportWarnings = 30       // number of warnings in a report
+	maxWarnings       = 20       // number of warnings of one activity
 )
 
-// part returns the beginning of a list that takes about n bytes in a record, and how many entries it leaves out.
-func part(list []string, n int) (kept []string, left int) {
+// cutList returns the beginning of a list that takes about n bytes in a record, and how many entries it leaves out.
+func cutList(list []string, n int) (kept []string, left int) {
 	for i, s := range list {
 		raw, err := json.Marshal(s)
 		if n -= len(raw) + 1; err != nil || n < 0 {

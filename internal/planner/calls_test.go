@@ -32,7 +32,7 @@ func (l *limited) Sleep(d time.Duration) error { l.slept = append(l.slept, d); r
 func TestWaitsLongerForLimits(t *testing.T) {
 	for code, second := range map[int]time.Duration{Code: 10 * time.Second, 5: time.Second} {
 		f, p := &limited{}, &planning{in: Input{Code: code}}
-		if _, err := p.ask(f, trellis.Research, 0, about{}); err != nil || !slices.Equal(f.slept, []time.Duration{time.Second, second}) {
+		if _, err := p.ask(f, trellis.Research, 0, promptData{}); err != nil || !slices.Equal(f.slept, []time.Duration{time.Second, second}) {
 			t.Errorf("code %d: slept %v, %v", code, f.slept, err)
 		}
 	}
@@ -43,8 +43,8 @@ func TestTakesPartOfTheCost(t *testing.T) {
 	cost := 0.5
 	for code, partial := range map[int]bool{Code: true, 4: false} {
 		p := &planning{in: Input{Code: code}}
-		p.take(tally{calls: 1, usage: trellis.Usage{InputTokens: 5, CostUSD: &cost}})
-		p.take(tally{calls: 1, usage: trellis.Usage{InputTokens: 5}})
+		p.addTally(tally{calls: 1, usage: trellis.Usage{InputTokens: 5, CostUSD: &cost}})
+		p.addTally(tally{calls: 1, usage: trellis.Usage{InputTokens: 5}})
 		if u := p.rep.Usage; u.CostUSD == nil || *u.CostUSD != cost || u.CostPartial != partial {
 			t.Errorf("code %d: got %+v", code, u)
 		}
@@ -67,7 +67,7 @@ func TestPart(t *testing.T) {
 		{[]string{"a", angles, "b"}, 66, []string{"a"}, 2},
 		{[]string{"a", angles, "b"}, 67, []string{"a", angles}, 1},
 	} {
-		if kept, left := part(c.list, c.n); !slices.Equal(kept, c.kept) || left != c.left {
+		if kept, left := cutList(c.list, c.n); !slices.Equal(kept, c.kept) || left != c.left {
 			t.Errorf("%q within %d: got %q and %d", c.list, c.n, kept, left)
 		}
 	}

@@ -97,9 +97,9 @@ func (c checkout) specIndex() string {
 	var b strings.Builder
 	for _, s := range list {
 		fmt.Fprintf(&b, "- %s", s.Path)
-		for _, say := range []string{s.Description, s.ReadWhen} {
-			if say != "" {
-				fmt.Fprintf(&b, ": %s", say)
+		for _, field := range []string{s.Description, s.ReadWhen} {
+			if field != "" {
+				fmt.Fprintf(&b, ": %s", field)
 			}
 		}
 		b.WriteByte('\n')

@@ -31,7 +31,7 @@ type Verdict struct {
 }
 
 func (p *planning) evaluate(f flow.Flow, t *tally) error {
-	reply, err := p.askInto(f, t, trellis.Evaluate, 1, about{})
+	reply, err := p.askWithTally(f, t, trellis.Evaluate, 1, promptData{})
 	if err != nil {
 		return err
 	}
@@ -39,8 +39,8 @@ func (p *planning) evaluate(f flow.Flow, t *tally) error {
 	return err
 }
 
-// understood returns the acceptance for later calls, shortened since each of their records contains it.
-func (p *planning) understood() Verdict {
+// shortVerdict returns the acceptance for later calls, shortened since each of their records contains it.
+func (p *planning) shortVerdict() Verdict {
 	v := p.rep.Verdict
 	if p.in.Code > 1 {
 		v.Details, v.Suggestions = agentcall.Truncate(v.Details, 2<<10), agentcall.TruncateList(slices.Clone(v.Suggestions), 4)
@@ -71,8 +71,8 @@ func (rec record) reject(_ context.Context, _ flow.Call, in rejectIn) (int64, er
 	})
 }
 
-// evaluate adds what the evaluate agent gets besides the requirement.
-func (s *slots) evaluate(d about) { s.file("project", &d.Project) }
+// addEvaluate adds what the evaluate agent gets besides the requirement.
+func (s *slotBuilder) addEvaluate(d promptData) { s.addFile("project", &d.Project) }
 
 // Rejection is the content of REJECTED.md.
 type Rejection struct {

@@ -44,9 +44,9 @@ func (f files) read(ref agentcall.Ref) (string, error) {
 	return string(data), nil
 }
 
-// place writes a file of the planning into the directory. If this planning has none (ref is nil), it removes that of an earlier
-// planning.
-func (f files) place(c flow.Call, name string, ref *agentcall.Ref) error {
+// writeOrRemove writes a file of the planning into the directory. If this planning has none (ref is nil), it removes that of an
+// earlier planning.
+func (f files) writeOrRemove(c flow.Call, name string, ref *agentcall.Ref) error {
 	if ref == nil {
 		return f.discard(c, name)
 	}
@@ -61,7 +61,7 @@ func (f files) place(c flow.Call, name string, ref *agentcall.Ref) error {
 // folder of this call.
 func (f files) rewrite(c flow.Call, name string, text []byte) error {
 	return f.disk.Edit(filepath.Join(f.dir, name), func(old []byte) ([]byte, error) {
-		return text, f.keepOther(c, name, old, text)
+		return text, f.keepOld(c, name, old, text)
 	})
 }
 
@@ -72,7 +72,7 @@ func (f files) discard(c flow.Call, name string) error {
 		if old == nil {
 			return nil, nil
 		}
-		err := f.keepOther(c, name, old, nil)
+		err := f.keepOld(c, name, old, nil)
 		if err == nil {
 			err = f.disk.Remove(path, old)
 		}
@@ -84,8 +84,8 @@ func (f files) discard(c flow.Call, name string) error {
 	return nil
 }
 
-// keepOther keeps the old content of a file, if it is to be replaced by another one.
-func (f files) keepOther(c flow.Call, name string, old, text []byte) error {
+// keepOld keeps the old content of a file, if it is to be replaced by another one.
+func (f files) keepOld(c flow.Call, name string, old, text []byte) error {
 	if len(old) == 0 || bytes.Equal(old, text) {
 		return nil
 	}
@@ -93,13 +93,13 @@ func (f files) keepOther(c flow.Call, name string, old, text []byte) error {
 	return err
 }
 
-// replaced are the files that a planning replaces.
-var replaced = []string{taskdir.PRD, taskdir.Plan, taskdir.TaskSpec, taskdir.Research, taskdir.ImplementContext, taskdir.CheckContext, taskdir.DebugContext}
+// replacedFiles are the files that a planning replaces.
+var replacedFiles = []string{taskdir.PRD, taskdir.Plan, taskdir.TaskSpec, taskdir.Research, taskdir.ImplementContext, taskdir.CheckContext, taskdir.DebugContext}
 
 // keepReplaced copies those that the directory has, since a person may have edited them.
 func (f files) keepReplaced(c flow.Call) (kept map[string]agentcall.Ref, err error) {
 	kept = map[string]agentcall.Ref{}
-	for _, name := range replaced {
+	for _, name := range replacedFiles {
 		data, err := taskdir.ReadFile(f.dir, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

@@ -30,12 +30,12 @@ type Opinion struct {
 }
 
 // judge has a plan judged. The plan does not pass without a usable answer.
-func (p *planning) judge(f flow.Flow, e explored, d Draft) error {
+func (p *planning) judge(f flow.Flow, e exploration, d Draft) error {
 	if !p.sv.Judge {
 		p.skip("judge: planning.judge is false")
 		return nil
 	}
-	a := p.brief(e)
+	a := p.planPromptData(e)
 	a.Plan = &d.Plan
 	if p.rep.Judge != nil {
 		a.Round = p.rep.Judge.Rounds
@@ -46,21 +46,21 @@ func (p *planning) judge(f flow.Flow, e explored, d Draft) error {
 		return err
 	}
 	o, err := agentcall.Decode[Opinion](reply)
-	p.rep.Judge = &Judgement{Pass: o.Pass, Feedback: agentcall.Truncate(o.Feedback, maxSaid), Rounds: a.Round}
+	p.rep.Judge = &Judgement{Pass: o.Pass, Feedback: agentcall.Truncate(o.Feedback, maxFaultText), Rounds: a.Round}
 	return err
 }
 
-func (s *slots) judge(d about) {
-	s.file("research", d.Research)
-	s.file("plan", d.Plan)
-	s.ground(d.Ground)
-	delete(s.said, "protected")
+func (s *slotBuilder) addJudge(d promptData) {
+	s.addFile("research", d.Research)
+	s.addFile("plan", d.Plan)
+	s.addGround(d.Ground)
+	delete(s.values, "protected")
 }
 
-// undecided says where a judge contradicts itself, or does not say what to change.
-func (p prompts) undecided(r agentcall.Request, answer []byte) []string {
+// judgeFaults says where a judge contradicts itself, or does not say what to change.
+func (p prompts) judgeFaults(r agentcall.Request, answer []byte) []string {
 	var o Opinion
-	var d about
+	var d promptData
 	if err := errors.Join(json.Unmarshal(answer, &o), json.Unmarshal(r.Data, &d)); err != nil {
 		return []string{"/: " + err.Error()}
 	}

@@ -36,30 +36,30 @@ func WriteLog(disk *durable.Disk, dir string) error {
 	return disk.WriteFile(path, []byte(before+head+logLines(h)), 0o644)
 }
 
-// happening is one line of the log.
-type happening struct {
+// logEntry is one line of the log.
+type logEntry struct {
 	at   time.Time
 	what string
 }
 
 // logLines returns the log in chronological order: two calls may run at once.
 func logLines(h *journal.History) string {
-	var list []happening
-	in := intended(h)
+	var list []logEntry
+	in := intentOf(h)
 	for i, e := range h.Calls {
-		aims := ""
+		summary := ""
 		if e.Activity == string(trellis.Plan) {
-			aims = in.aims()
+			summary = in.summary()
 		}
-		list = append(list, happening{e.Started, event(e) + "_started" + aims + asked(e)})
+		list = append(list, logEntry{e.Started, event(e) + "_started" + summary + repeatReason(e)})
 		if e.Done {
-			list = append(list, happening{e.Finished, event(e) + "_finished " + told(e) + aims + stubbed(h.Calls[i+1:], e)})
+			list = append(list, logEntry{e.Finished, event(e) + "_finished " + resultText(e) + summary + taskSpecResult(h.Calls[i+1:], e)})
 		}
 	}
-	slices.SortStableFunc(list, func(a, b happening) int { return a.at.Compare(b.at) })
-	list = slices.Insert(list, 0, happening{h.Began, "plan_started" + in.asked()})
+	slices.SortStableFunc(list, func(a, b logEntry) int { return a.at.Compare(b.at) })
+	list = slices.Insert(list, 0, logEntry{h.Began, "plan_started" + in.priorityText()})
 	if h.Ended {
-		list = append(list, happening{h.EndedAt, "plan_finished " + ending(h) + in.aims()})
+		list = append(list, logEntry{h.EndedAt, "plan_finished " + endText(h) + in.summary()})
 	}
 	var b strings.Builder
 	for _, l := range list {
@@ -76,10 +76,10 @@ func event(e journal.Entry) string {
 	return e.Activity
 }
 
-// asked says why a call was repeated.
-func asked(e journal.Entry) string {
+// repeatReason says why a call was repeated.
+func repeatReason(e journal.Entry) string {
 	var q agentcall.Request
-	var d about
+	var d promptData
 	switch {
 	case json.Unmarshal(e.In, &q) != nil || q.Role == "":
 		return ""
@@ -91,8 +91,8 @@ func asked(e journal.Entry) string {
 	return ""
 }
 
-// stubbed describes the TaskSpec that resulted from the last call for one.
-func stubbed(later []journal.Entry, e journal.Entry) string {
+// taskSpecResult describes the TaskSpec that resulted from the last call for one.
+func taskSpecResult(later []journal.Entry, e journal.Entry) string {
 	if e.Activity != string(trellis.TaskSpec) {
 		return ""
 	}
@@ -108,43 +108,43 @@ func stubbed(later []journal.Entry, e journal.Entry) string {
 	return ""
 }
 
-// told describes the result of a finished activity.
-func told(e journal.Entry) string {
-	said := fmt.Sprintf("seconds=%.1f attempts=%d", e.Finished.Sub(e.Started).Seconds(), e.Entries)
+// resultText describes the result of a finished activity.
+func resultText(e journal.Entry) string {
+	text := fmt.Sprintf("seconds=%.1f attempts=%d", e.Finished.Sub(e.Started).Seconds(), e.Entries)
 	if e.Fail != nil {
-		return said + " error=" + e.Fail.Code
+		return text + " error=" + e.Fail.Code
 	}
 	var r agentcall.Reply
 	var q agentcall.Request
 	if json.Unmarshal(e.In, &q) != nil || q.Role == "" || json.Unmarshal(e.Out, &r) != nil {
-		return said
+		return text
 	}
-	said += fmt.Sprintf(" agent=%s valid=%t repaired=%t tokens=%d", q.Agent, r.Failure == nil && len(r.Problems) == 0, q.Repair != nil, r.Usage.Tokens())
+	text += fmt.Sprintf(" agent=%s valid=%t repaired=%t tokens=%d", q.Agent, r.Failure == nil && len(r.Problems) == 0, q.Repair != nil, r.Usage.Tokens())
 	if r.ToolCalls >= 0 { // else the agent does not report it
-		said += fmt.Sprintf(" tools=%d", r.ToolCalls)
+		text += fmt.Sprintf(" tools=%d", r.ToolCalls)
 	}
 	if r.Known {
-		said += " known=true"
+		text += " known=true"
 	}
 	if r.Usage.CostUSD != nil {
-		said += fmt.Sprintf(" cost_usd=%.4f", *r.Usage.CostUSD)
+		text += fmt.Sprintf(" cost_usd=%.4f", *r.Usage.CostUSD)
 	}
 	if r.Usage.CostEstimated {
-		said += " cost_estimated=true"
+		text += " cost_estimated=true"
 	}
 	if r.Usage.CostPartial {
-		said += " cost_partial=true"
+		text += " cost_partial=true"
 	}
 	if r.Failure != nil {
-		said += " error=" + r.Failure.Code
+		text += " error=" + r.Failure.Code
 	}
 	if len(r.Problems) > 0 {
-		said += fmt.Sprintf(" problems=%q", r.Problems)
+		text += fmt.Sprintf(" problems=%q", r.Problems)
 	}
-	return said
+	return text
 }
 
-func ending(h *journal.History) string {
+func endText(h *journal.History) string {
 	if h.End != nil {
 		return "error=" + (&flow.Failure{Code: h.End.Code, Detail: h.End.Detail}).Error()
 	}
@@ -158,34 +158,34 @@ func ending(h *journal.History) string {
 
 // intent is what a planning was for: the priority that a person gave, and a summary of its TaskSpec.
 type intent struct {
-	given string // P0 to P3, or ""
-	spec  Spec
-	state string // of the TaskSpec: none, stub, valid
+	givenPriority string // P0 to P3, or ""
+	spec          Spec
+	state         string // of the TaskSpec: none, stub, valid
 }
 
-// intended returns the intent of a planning, as far as its journal goes.
-func intended(h *journal.History) intent {
+// intentOf returns the intent of a planning, as far as its journal goes.
+func intentOf(h *journal.History) intent {
 	var in Input
 	_ = json.Unmarshal(h.Input, &in) // without a readable input the log says less
-	of := intent{given: in.Priority, state: "none"}
+	found := intent{givenPriority: in.Priority, state: "none"}
 	for _, e := range h.Calls {
 		var s settled
 		if e.Activity != string(settle) || !e.Done || e.Fail != nil || json.Unmarshal(e.Out, &s) != nil {
 			continue
 		}
-		if of.spec, of.state = s.Said, "valid"; s.Said.Stub {
-			of.state = "stub"
+		if found.spec, found.state = s.Said, "valid"; s.Said.Stub {
+			found.state = "stub"
 		}
 	}
-	return of
+	return found
 }
 
-// asked describes what is known before the first call.
-func (i intent) asked() string { return " priority=" + cmp.Or(i.given, "unset") }
+// priorityText describes what is known before the first call.
+func (i intent) priorityText() string { return " priority=" + cmp.Or(i.givenPriority, "unset") }
 
-// aims describes the priority, that of a person or else of the TaskSpec, and the number of goals.
-func (i intent) aims() string {
-	return fmt.Sprintf(" priority=%s goals=%d taskspec=%s", cmp.Or(i.given, i.spec.Priority, "unset"), i.spec.Goals, i.state)
+// summary describes the priority, that of a person or else of the TaskSpec, and the number of goals.
+func (i intent) summary() string {
+	return fmt.Sprintf(" priority=%s goals=%d taskspec=%s", cmp.Or(i.givenPriority, i.spec.Priority, "unset"), i.spec.Goals, i.state)
 }
 
 // SoFar reports the completed calls of a planning, up to its end or its interruption, and the usage of these and all earlier

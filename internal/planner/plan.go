@@ -43,8 +43,8 @@ type ground struct {
 	Protected []string       `json:"protected,omitempty"`
 }
 
-// try is a plan that was sent back.
-type try struct {
+// rejectedPlan is a plan that was sent back.
+type rejectedPlan struct {
 	By   string   `json:"by"`
 	Said []string `json:"said"`
 }
@@ -65,17 +65,17 @@ const (
 // answer: agentcall.Policy.Call has prompts.check call drafter.faults, and the faults come back as the problems of the reply. Each
 // further try gets the reasons for which all previous plans were sent back, and the last of these plans. If the judge refuses the
 // last plan too, it is kept, and a person decides; if the checks do, there is no plan.
-func (p *planning) plan(f flow.Flow, e explored) (Draft, error) {
-	a := p.brief(e)
+func (p *planning) plan(f flow.Flow, e exploration) (Draft, error) {
+	a := p.planPromptData(e)
 	a.Plan = p.sv.Previous
 	for faults, refused := 0, 0; ; {
 		a.Round++
 		reply, err := p.ask(f, trellis.Plan, 0, a)
-		if wrong := unusable(reply, err); wrong != nil {
+		if wrong := answerProblems(reply, err); wrong != nil {
 			if faults++; faults > maxFaults {
 				return Draft{}, err
 			}
-			a = p.back(a, byChecks, fmt.Sprintf("%d of %d", faults, maxFaults), wrong, &reply.Text)
+			a = p.sendBack(a, byChecks, fmt.Sprintf("%d of %d", faults, maxFaults), wrong, &reply.Text)
 			continue
 		}
 		if err != nil {
@@ -95,21 +95,21 @@ func (p *planning) plan(f flow.Flow, e explored) (Draft, error) {
 			p.addReason(fmt.Sprintf("the judge refused it %d times: %s", refused, text.OneLine(p.rep.Judge.Feedback)))
 			return d, nil
 		}
-		a = p.back(a, byJudge, fmt.Sprintf("%d of %d", refused, maxRefused), []string{p.rep.Judge.Feedback}, &d.Plan)
+		a = p.sendBack(a, byJudge, fmt.Sprintf("%d of %d", refused, maxRefused), []string{p.rep.Judge.Feedback}, &d.Plan)
 	}
 }
 
-// brief returns what plan and judge get of the findings. A stub says no more than the requirement, which they get anyway.
-func (p *planning) brief(e explored) about {
-	g := &ground{Commands: e.found.Commands, Protected: e.found.Protected}
-	if e.spec != nil && !e.spec.Said.Stub {
-		g.TaskSpec = &e.spec.Spec
+// planPromptData returns what plan and judge get of the findings. A stub says no more than the requirement, which they get anyway.
+func (p *planning) planPromptData(e exploration) promptData {
+	g := &ground{Commands: e.findings.Commands, Protected: e.findings.Protected}
+	if e.taskSpec != nil && !e.taskSpec.Said.Stub {
+		g.TaskSpec = &e.taskSpec.Spec
 	}
-	return about{Verdict: &p.rep.Verdict, Research: e.text, Ground: g}
+	return promptData{Verdict: &p.rep.Verdict, Research: e.research, Ground: g}
 }
 
-// unusable says why an answer is not a plan. It returns nil if it is one, or if asking again would not help.
-func unusable(r agentcall.Reply, err error) []string {
+// answerProblems says why an answer is not a plan. It returns nil if it is one, or if asking again would not help.
+func answerProblems(r agentcall.Reply, err error) []string {
 	switch fail := (*flow.Failure)(nil); {
 	case !errors.As(err, &fail):
 		return nil
@@ -121,16 +121,16 @@ func unusable(r agentcall.Reply, err error) []string {
 	return nil
 }
 
-func (p *planning) back(a about, by, count string, said []string, before *agentcall.Ref) about {
+func (p *planning) sendBack(a promptData, by, count string, reasons []string, before *agentcall.Ref) promptData {
 	var kept []string
-	for _, s := range said {
-		kept = append(kept, agentcall.Truncate(s, maxSaid-100))
+	for _, s := range reasons {
+		kept = append(kept, agentcall.Truncate(s, maxFaultText-100))
 	}
-	kept, left := part(kept, maxSaid)
+	kept, left := cutList(kept, maxFaultText)
 	if left > 0 {
 		kept = append(slices.Clip(kept), fmt.Sprintf("and %d more", left))
 	}
-	a.Tries = append(a.Tries, try{by, kept})
+	a.Tries = append(a.Tries, rejectedPlan{by, kept})
 	a.Plan = before
 	a.Why = agentcall.Truncate(fmt.Sprintf("%s, %s: %s", by, count, text.OneLine(strings.Join(kept[:min(1, len(kept))], ""))), 400)
 	p.rep.Retries = append(p.rep.Retries, a.Why)
@@ -186,9 +186,9 @@ func (dr drafter) faults(g ground, answer json.RawMessage) []string {
 	return wrong
 }
 
-// adopt converts a plan that is in the format of tascer.
-func (dr drafter) adopt(r agentcall.Request, answer json.RawMessage) (json.RawMessage, []string) {
-	var d about
+// convertTascer converts a plan that is in the format of tascer.
+func (dr drafter) convertTascer(r agentcall.Request, answer json.RawMessage) (json.RawMessage, []string) {
+	var d promptData
 	if json.Unmarshal(r.Data, &d) != nil || d.Ground == nil {
 		return answer, nil
 	}
@@ -224,7 +224,7 @@ func (dr drafter) draft(_ context.Context, c flow.Call, in draftIn) (d Draft, er
 	for _, p := range append(problems, p.Check(facts)...) {
 		d.Warnings = append(d.Warnings, taskdir.Plan+": "+p.Words())
 	}
-	d.Warnings = agentcall.TruncateList(d.Warnings, maxNoted)
+	d.Warnings = agentcall.TruncateList(d.Warnings, maxWarnings)
 	d.Title, d.Steps = title(p.Title), len(p.Steps)
 	d.Guarded = p.Protected(func(path string) bool {
 		return config.Protects(append(slices.Clone(dr.config.Protected), in.Ground.Protected...), path)
@@ -233,17 +233,17 @@ func (dr drafter) draft(_ context.Context, c flow.Call, in draftIn) (d Draft, er
 	return d, err
 }
 
-func (s *slots) plan(d about) {
-	s.file("research", d.Research)
-	s.file("previous", d.Plan)
-	s.named(d.Input.Context)
-	s.said["specs"], s.said["max_steps"] = s.specIndex(), strconv.Itoa(s.config.Planning.MaxSteps)
-	s.ground(d.Ground)
-	s.said["problems"], s.said["verdicts"] = sentBack(d.Tries, byChecks), sentBack(d.Tries, byJudge)
+func (s *slotBuilder) addPlan(d promptData) {
+	s.addFile("research", d.Research)
+	s.addFile("previous", d.Plan)
+	s.addContextFiles(d.Input.Context)
+	s.values["specs"], s.values["max_steps"] = s.specIndex(), strconv.Itoa(s.config.Planning.MaxSteps)
+	s.addGround(d.Ground)
+	s.values["problems"], s.values["verdicts"] = sentBackReasons(d.Tries, byChecks), sentBackReasons(d.Tries, byJudge)
 }
 
-// sentBack lists why plans were sent back, round by round.
-func sentBack(tries []try, by string) string {
+// sentBackReasons lists why plans were sent back, round by round.
+func sentBackReasons(tries []rejectedPlan, by string) string {
 	var b strings.Builder
 	for i, t := range tries {
 		if t.By == by {

@@ -74,9 +74,9 @@ func Run(f flow.Flow, in Input) (Report, error) {
 	}
 	p := &planning{in: in, rep: Report{Usage: in.Used}}
 	err := p.run(f)
-	p.rep.Warnings = agentcall.TruncateList(p.rep.Warnings, maxWarned)
-	if p.known > 0 {
-		p.skip(fmt.Sprintf("%s: the planning before got an answer to the same question", text.Count(p.known, "call")))
+	p.rep.Warnings = agentcall.TruncateList(p.rep.Warnings, maxReportWarnings)
+	if p.reusedAnswers > 0 {
+		p.skip(fmt.Sprintf("%s: the planning before got an answer to the same question", text.Count(p.reusedAnswers, "call")))
 	}
 	if fail, ok := errors.AsType[*flow.Failure](err); ok {
 		if _, err := giveUp.Do(f, giveUpIn{fail, p.rep.Usage}); err != nil {
@@ -91,8 +91,8 @@ type planning struct {
 	sv  Survey
 	rep Report
 
-	known  int  // number of answers reused from the previous planning
-	paused bool // the verdict waited for a limit: calls made ahead that hit one ask again how long they have to wait
+	reusedAnswers int  // number of answers reused from the previous planning
+	paused        bool // the verdict waited for a limit: calls made ahead that hit one ask again how long they have to wait
 }
 
 func (p *planning) run(f flow.Flow) (err error) {
@@ -108,7 +108,7 @@ func (p *planning) run(f flow.Flow) (err error) {
 		_, err := reject.Do(f, rejectIn{p.rep.Verdict, p.rep.Usage})
 		return err
 	}
-	p.rep.Verdict = p.understood()
+	p.rep.Verdict = p.shortVerdict()
 	if p.in.Code < 2 || p.in.Quick || p.rep.Verdict.Size == trellis.Tiny {
 		return p.takeShortWay(f, b)
 	}
@@ -120,7 +120,7 @@ func (p *planning) run(f flow.Flow) (err error) {
 	if err != nil {
 		return err
 	}
-	return p.finishDirectory(f, p.planned(found, d))
+	return p.finishDirectory(f, p.writeInput(found, d))
 }
 
 // takeShortWay plans work that is too small for a plan of its own, or that a person wants quickly.
@@ -131,8 +131,8 @@ func (p *planning) takeShortWay(f flow.Flow, b aheadCalls) error {
 	}
 	p.skip("TaskSpec, plan and judge: " + why)
 	t := tally{first: b.research}
-	researched, found, err := p.look(f, &t)
-	p.take(t)
+	researched, found, err := p.askResearch(f, &t)
+	p.addTally(t)
 	p.rep.Contexts, p.rep.Commands = found.Contexts, found.Commands
 	if err != nil {
 		return err

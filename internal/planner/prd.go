@@ -37,7 +37,7 @@ type Criterion struct {
 }
 
 func (p *planning) document(f flow.Flow, research *agentcall.Ref) (doc Document, err error) {
-	reply, err := p.ask(f, trellis.PRD, 1, about{Verdict: &p.rep.Verdict, Research: research})
+	reply, err := p.ask(f, trellis.PRD, 1, promptData{Verdict: &p.rep.Verdict, Research: research})
 	if err != nil {
 		return doc, err
 	}
@@ -48,8 +48,8 @@ func (p *planning) document(f flow.Flow, research *agentcall.Ref) (doc Document,
 	return doc, nil
 }
 
-// constrain adds constraints to the requirements, except those that they contain already.
-func (d *Document) constrain(constraints []string) {
+// addConstraints adds constraints to the requirements, except those that they contain already.
+func (d *Document) addConstraints(constraints []string) {
 	for _, c := range constraints {
 		if !slices.Contains(d.Requirements, c) {
 			d.Requirements = append(d.Requirements, c)
@@ -66,7 +66,7 @@ type prd struct {
 
 // roadmapStep is what prd.md adds for a task that is a step of a roadmap.
 type roadmapStep struct {
-	of           taskdir.Objective
+	objective    taskdir.Objective
 	phases       []string
 	files        []string
 	tests        []string // commands
@@ -79,8 +79,8 @@ type roadmapStep struct {
 func (p prd) render() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Task: %s\n\n", title(p.Title))
-	if of := p.step.of; of.Step != "" {
-		fmt.Fprintf(&b, "Part of Objective %s, Step %s\n\n", text.OneLine(of.Name), text.OneLine(of.Step))
+	if objective := p.step.objective; objective.Step != "" {
+		fmt.Fprintf(&b, "Part of Objective %s, Step %s\n\n", text.OneLine(objective.Name), text.OneLine(objective.Step))
 	}
 	fmt.Fprintf(&b, "## Overview\n\n%s\n\n## Requirements\n\n", plainSection(p.Summary))
 	bullets(&b, p.Requirements)
@@ -92,7 +92,7 @@ func (p prd) render() string {
 		bullets(&b, p.notes)
 	}
 	if len(p.background) > 0 {
-		fmt.Fprintf(&b, "\n## Context\n\nGiven along with the requirement, to understand it by:\n\n%s\n", apart(quoted(p.background)))
+		fmt.Fprintf(&b, "\n## Context\n\nGiven along with the requirement, to understand it by:\n\n%s\n", withoutCriteria(quoted(p.background)))
 	}
 	section(&b, "Out of Scope", p.OutOfScope)
 	return trellis.Visible(b.String())
@@ -112,7 +112,7 @@ func (p prd) criteria(b *strings.Builder) {
 }
 
 func (s roadmapStep) render(b *strings.Builder) {
-	if s.of.Step == "" {
+	if s.objective.Step == "" {
 		return
 	}
 	if len(s.phases) > 0 {
@@ -127,8 +127,8 @@ func (s roadmapStep) render(b *strings.Builder) {
 	section(b, "Dependencies", orNone(s.dependencies, "none"))
 }
 
-// take copies from the plan what it says about the step.
-func (s *roadmapStep) take(p *plan.Plan) {
+// copyPlan copies from the plan what it says about the step.
+func (s *roadmapStep) copyPlan(p *plan.Plan) {
 	s.phases, s.tests, s.verification = p.Phases(), p.Tests(), p.Verification()
 	for _, f := range p.Files {
 		s.files = append(s.files, codeSpan(f.Path)+": "+f.Change)
@@ -178,12 +178,12 @@ func plainSection(s string) string {
 	if !research.Closed(s) {
 		s = quoted([]string{s})
 	}
-	return apart(s)
+	return withoutCriteria(s)
 }
 
-// apart returns a text of others that adds nothing to the page's criteria: one that would is put into a block of code, where
-// criteria are not read.
-func apart(s string) string {
+// withoutCriteria returns a text of others that adds nothing to the page's criteria: one that would is put into a block of code,
+// where criteria are not read.
+func withoutCriteria(s string) string {
 	if items, problems := criteria.Parse(taskdir.PRD, []byte(s)); len(items)+len(problems) == 0 {
 		return s
 	}
@@ -208,7 +208,7 @@ const maxTitle = 100
 
 // title returns a title for task.json and commits: one line, without the marks and labels that models add.
 func title(s string) string {
-	s = trellis.Visible(text.OneLine(unmarked(s)))
+	s = trellis.Visible(text.OneLine(stripMarks(s)))
 	s = strings.TrimSpace(strings.TrimLeft(s, "# "))
 	if !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }) {
 		return "" // there are only marks
@@ -224,13 +224,13 @@ func title(s string) string {
 	return s
 }
 
-// strong matches code and bold text.
-const strong = "`+[^`]*`+" + `|\*\*[^*\s](?:[^*]*[^*\s])?\*\*|\b__[^_\s](?:.*?[^_\s])?__\b`
+// markPattern matches code and bold text.
+const markPattern = "`+[^`]*`+" + `|\*\*[^*\s](?:[^*]*[^*\s])?\*\*|\b__[^_\s](?:.*?[^_\s])?__\b`
 
-// unmarked returns s without the marks of code and of bold text. Names keep theirs: __init__, snake__case, **kwargs, and so does
-// all code.
-func unmarked(s string) string {
-	s = regexp.MustCompile(strong).ReplaceAllStringFunc(s, func(m string) string {
+// stripMarks returns s without the marks of code and of bold text. Names keep theirs: __init__, snake__case, **kwargs, and so
+// does all code.
+func stripMarks(s string) string {
+	s = regexp.MustCompile(markPattern).ReplaceAllStringFunc(s, func(m string) string {
 		switch {
 		case m[0] == '`':
 			return strings.Trim(m, "`")

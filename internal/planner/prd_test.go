@@ -16,7 +16,7 @@ func TestRenderPRD(t *testing.T) {
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	got = prd{Document: Document{Title: "Say bye"}, step: roadmapStep{of: taskdir.Objective{Name: "farewells", Step: "1A.2"}}}.render()
+	got = prd{Document: Document{Title: "Say bye"}, step: roadmapStep{objective: taskdir.Objective{Name: "farewells", Step: "1A.2"}}}.render()
 	if want := "# Task: Say bye\n\nPart of Objective farewells, Step 1A.2\n\n## Overview\n"; !strings.HasPrefix(got, want) {
 		t.Errorf("of a step: got\n%s\nwant\n%s", got, want)
 	}

@@ -28,7 +28,7 @@ type prompts struct {
 
 // slots returns the slots of a planning role's prompt.
 func (p prompts) slots(ctx context.Context, _ flow.Call, r agentcall.Request) (map[string]string, []string, error) {
-	var d about
+	var d promptData
 	if err := json.Unmarshal(r.Data, &d); err != nil {
 		return nil, nil, fmt.Errorf("reading the request: %w", err)
 	}
@@ -38,14 +38,14 @@ func (p prompts) slots(ctx context.Context, _ flow.Call, r agentcall.Request) (m
 	}
 	at := func(name string) string { return filepath.ToSlash(p.record.store.Rel(filepath.Join(p.dir, name))) }
 	texts := map[string][]byte{at(taskdir.Requirement): requirement}
-	s := slots{prompts: p, said: map[string]string{"requirement": string(requirement)}}
-	s.said["constraints"] = strings.Join(d.Input.Constraints, "\n")
-	s.said["background"] = strings.Join(d.Input.Background, "\n\n")
+	s := slotBuilder{prompts: p, values: map[string]string{"requirement": string(requirement)}}
+	s.values["constraints"] = strings.Join(d.Input.Constraints, "\n")
+	s.values["background"] = strings.Join(d.Input.Background, "\n\n")
 	if d.Input.Feedback != "" {
-		s.said["feedback"] = d.Input.Feedback
+		s.values["feedback"] = d.Input.Feedback
 		name, verdict := p.lastRejection()
 		if name != "" {
-			s.said["feedback"] += "\n\nIt answers this verdict:\n\n" + string(verdict)
+			s.values["feedback"] += "\n\nIt answers this verdict:\n\n" + string(verdict)
 			texts[at(name)] = verdict
 		}
 	}
@@ -55,61 +55,61 @@ func (p prompts) slots(ctx context.Context, _ flow.Call, r agentcall.Request) (m
 		}
 	}
 	if r.Role != trellis.Judge {
-		s.said["name"], s.said["dev_type"] = d.Input.Name, d.Input.DevType
+		s.values["name"], s.values["dev_type"] = d.Input.Name, d.Input.DevType
 	}
 	if d.Verdict != nil && r.Role != trellis.Judge {
-		s.said["evaluation"] = fmt.Sprintf("size: %s\n%s\n%s", d.Verdict.Size, d.Verdict.Details, strings.Join(d.Verdict.Suggestions, "\n"))
+		s.values["evaluation"] = fmt.Sprintf("size: %s\n%s\n%s", d.Verdict.Size, d.Verdict.Details, strings.Join(d.Verdict.Suggestions, "\n"))
 	}
 	switch r.Role {
 	case trellis.Evaluate:
-		s.evaluate(d)
+		s.addEvaluate(d)
 	case trellis.Research:
-		s.research(d)
+		s.addResearch(d)
 	case trellis.PRD:
-		s.file("research", d.Research)
-		s.named(d.Input.Context)
+		s.addFile("research", d.Research)
+		s.addContextFiles(d.Input.Context)
 	case trellis.Plan:
-		s.plan(d)
+		s.addPlan(d)
 	case trellis.Judge:
-		s.judge(d)
+		s.addJudge(d)
 	}
-	return s.said, s.notes, s.err
+	return s.values, s.notes, s.err
 }
 
-// slots collects the slots of one prompt.
-type slots struct {
+// slotBuilder collects the slots of one prompt.
+type slotBuilder struct {
 	prompts
-	said  map[string]string
-	notes []string
-	err   error
+	values map[string]string
+	notes  []string
+	err    error
 }
 
-func (s *slots) file(slot string, ref *agentcall.Ref) {
+func (s *slotBuilder) addFile(slot string, ref *agentcall.Ref) {
 	if ref == nil || s.err != nil {
 		return
 	}
-	s.said[slot], s.err = s.read(*ref)
+	s.values[slot], s.err = s.read(*ref)
 }
 
-// ground adds what was found out before the plan.
-func (s *slots) ground(g *ground) {
+// addGround adds what was found out before the plan.
+func (s *slotBuilder) addGround(g *ground) {
 	if g == nil {
 		return
 	}
-	s.said["commands"], s.said["protected"] = strings.Join(g.Commands, "\n"), strings.Join(g.Protected, "\n")
+	s.values["commands"], s.values["protected"] = strings.Join(g.Commands, "\n"), strings.Join(g.Protected, "\n")
 	if g.TaskSpec == nil || s.err != nil {
 		return
 	}
 	f, err := s.facts(*g)
 	if s.err = err; err == nil {
-		s.said["taskspec"] = f.Spec.Hint()
+		s.values["taskspec"] = f.Spec.Hint()
 	}
 }
 
 // contextCap is how much of each file that a person named a prompt shows, in bytes.
 const contextCap = 16 << 10
 
-func (s *slots) named(paths []string) {
+func (s *slotBuilder) addContextFiles(paths []string) {
 	var b strings.Builder
 	for _, path := range paths {
 		if strings.HasSuffix(path, "/") {
@@ -126,20 +126,20 @@ func (s *slots) named(paths []string) {
 		}
 		fmt.Fprintf(&b, "# %s\n\n%s\n\n", path, head(data, contextCap))
 	}
-	s.said["context"] = b.String()
+	s.values["context"] = b.String()
 }
 
 // check returns what is wrong with a planning answer besides violations of its schema.
 func (p prompts) check(r agentcall.Request, answer json.RawMessage) []string {
 	switch r.Role {
 	case trellis.TaskSpec, trellis.PRD:
-		return unkept(r.Role, answer)
+		return answerFaults(r.Role, answer)
 	case trellis.Research:
-		return unread(answer)
+		return emptyContexts(answer)
 	case trellis.Judge:
-		return p.undecided(r, answer)
+		return p.judgeFaults(r, answer)
 	case trellis.Plan:
-		var d about
+		var d promptData
 		if err := json.Unmarshal(r.Data, &d); err != nil || d.Ground == nil {
 			return []string{fmt.Sprintf("/: the request can't be read: %v", err)}
 		}
@@ -154,14 +154,14 @@ func (p prompts) mend(r agentcall.Request, answer json.RawMessage) (mended json.
 	case trellis.TaskSpec:
 		return plan.Salvage(answer)
 	case trellis.Plan:
-		return p.adopt(r, answer)
+		return p.convertTascer(r, answer)
 	}
 	return answer, nil
 }
 
 // Preview returns the slots of the prompt that an agent in a planning role would get for the task as it is now.
 func (d Deps) Preview(ctx context.Context, role trellis.Role, in Input) (map[string]string, error) {
-	a, err := d.researcher().previewed(in)
+	a, err := d.researcher().previewData(in)
 	if err != nil {
 		return nil, err
 	}
@@ -183,15 +183,15 @@ func (d Deps) Preview(ctx context.Context, role trellis.Role, in Input) (map[str
 	return slots, err
 }
 
-// previewed returns the data of a planning that has got as far as the files of the directory.
-func (r researcher) previewed(in Input) (a about, err error) {
+// previewData returns the data of a planning that has got as far as the files of the directory.
+func (r researcher) previewData(in Input) (a promptData, err error) {
 	text, _ := r.describe()
-	a = about{Input: in, Ground: &ground{}}
-	if a.Project, err = r.preview("project.md", []byte(text)); err != nil {
+	a = promptData{Input: in, Ground: &ground{}}
+	if a.Project, err = r.keepPreview("project.md", []byte(text)); err != nil {
 		return a, err
 	}
 	for name, to := range map[string]**agentcall.Ref{taskdir.Research: &a.Research, taskdir.TaskSpec: &a.Ground.TaskSpec, taskdir.Plan: &a.Plan} {
-		if *to, err = r.shown(name); err != nil {
+		if *to, err = r.copyForPreview(name); err != nil {
 			return a, err
 		}
 	}
@@ -204,21 +204,21 @@ func (r researcher) previewed(in Input) (a about, err error) {
 		report = research.Parse([]byte(text))
 	}
 	var found Findings
-	r.confirm(r.decidingCommands(in.Verify), report, &found)
+	r.addConfirmed(r.decidingCommands(in.Verify), report, &found)
 	a.Ground.Commands, a.Ground.Protected = found.Commands, found.Protected
 	return a, nil
 }
 
-// shown returns a reference to a copy of a file of the directory, nil if there is none.
-func (f files) shown(name string) (*agentcall.Ref, error) {
+// copyForPreview returns a reference to a copy of a file of the directory, nil if there is none.
+func (f files) copyForPreview(name string) (*agentcall.Ref, error) {
 	data, err := taskdir.ReadOptional(f.dir, name)
 	if data == nil {
 		return nil, err
 	}
-	ref, err := f.preview(name, data)
+	ref, err := f.keepPreview(name, data)
 	return &ref, err
 }
 
-func (f files) preview(name string, data []byte) (agentcall.Ref, error) {
+func (f files) keepPreview(name string, data []byte) (agentcall.Ref, error) {
 	return f.keepAt(filepath.Join("preview", name), data)
 }

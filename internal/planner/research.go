@@ -38,19 +38,19 @@ type digestIn struct {
 	Research *agentcall.Ref `json:"research,omitempty"`
 }
 
-// explored is what is known about the work before it is planned.
-type explored struct {
-	text  *agentcall.Ref // the answer of the research agent, nil if it was not usable
-	found Findings
-	spec  *settled // nil: not asked for
+// exploration is what is known about the work before it is planned.
+type exploration struct {
+	research *agentcall.Ref // the answer of the research agent, nil if it was not usable
+	findings Findings
+	taskSpec *settled // nil: not asked for
 }
 
 // explore has the code base researched and, at the same time, the requirement put into a fixed form.
-func (p *planning) explore(f flow.Flow, b aheadCalls) (explored, error) {
-	var e explored
-	looked, specified := tally{first: b.research}, tally{first: b.taskspec}
+func (p *planning) explore(f flow.Flow, b aheadCalls) (exploration, error) {
+	var e exploration
+	researchTally, taskSpecTally := tally{first: b.research}, tally{first: b.taskspec}
 	branches := []flow.Branch{{Name: "research", Run: func(f flow.Flow) (err error) {
-		e.text, e.found, err = p.look(f, &looked)
+		e.research, e.findings, err = p.askResearch(f, &researchTally)
 		return err
 	}}}
 	switch {
@@ -60,29 +60,29 @@ func (p *planning) explore(f flow.Flow, b aheadCalls) (explored, error) {
 		p.skip("TaskSpec: planning.taskspec is false")
 	default:
 		branches = append(branches, flow.Branch{Name: "taskspec", Run: func(f flow.Flow) (err error) {
-			e.spec, err = p.specify(f, &specified)
+			e.taskSpec, err = p.specify(f, &taskSpecTally)
 			return err
 		}})
 	}
 	err := f.All(0, branches...)
-	p.take(looked)
-	p.take(specified)
-	p.rep.Contexts, p.rep.Commands = e.found.Contexts, e.found.Commands
-	if e.spec != nil {
-		p.rep.TaskSpec = &e.spec.Said
+	p.addTally(researchTally)
+	p.addTally(taskSpecTally)
+	p.rep.Contexts, p.rep.Commands = e.findings.Contexts, e.findings.Commands
+	if e.taskSpec != nil {
+		p.rep.TaskSpec = &e.taskSpec.Said
 	}
 	return e, err
 }
 
-// look has the code base researched. An answer for which no file was read, although the repository has files, is sent back once,
-// unless one was sent back before. Without a usable answer only the base entries remain.
-func (p *planning) look(f flow.Flow, t *tally) (*agentcall.Ref, Findings, error) {
-	a := about{Verdict: &p.rep.Verdict}
-	reply, err := p.askInto(f, t, trellis.Research, 1, a)
-	if repaired := t.repeated() && p.in.Code > 1; err == nil && reply.ToolCalls == 0 && p.sv.HasFiles {
+// askResearch has the code base researched. An answer for which no file was read, although the repository has files, is sent back
+// once, unless one was sent back before. Without a usable answer only the base entries remain.
+func (p *planning) askResearch(f flow.Flow, t *tally) (*agentcall.Ref, Findings, error) {
+	a := promptData{Verdict: &p.rep.Verdict}
+	reply, err := p.askWithTally(f, t, trellis.Research, 1, a)
+	if repaired := t.isRepeated() && p.in.Code > 1; err == nil && reply.ToolCalls == 0 && p.sv.HasFiles {
 		if !repaired {
 			a.Sent, a.Research = 1, &reply.Text
-			reply, err = p.askInto(f, t, trellis.Research, 0, a)
+			reply, err = p.askWithTally(f, t, trellis.Research, 0, a)
 		}
 		if err == nil && reply.ToolCalls == 0 {
 			t.warn("the research agent looked at no file, also when asked again")
@@ -128,7 +128,7 @@ func (r researcher) digest(_ context.Context, c flow.Call, in digestIn) (f Findi
 	}
 	var found []string
 	for _, name := range research.ContextFiles {
-		rows, warnings := r.rows(name, res.Context[name])
+		rows, warnings := r.validRows(name, res.Context[name])
 		f.Warnings = append(f.Warnings, warnings...)
 		for _, r := range rows {
 			found = append(found, r.Path)
@@ -146,8 +146,8 @@ func (r researcher) digest(_ context.Context, c flow.Call, in digestIn) (f Findi
 	if f.Scope == "" || len(f.Scope) > trellis.MaxName {
 		f.Scope, _, _ = strings.Cut(in.Input.Name, "-")
 	}
-	r.confirm(r.decidingCommands(in.Input.Verify), res, &f)
-	f.Warnings = agentcall.TruncateList(f.Warnings, maxNoted)
+	r.addConfirmed(r.decidingCommands(in.Input.Verify), res, &f)
+	f.Warnings = agentcall.TruncateList(f.Warnings, maxWarnings)
 	return f, nil
 }
 
@@ -173,22 +173,22 @@ func (r researcher) decidingCommands(task []string) []string {
 	return r.config.Verify
 }
 
-// confirm adds the commands that can run here, first those of a person, then those of the research, and the paths that the
+// addConfirmed adds the commands that can run here, first those of a person, then those of the research, and the paths that the
 // research says must not be modified. What exceeds the limits is left out with a warning.
-func (r researcher) confirm(verify []string, res research.Report, f *Findings) {
+func (r researcher) addConfirmed(verify []string, res research.Report, f *Findings) {
 	var left int
-	r.runnable("verify", verify, f)
-	r.runnable("research.md", res.Commands, f)
-	if f.Commands, left = part(f.Commands, maxFound); left > 0 {
+	r.addRunnable("verify", verify, f)
+	r.addRunnable("research.md", res.Commands, f)
+	if f.Commands, left = cutList(f.Commands, maxCommands); left > 0 {
 		f.Warnings = slices.Insert(f.Warnings, 0, fmt.Sprintf("there are so many verification commands that the last %d of them are left out", left))
 	}
-	if f.Protected, left = part(res.Protected, maxGuards); left > 0 {
+	if f.Protected, left = cutList(res.Protected, maxProtected); left > 0 {
 		f.Warnings = slices.Insert(f.Warnings, 0, fmt.Sprintf("research.md: it names so many paths that are not to be modified that the last %d of them are left out", left))
 	}
 }
 
-// runnable adds the commands that can run here; from is their source.
-func (r researcher) runnable(from string, commands []string, f *Findings) {
+// addRunnable adds the commands that can run here; from is their source.
+func (r researcher) addRunnable(from string, commands []string, f *Findings) {
 	for _, c := range commands {
 		c = strings.TrimSpace(c)
 		if why := r.missing(c); why != "" {
@@ -201,10 +201,10 @@ func (r researcher) runnable(from string, commands []string, f *Findings) {
 	}
 }
 
-// rows returns the cited paths that can be context.
-func (r researcher) rows(name string, list []research.Cited) (rows []contextfiles.Row, warnings []string) {
+// validRows returns the cited paths that can be context.
+func (r researcher) validRows(name string, list []research.Cited) (rows []contextfiles.Row, warnings []string) {
 	for _, c := range list {
-		rows = append(rows, row(c.Line, c.Path, c.Reason))
+		rows = append(rows, newRow(c.Line, c.Path, c.Reason))
 	}
 	valid, problems := contextfiles.Checker{Root: r.repo.Main}.Check(taskdir.Research, rows)
 	for _, p := range problems {
@@ -215,7 +215,7 @@ func (r researcher) rows(name string, list []research.Cited) (rows []contextfile
 	return valid, warnings
 }
 
-func row(line int, path, reason string) contextfiles.Row {
+func newRow(line int, path, reason string) contextfiles.Row {
 	r := contextfiles.Row{Line: line, Path: path, Reason: reason, Type: "file"}
 	if strings.HasSuffix(path, "/") {
 		r.Type = "directory"
@@ -234,7 +234,7 @@ func (r researcher) withBase(in Input, rows []contextfiles.Row, found []string) 
 		all = append(all, contextfiles.Row{Path: b.Path, Reason: b.Reason, Type: "file"})
 	}
 	for _, path := range in.Context {
-		named = append(named, row(0, path, "named with --context"))
+		named = append(named, newRow(0, path, "named with --context"))
 	}
 	for _, r := range append(named, rows...) {
 		if !slices.ContainsFunc(all, func(o contextfiles.Row) bool { return o.Path == r.Path }) {
@@ -244,18 +244,18 @@ func (r researcher) withBase(in Input, rows []contextfiles.Row, found []string) 
 	return all, nil
 }
 
-// research adds what the research agent gets besides the requirement.
-func (s *slots) research(d about) {
-	s.file("project", &d.Project)
-	s.named(d.Input.Context)
-	s.said["specs"] = s.specIndex()
+// addResearch adds what the research agent gets besides the requirement.
+func (s *slotBuilder) addResearch(d promptData) {
+	s.addFile("project", &d.Project)
+	s.addContextFiles(d.Input.Context)
+	s.values["specs"] = s.specIndex()
 	if d.Sent > 0 {
-		s.said["feedback"] = "The answer before this one was given without opening a single file. Look at the code first, then answer.\n" + s.said["feedback"]
+		s.values["feedback"] = "The answer before this one was given without opening a single file. Look at the code first, then answer.\n" + s.values["feedback"]
 	}
 }
 
-// unread returns the context files that a research leaves empty.
-func unread(answer []byte) (wrong []string) {
+// emptyContexts returns the context files that a research leaves empty.
+func emptyContexts(answer []byte) (wrong []string) {
 	res := research.Parse(answer)
 	for _, name := range research.ContextFiles[:2] {
 		if len(res.Context[name]) == 0 {

@@ -44,7 +44,7 @@ type Spec struct {
 
 // specify asks for the TaskSpec. It is a hint: whatever goes wrong, a stub replaces it and planning goes on.
 func (p *planning) specify(f flow.Flow, t *tally) (*settled, error) {
-	reply, err := p.askInto(f, t, trellis.TaskSpec, 1, about{})
+	reply, err := p.askWithTally(f, t, trellis.TaskSpec, 1, promptData{})
 	in := settleIn{Answer: reply.Answer, Constraints: p.in.Constraints}
 	if fail, ok := errors.AsType[*flow.Failure](err); ok {
 		t.warn("there is no TaskSpec but a stub (" + fail.Error() + ")")
@@ -54,7 +54,7 @@ func (p *planning) specify(f flow.Flow, t *tally) (*settled, error) {
 		return nil, err
 	}
 	out, err := settle.Do(f, in)
-	out.Said.Repaired = in.Answer != nil && t.repeated()
+	out.Said.Repaired = in.Answer != nil && t.isRepeated()
 	t.warnings = append(t.warnings, out.Warnings...)
 	return &out, err
 }
@@ -81,16 +81,16 @@ func (s specifier) settle(_ context.Context, c flow.Call, in settleIn) (out sett
 		spec = *s
 	}
 	all := append([]string{}, in.Constraints...)
-	for _, said := range spec.Constraints {
+	for _, constraint := range spec.Constraints {
 		switch {
-		case slices.Contains(all, said):
+		case slices.Contains(all, constraint):
 		case len(all) < maxConstraints:
-			all = append(all, said)
+			all = append(all, constraint)
 		default:
-			out.Warnings = append(out.Warnings, fmt.Sprintf("taskspec.json has no room for its constraint %q beside those that were given", said))
+			out.Warnings = append(out.Warnings, fmt.Sprintf("taskspec.json has no room for its constraint %q beside those that were given", constraint))
 		}
 	}
-	spec.Constraints, out.Warnings = all, agentcall.TruncateList(out.Warnings, maxNoted)
+	spec.Constraints, out.Warnings = all, agentcall.TruncateList(out.Warnings, maxWarnings)
 	out.Said.Valid, out.Said.Goals, out.Said.Acceptance, out.Said.Priority = !out.Said.Stub, len(spec.Goals), len(spec.Acceptance), spec.Priority
 	doc, err := text.Indented(spec)
 	if err == nil {
@@ -99,11 +99,11 @@ func (s specifier) settle(_ context.Context, c flow.Call, in settleIn) (out sett
 	return out, err
 }
 
-// unkept returns what is wrong with an answer: that it is too large to be recorded beside what people say, and for a TaskSpec what
-// keeps it from being read.
-func unkept(role trellis.Role, answer json.RawMessage) (wrong []string) {
-	if n := agentcall.RecordSize(answer); n > maxShort {
-		return []string{agentcall.TooLong(n, maxShort)}
+// answerFaults returns what is wrong with an answer: that it is too large to be recorded beside what people say, and for a
+// TaskSpec what keeps it from being read.
+func answerFaults(role trellis.Role, answer json.RawMessage) (wrong []string) {
+	if n := agentcall.RecordSize(answer); n > maxAnswer {
+		return []string{agentcall.TooLong(n, maxAnswer)}
 	}
 	if role == trellis.TaskSpec {
 		_, wrong = plan.ParseTaskSpec(answer)

@@ -50,16 +50,16 @@ type checked struct {
 	Dropped  []string           `json:"dropped,omitempty"`
 }
 
-func (p *planning) planned(e explored, d Draft) writeIn {
+func (p *planning) writeInput(e exploration, d Draft) writeIn {
 	p.rep.Title, p.rep.Steps = d.Title, d.Steps
 	p.rep.Warnings = append(p.rep.Warnings, d.Warnings...)
 	if len(d.Guarded) > 0 {
-		p.addReason(agentcall.Truncate("it changes what the project protects: "+strings.Join(d.Guarded, ", "), maxGuards))
+		p.addReason(agentcall.Truncate("it changes what the project protects: "+strings.Join(d.Guarded, ", "), maxProtected))
 	}
-	in := writeIn{Findings: e.found, Plan: &d.Plan, Research: e.text, Judge: p.rep.Judge}
-	if e.spec != nil {
-		in.TaskSpec = &e.spec.Spec
-		in.Priority = e.spec.Said.Priority
+	in := writeIn{Findings: e.findings, Plan: &d.Plan, Research: e.research, Judge: p.rep.Judge}
+	if e.taskSpec != nil {
+		in.TaskSpec = &e.taskSpec.Spec
+		in.Priority = e.taskSpec.Said.Priority
 	}
 	return in
 }
@@ -104,9 +104,9 @@ type writer struct {
 
 // write writes prd.md and the fields of task.json that planning decides.
 func (wr writer) write(ctx context.Context, c flow.Call, in writeIn) (w written, err error) {
-	of := roadmapStep{of: in.Input.Objective, verification: in.Findings.Commands}
+	step := roadmapStep{objective: in.Input.Objective, verification: in.Findings.Commands}
 	if in.Plan != nil {
-		if in.Document, err = wr.plannedDocument(in, &of); err != nil {
+		if in.Document, err = wr.documentFromPlan(in, &step); err != nil {
 			return w, err
 		}
 	}
@@ -117,17 +117,17 @@ func (wr writer) write(ctx context.Context, c flow.Call, in writeIn) (w written,
 	if title(in.Document.Title) == "" { // there are only marks
 		in.Document.Title = t.Title
 	}
-	of.dependencies = t.Pipeline.DependsOn
-	in.Document.constrain(in.Input.Constraints)
+	step.dependencies = t.Pipeline.DependsOn
+	in.Document.addConstraints(in.Input.Constraints)
 	w.Warnings = wr.leaveOutMissing(&in.Document)
 	var notes []string
 	if in.Findings.NewArea {
 		notes = append(notes, "This is a new area: no existing patterns were found to follow.")
 	}
-	if err := wr.rewrite(c, taskdir.PRD, []byte(prd{in.Document, notes, in.Input.Background, of}.render())); err != nil {
+	if err := wr.rewrite(c, taskdir.PRD, []byte(prd{in.Document, notes, in.Input.Background, step}.render())); err != nil {
 		return w, err
 	}
-	if err := errors.Join(wr.place(c, taskdir.Plan, in.Plan), wr.place(c, taskdir.TaskSpec, in.TaskSpec)); err != nil {
+	if err := errors.Join(wr.writeOrRemove(c, taskdir.Plan, in.Plan), wr.writeOrRemove(c, taskdir.TaskSpec, in.TaskSpec)); err != nil {
 		return w, err
 	}
 	branch, warning, err := wr.branch(ctx, t)
@@ -157,7 +157,7 @@ func (wr writer) leaveOutMissing(d *Document) (warnings []string) {
 			d.Acceptance[i].Verify = ""
 		}
 	}
-	return agentcall.TruncateList(warnings, maxNoted)
+	return agentcall.TruncateList(warnings, maxWarnings)
 }
 
 // writeDecisions sets the fields of task.json that planning decides.
@@ -222,7 +222,7 @@ func (wr writer) branch(ctx context.Context, t *taskdir.Task) (name, warning str
 // maxNotes is how much of the research's technical notes prd.md contains, in bytes.
 const maxNotes = 8 << 10
 
-func (wr writer) plannedDocument(in writeIn, of *roadmapStep) (Document, error) {
+func (wr writer) documentFromPlan(in writeIn, step *roadmapStep) (Document, error) {
 	text, err := wr.read(*in.Plan)
 	if err != nil {
 		return Document{}, err
@@ -232,7 +232,7 @@ func (wr writer) plannedDocument(in writeIn, of *roadmapStep) (Document, error) 
 		return Document{}, fmt.Errorf("reading the plan: %s", problems[0].Words())
 	}
 	d := Document{Title: title(p.Title), Summary: p.Summary, Requirements: p.Requirements, DesignDecisions: p.DesignDecisions, OutOfScope: p.OutOfScope}
-	of.take(p)
+	step.copyPlan(p)
 	for _, c := range p.Acceptance {
 		d.Acceptance = append(d.Acceptance, Criterion{Criterion: c.Criterion, Verify: c.Verify, Level: c.Level})
 	}
@@ -285,6 +285,6 @@ func (k checker) check(ctx context.Context, _ flow.Call, _ struct{}) (checked, e
 			out.Problems = append(out.Problems, &p)
 		}
 	}
-	out.Dropped, out.Problems = agentcall.TruncateList(out.Dropped, maxNoted), out.Problems[:min(len(out.Problems), maxNoted)]
+	out.Dropped, out.Problems = agentcall.TruncateList(out.Dropped, maxWarnings), out.Problems[:min(len(out.Problems), maxWarnings)]
 	return out, nil
 }
