@@ -46,9 +46,9 @@ type Acts struct {
 	Event func(Event)
 	Now   func() time.Time
 
-	mu     sync.Mutex
-	halted map[string]bool      // paths of loops that are over, "" for the run
-	begun  map[string]time.Time // when steps that this process began did so
+	mu         sync.Mutex
+	halted     map[string]bool      // paths of loops that are over, "" for the run
+	startTimes map[string]time.Time // when steps that this process began did so
 }
 
 // Prover records proofs.
@@ -97,7 +97,7 @@ func Digest(r agentcall.Ref) proof.Digest {
 // Activities returns all that a run does besides calling agents. For most of them, records may reach the disk with the next one
 // that is waited for: what is lost in a power cut is done again, like an activity that was interrupted.
 func (a *Acts) Activities() []flow.Activity {
-	list := []flow.Activity{begin.With(a.begin), end.With(a.end), shell.With(a.shell), items.With(a.items), made.With(a.made), halt.With(a.halt)}
+	list := []flow.Activity{begin.With(a.begin), end.With(a.end), shell.With(a.shell), items.With(a.items), checkOutput.With(a.checkOutput), halt.With(a.halt)}
 	for i := range list {
 		list[i].Lazy = true
 	}
@@ -117,7 +117,7 @@ func (a *Acts) step(hash string, at plan.Place) (*plan.Bundle, *plan.Step, error
 }
 
 // begin records that a step, or a round of it, begins, unless the run or its loop is over.
-func (a *Acts) begin(ctx context.Context, c flow.Call, in beginIn) (out begun, err error) {
+func (a *Acts) begin(ctx context.Context, c flow.Call, in beginIn) (out beginResult, err error) {
 	_, s, err := a.step(in.Bundle, in.Place)
 	if err != nil {
 		return out, err
@@ -130,7 +130,7 @@ func (a *Acts) begin(ctx context.Context, c flow.Call, in beginIn) (out begun, e
 	}
 	a.tellBegin(s, in)
 	if in.Kind == plan.Prompt && s.Output != "" {
-		out.Output, _ = a.sum(in.Dir, plan.Fill(in.Values[s.Output], in.Values)) // an error is reported after the step
+		out.Output, _ = a.fileHash(in.Dir, plan.Fill(in.Values[s.Output], in.Values)) // an error is reported after the step
 	}
 	if in.Kind == plan.Prompt && s.LLMAsJudge && err == nil {
 		out.Tree, err = a.tree(ctx, c, in.Dir)
@@ -138,13 +138,13 @@ func (a *Acts) begin(ctx context.Context, c flow.Call, in beginIn) (out begun, e
 	return out, err
 }
 
-// at returns the folder that a step works in.
-func (a *Acts) at(dir string) string {
+// workDir returns the folder that a step works in.
+func (a *Acts) workDir(dir string) string {
 	return cmp.Or(dir, a.Dir)
 }
 
-// sum returns the hash of a file below dir, "" if there is none.
-func (a *Acts) sum(dir, name string) (string, error) {
+// fileHash returns the hash of a file below dir, "" if there is none.
+func (a *Acts) fileHash(dir, name string) (string, error) {
 	d, err := a.digest(dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -159,7 +159,7 @@ const (
 
 // digest returns the size and hash of a file below dir. No link on the way to it may lead out of dir.
 func (a *Acts) digest(dir, name string) (d proof.Digest, err error) {
-	size, sum, err := durable.SumBelow(a.at(dir), name, maxFile)
+	size, sum, err := durable.SumBelow(a.workDir(dir), name, maxFile)
 	if err != nil {
 		return d, err
 	}
@@ -171,22 +171,22 @@ func (a *Acts) end(_ context.Context, _ flow.Call, in endIn) (ended, error) {
 	if o.Empty {
 		a.Tell(Event{Type: StepOutput, Step: o.Path, Stream: "log", Text: noItems})
 	}
-	a.Tell(Event{Type: StepFinished, Step: o.Path, Kind: in.Kind, State: o.State, Code: o.Code, Text: o.Detail, Proof: o.Proof, Tolerated: o.Tolerated, Seconds: a.took(o.Path)})
+	a.Tell(Event{Type: StepFinished, Step: o.Path, Kind: in.Kind, State: o.State, Code: o.Code, Text: o.Detail, Proof: o.Proof, Tolerated: o.Tolerated, Seconds: a.stepSeconds(o.Path)})
 	return ended{}, nil
 }
 
 // Finished returns the steps that a run completed: the hash of each by its path.
 func Finished(h *journal.History) (map[string]string, error) {
 	done := map[string]string{}
-	return done, each(h, string(end), func(in endIn) {
+	return done, eachInput(h, string(end), func(in endIn) {
 		if in.Outcome.State == Done && in.Hash != "" {
 			done[in.Outcome.Path] = in.Hash
 		}
 	})
 }
 
-// each calls do with the input of each call of an activity that succeeded.
-func each[In any](h *journal.History, activity string, do func(In)) error {
+// eachInput calls do with the input of each call of an activity that succeeded.
+func eachInput[In any](h *journal.History, activity string, do func(In)) error {
 	for _, e := range h.Calls {
 		if e.Activity != activity || !e.Done || e.Fail != nil {
 			continue
@@ -201,12 +201,12 @@ func each[In any](h *journal.History, activity string, do func(In)) error {
 }
 
 func (a *Acts) halt(_ context.Context, _ flow.Call, in haltIn) (struct{}, error) {
-	a.over(in.Loop)
+	a.recordHalt(in.Loop)
 	return struct{}{}, nil
 }
 
-// over records that a run or a loop is over: no step or round of it begins from then on.
-func (a *Acts) over(loop string) {
+// recordHalt records that a run or a loop is over: no step or round of it begins from then on.
+func (a *Acts) recordHalt(loop string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.halted == nil {
@@ -215,33 +215,33 @@ func (a *Acts) over(loop string) {
 	a.halted[loop] = true
 }
 
-// made checks that a prompt step wrote the file that it had to write.
-func (a *Acts) made(_ context.Context, _ flow.Call, in madeIn) (madeOut, error) {
-	now, err := a.sum(in.Dir, in.File)
+// checkOutput checks that a prompt step wrote the file that it had to write.
+func (a *Acts) checkOutput(_ context.Context, _ flow.Call, in outputIn) (outputOut, error) {
+	now, err := a.fileHash(in.Dir, in.File)
 	switch {
 	case err != nil:
-		return madeOut{Why: "it was to write " + in.File + ", which can't be read: " + why(err)}, nil
+		return outputOut{Why: "it was to write " + in.File + ", which can't be read: " + errorText(err)}, nil
 	case now == "":
-		return madeOut{Why: "it was to write " + in.File + ", and did not"}, nil
+		return outputOut{Why: "it was to write " + in.File + ", and did not"}, nil
 	case now == in.Before:
-		return madeOut{Why: "it was to write " + in.File + ", which is as it was before"}, nil
+		return outputOut{Why: "it was to write " + in.File + ", which is as it was before"}, nil
 	}
-	return madeOut{}, nil
+	return outputOut{}, nil
 }
 
 // prove records the proof of a step that did its work.
-func (a *Acts) prove(ctx context.Context, c flow.Call, in proveIn) (out proven, err error) {
+func (a *Acts) prove(ctx context.Context, c flow.Call, in proveIn) (out proofResult, err error) {
 	b, s, err := a.step(in.Bundle, in.Place)
 	if err != nil {
 		return out, err
 	}
-	e := Evidence{Dir: a.at(in.Dir), Path: in.Path, Kind: in.Kind, Bundle: b, StepHash: b.Plan(in.Place.File).StepHash(*s), Ran: in.Ran, Session: in.Session, Ended: a.now()}
+	e := Evidence{Dir: a.workDir(in.Dir), Path: in.Path, Kind: in.Kind, Bundle: b, StepHash: b.Plan(in.Place.File).StepHash(*s), Ran: in.Ran, Session: in.Session, Ended: a.now()}
 	e.Began = e.Ended
 	if in.Ran != nil {
 		e.Began = e.Ended.Add(-time.Duration(in.Ran.Seconds * float64(time.Second)))
 	}
 	if s.Proof != nil {
-		if out.Why, err = a.holds(*s.Proof, in, &e, s.Proof.Type == "composite"); err != nil || out.Why != "" {
+		if out.Why, err = a.proofFault(*s.Proof, in, &e, s.Proof.Type == "composite"); err != nil || out.Why != "" {
 			return out, err
 		}
 	}
@@ -249,8 +249,8 @@ func (a *Acts) prove(ctx context.Context, c flow.Call, in proveIn) (out proven, 
 	return out, err
 }
 
-// holds says why a proof does not hold, "" if it does. part is set for a part of a composite proof.
-func (a *Acts) holds(p plan.Proof, in proveIn, e *Evidence, part bool) (string, error) {
+// proofFault says why a proof does not hold, "" if it does. part is set for a part of a composite proof.
+func (a *Acts) proofFault(p plan.Proof, in proveIn, e *Evidence, part bool) (string, error) {
 	check := proof.Check{Kind: p.Type}
 	switch p.Type {
 	case "manual":
@@ -258,7 +258,7 @@ func (a *Acts) holds(p plan.Proof, in proveIn, e *Evidence, part bool) (string, 
 			return "nobody approved it", nil
 		}
 	case "file":
-		d, not := a.file(p, in)
+		d, not := a.checkFile(p, in)
 		if not != "" {
 			return not, nil
 		}
@@ -267,7 +267,7 @@ func (a *Acts) holds(p plan.Proof, in proveIn, e *Evidence, part bool) (string, 
 		}
 		check.Stdout = proof.Digest{Bytes: d.Bytes, SHA256: d.SHA256} // without a path: it is not a file of the run
 	case "composite":
-		return a.composite(p, in, e)
+		return a.compositeFault(p, in, e)
 	default:
 		if in.Ran == nil || in.Ran.Code != 0 {
 			return "no command proves it: a proof of type " + p.Type + " needs a command or verify", nil
@@ -280,21 +280,21 @@ func (a *Acts) holds(p plan.Proof, in proveIn, e *Evidence, part bool) (string, 
 	return "", nil
 }
 
-func (a *Acts) file(p plan.Proof, in proveIn) (d proof.Digest, not string) {
+func (a *Acts) checkFile(p plan.Proof, in proveIn) (d proof.Digest, not string) {
 	name := plan.Fill(p.Path, in.Values)
 	var text []byte
 	var err error
 	if p.Contains == "" {
 		d, err = a.digest(in.Dir, name)
 	} else {
-		text, err = durable.ReadBelow(a.at(in.Dir), name, maxText)
+		text, err = durable.ReadBelow(a.workDir(in.Dir), name, maxText)
 		d = proof.Digest{Bytes: int64(len(text)), Path: path.Clean(name), SHA256: agentcall.Sum(text)}
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		not = "there is no " + name
 	case err != nil:
-		not = name + " can't be read: " + why(err)
+		not = name + " can't be read: " + errorText(err)
 	case p.SHA256 != "" && !strings.EqualFold(p.SHA256, d.SHA256):
 		not = fmt.Sprintf("%s has the SHA-256 %s, not %s", name, d.SHA256, p.SHA256)
 	case p.Contains != "" && !bytes.Contains(text, []byte(plan.Fill(p.Contains, in.Values))):
@@ -303,16 +303,16 @@ func (a *Acts) file(p plan.Proof, in proveIn) (d proof.Digest, not string) {
 	return d, not
 }
 
-// composite checks all parts of p.All, and that at least one of p.Any holds.
-func (a *Acts) composite(p plan.Proof, in proveIn, e *Evidence) (string, error) {
+// compositeFault checks all parts of p.All, and that at least one of p.Any holds.
+func (a *Acts) compositeFault(p plan.Proof, in proveIn, e *Evidence) (string, error) {
 	for _, part := range p.All {
-		if why, err := a.holds(part, in, e, true); err != nil || why != "" {
+		if why, err := a.proofFault(part, in, e, true); err != nil || why != "" {
 			return why, err
 		}
 	}
 	var whys []string
 	for _, part := range p.Any {
-		why, err := a.holds(part, in, e, true)
+		why, err := a.proofFault(part, in, e, true)
 		if err != nil || why == "" {
 			return "", err
 		}

@@ -30,11 +30,11 @@ func Decide(disk *durable.Disk, dir, step, hash string, approvers int, counts pr
 		if err != nil {
 			return v, err
 		}
-		asked := list
+		counted := list
 		if later != nil {
-			asked = later(list)
+			counted = later(list)
 		}
-		if v = proof.Decide(asked, step, hash, approvers, now); len(v.Unbound) == 0 || bound {
+		if v = proof.Decide(counted, step, hash, approvers, now); len(v.Unbound) == 0 || bound {
 			return v, nil
 		}
 		if _, err := proof.Bind(disk, dir, proof.OnlyThese(list, func(of string) string {

@@ -34,9 +34,9 @@ func (a *Acts) tree(ctx context.Context, c flow.Call, dir string) (string, error
 // snapshot takes a snapshot of the checkout that a step works in. All snapshots of a run keep their objects in one folder, so that
 // a later process too can compute a step's change when the step is over.
 func (a *Acts) snapshot(ctx context.Context, c flow.Call, dir string) (*snapshot.Snapshot, error) {
-	root, err := Checkout(a.at(dir))
+	root, err := Checkout(a.workDir(dir))
 	if err != nil {
-		return nil, fmt.Errorf("looking for the checkout of %s: %w", a.at(dir), err)
+		return nil, fmt.Errorf("looking for the checkout of %s: %w", a.workDir(dir), err)
 	}
 	objects := filepath.Join(a.RunDir, agentcall.Folder(flow.Call{Run: c.Run, ID: "objects"}))
 	return snapshot.New(a.Repo).SnapshotIn(ctx, objects, root, a.Except...)

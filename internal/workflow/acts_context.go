@@ -20,10 +20,10 @@ const (
 )
 
 // file returns the path that a variable names.
-func (t *telling) file(name string) string { return t.fill(t.d.Values[name]) }
+func (t *promptBuilder) file(name string) string { return t.fill(t.d.Values[name]) }
 
-// context shows the files that the step names. A missing file fails the call: the step would be done without what it depends on.
-func (t *telling) context() error {
+// addContext shows the files that the step names. A missing file fails the call: the step would be done without what it depends on.
+func (t *promptBuilder) addContext() error {
 	if len(t.s.Context) == 0 {
 		return nil
 	}
@@ -31,9 +31,9 @@ func (t *telling) context() error {
 	left := contextCaps
 	for _, name := range t.s.Context {
 		file := t.file(name)
-		data, size, err := begins(t.a.at(t.d.Dir), file, min(contextCap, left))
+		data, size, err := readStart(t.a.workDir(t.d.Dir), file, min(contextCap, left))
 		if err != nil {
-			return flow.Fail(string(trellis.InvalidTask), "step %s: its context %s, which is the file %s, can't be read: %s", t.d.Path, name, file, why(err))
+			return flow.Fail(string(trellis.InvalidTask), "step %s: its context %s, which is the file %s, can't be read: %s", t.d.Path, name, file, errorText(err))
 		}
 		shown := min(len(data), contextCap, left)
 		left -= shown
@@ -48,8 +48,8 @@ func (t *telling) context() error {
 	return nil
 }
 
-// begins returns the beginning of a file, n+1 bytes if it is longer than n, and its size.
-func begins(dir, name string, n int) ([]byte, int64, error) {
+// readStart returns the beginning of a file, n+1 bytes if it is longer than n, and its size.
+func readStart(dir, name string, n int) ([]byte, int64, error) {
 	f, err := durable.OpenBelow(dir, name, durable.AnySize)
 	if err != nil {
 		return nil, 0, err
@@ -63,8 +63,8 @@ func begins(dir, name string, n int) ([]byte, int64, error) {
 	return data, max(st.Size(), int64(len(data))), err
 }
 
-// why returns the text of an error without what the sentence around it says already.
-func why(err error) string {
+// errorText returns the text of an error without what the sentence around it says already.
+func errorText(err error) string {
 	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		err = at.Err
 	}
@@ -77,13 +77,13 @@ func why(err error) string {
 	return err.Error()
 }
 
-// standing describes what the whole plan is about, unless a document says that, and last where the step is in the plan, so that
+// planText describes what the whole plan is about, unless a document says that, and last where the step is in the plan, so that
 // the text before it is the same for all steps of a list.
-func (t *telling) standing() string {
+func (t *promptBuilder) planText() string {
 	var b strings.Builder
 	p := t.b.Plan("")
 	if t.a.Documents == nil {
-		about(&b, p)
+		describePlan(&b, p)
 	}
 	if at := t.d.Place.File; at != "" {
 		p = t.b.Plan(at)
@@ -97,7 +97,7 @@ func (t *telling) standing() string {
 	return head([]byte(b.String()), planCap) + fmt.Sprintf("\nYours is %s, step %d of %d.", t.d.Path, last, of)
 }
 
-func about(b *strings.Builder, p *plan.Plan) {
+func describePlan(b *strings.Builder, p *plan.Plan) {
 	fmt.Fprintf(b, "# %s\n\n%s\n", p.Title, p.Summary)
 	bullets(b, "Decided", p.DesignDecisions)
 	bullets(b, "Assumed", p.Assumptions)
@@ -109,14 +109,14 @@ func about(b *strings.Builder, p *plan.Plan) {
 	bullets(b, "Out of scope", p.OutOfScope)
 }
 
-func (t *telling) outline(b *strings.Builder, group string, steps []plan.Step) {
+func (t *promptBuilder) outline(b *strings.Builder, group string, steps []plan.Step) {
 	var list []string
 	for _, s := range steps {
-		said := fmt.Sprintf("%s (%s)", s.ID, s.Kind())
+		line := fmt.Sprintf("%s (%s)", s.ID, s.Kind())
 		if title := t.fill(s.Title); title != "" {
-			said += ": " + title
+			line += ": " + title
 		}
-		list = append(list, said)
+		list = append(list, line)
 	}
 	heading := "Steps"
 	if group != "" {

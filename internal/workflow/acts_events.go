@@ -78,10 +78,10 @@ func (a *Acts) Tell(e Event) {
 // tellBegin sends the event that a step, or a round of its loop, began.
 func (a *Acts) tellBegin(s *plan.Step, in beginIn) {
 	a.mu.Lock()
-	if a.begun == nil {
-		a.begun = map[string]time.Time{}
+	if a.startTimes == nil {
+		a.startTimes = map[string]time.Time{}
 	}
-	a.begun[in.Path] = a.now()
+	a.startTimes[in.Path] = a.now()
 	a.mu.Unlock()
 	e := Event{Type: StepStarted, Step: in.Path, Kind: in.Kind, Title: plan.Fill(s.Title, in.Values)}
 	if in.Round > 0 {
@@ -94,12 +94,12 @@ func (a *Acts) tellBegin(s *plan.Step, in beginIn) {
 	}
 }
 
-// took returns how long a step took that this process began, in seconds, and 0 for any other.
-func (a *Acts) took(path string) float64 {
+// stepSeconds returns how long a step took that this process began, in seconds, and 0 for any other.
+func (a *Acts) stepSeconds(path string) float64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	began, ok := a.begun[path]
-	delete(a.begun, path)
+	began, ok := a.startTimes[path]
+	delete(a.startTimes, path)
 	if !ok {
 		return 0
 	}

@@ -11,9 +11,9 @@ import (
 // maxLine is how many bytes of a line without an end are held back before they are shown.
 const maxLine = 64 << 10
 
-// merged merges two streams, in the order in which their data arrives. It passes on whole lines, so that a secret, or a character,
-// that arrives in two parts is seen as one.
-type merged struct {
+// streamMerger merges two streams, in the order in which their data arrives. It passes on whole lines, so that a secret, or a
+// character, that arrives in two parts is seen as one.
+type streamMerger struct {
 	mu      sync.Mutex
 	tail    *proc.Capped
 	tell    func(stream, text string)
@@ -23,13 +23,13 @@ type merged struct {
 
 // mergedStream is one of the streams.
 type mergedStream struct {
-	m    *merged
+	m    *streamMerger
 	name string
 	keep *proc.Capped
 	line []byte // the last line, which has no end yet
 }
 
-func (m *merged) to(stream string, keep *proc.Capped) *mergedStream {
+func (m *streamMerger) newStream(stream string, keep *proc.Capped) *mergedStream {
 	s := &mergedStream{m: m, name: stream, keep: keep}
 	m.streams = append(m.streams, s)
 	return s
@@ -57,8 +57,8 @@ func (s *mergedStream) show(n int) {
 	s.line = append(s.line[:0], s.line[n:]...)
 }
 
-// end passes on lines without an end. Nothing is written after it.
-func (m *merged) end() {
+// flush passes on lines without an end. Nothing is written after it.
+func (m *streamMerger) flush() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, s := range m.streams {

@@ -20,7 +20,7 @@ import (
 // Limits for what a prompt shows, in bytes. The step's own texts are shown in full.
 const (
 	answerCap = 64 << 10 // answer of an agent
-	saidCap   = 12 << 10 // end of each stream of a command
+	outputCap = 12 << 10 // end of each stream of a command
 	planCap   = 16 << 10 // description of the plan
 )
 
@@ -35,17 +35,17 @@ func (a *Acts) Slots(ctx context.Context, c flow.Call, r agentcall.Request) (map
 		return nil, nil, err
 	}
 	d.Again = d.Again && r.Session != ""
-	t := &telling{a: a, d: d, b: b, s: s, slots: map[string]string{"title": plan.Fill(s.Title, d.Values)}}
+	t := &promptBuilder{a: a, d: d, b: b, s: s, slots: map[string]string{"title": plan.Fill(s.Title, d.Values)}}
 	if strings.TrimSpace(s.Title) == "" {
 		t.slots["title"] = d.Path
 	}
 	switch r.Role {
 	case trellis.Implement:
-		err = t.work(ctx)
+		err = t.addWork(ctx)
 	case trellis.Grade:
-		err = t.grade(ctx, c)
+		err = t.addGrade(ctx, c)
 	case trellis.Heal:
-		err = t.heal(ctx)
+		err = t.addHeal(ctx)
 	default:
 		err = fmt.Errorf("no step asks for the role %s", r.Role)
 	}
@@ -67,8 +67,8 @@ func (a *Acts) Check(r agentcall.Request, answer json.RawMessage) []string {
 	return nil
 }
 
-// telling is a prompt that is being built.
-type telling struct {
+// promptBuilder is a prompt that is being built.
+type promptBuilder struct {
 	a     *Acts
 	d     About
 	b     *plan.Bundle
@@ -77,16 +77,16 @@ type telling struct {
 	notes []string
 }
 
-func (t *telling) fill(text string) string { return plan.Fill(text, t.d.Values) }
+func (t *promptBuilder) fill(text string) string { return plan.Fill(text, t.d.Values) }
 
-// task adds what is the same for all steps.
-func (t *telling) task(ctx context.Context, role trellis.Role) error {
+// addTask adds what is the same for all steps.
+func (t *promptBuilder) addTask(ctx context.Context, role trellis.Role) error {
 	if t.d.Again {
 		return nil
 	}
-	t.slots["plan"] = t.standing()
+	t.slots["plan"] = t.planText()
 	t.slots["protected"] = strings.Join(t.a.Protected, "\n")
-	t.slots["sandbox"] = t.a.Box.Words(ctx, string(role), t.a.at(t.d.Dir))
+	t.slots["sandbox"] = t.a.Box.Words(ctx, string(role), t.a.workDir(t.d.Dir))
 	if t.a.Documents == nil {
 		return nil
 	}
@@ -96,8 +96,8 @@ func (t *telling) task(ctx context.Context, role trellis.Role) error {
 	return err
 }
 
-// orders adds the step's instructions, and what has to be true when it is done.
-func (t *telling) orders() error {
+// addInstructions adds the step's instructions, and what has to be true when it is done.
+func (t *promptBuilder) addInstructions() error {
 	t.slots["work"], t.slots["outcome"] = t.fill(t.s.Prompt), t.fill(t.s.DesiredOutcome)
 	if strings.TrimSpace(t.slots["work"]) == "" {
 		return flow.Fail(string(trellis.InvalidTask), "the prompt of step %s is empty", t.d.Path)
@@ -105,13 +105,13 @@ func (t *telling) orders() error {
 	return nil
 }
 
-// work adds the data for the agent that does a prompt step. A session that is continued has the task already; one in which the
+// addWork adds the data for the agent that does a prompt step. A session that is continued has the task already; one in which the
 // step was refused also has the step's files, and the answer is its own.
-func (t *telling) work(ctx context.Context) error {
-	if err := t.orders(); err != nil {
+func (t *promptBuilder) addWork(ctx context.Context) error {
+	if err := t.addInstructions(); err != nil {
 		return err
 	}
-	if err := t.task(ctx, trellis.Implement); err != nil {
+	if err := t.addTask(ctx, trellis.Implement); err != nil {
 		return err
 	}
 	t.slots["description"], t.slots["verify"] = t.fill(t.s.Description), t.fill(t.s.Verify)
@@ -122,18 +122,18 @@ func (t *telling) work(ctx context.Context) error {
 	if t.d.Again && len(t.d.Tries) > 0 {
 		return nil
 	}
-	if err := t.context(); err != nil {
+	if err := t.addContext(); err != nil {
 		return err
 	}
-	return t.answer("previous")
+	return t.addAnswer("previous")
 }
 
-// grade adds the data for the agent that judges the work of another one.
-func (t *telling) grade(ctx context.Context, c flow.Call) error {
-	if err := t.orders(); err != nil {
+// addGrade adds the data for the agent that judges the work of another one.
+func (t *promptBuilder) addGrade(ctx context.Context, c flow.Call) error {
+	if err := t.addInstructions(); err != nil {
 		return err
 	}
-	if err := t.answer("answer"); err != nil {
+	if err := t.addAnswer("answer"); err != nil {
 		return err
 	}
 	if strings.TrimSpace(t.slots["answer"]) == "" {
@@ -145,23 +145,23 @@ func (t *telling) grade(ctx context.Context, c flow.Call) error {
 	return err
 }
 
-// heal adds the data for the agent that fixes what makes a command fail.
-func (t *telling) heal(ctx context.Context) error {
+// addHeal adds the data for the agent that fixes what makes a command fail.
+func (t *promptBuilder) addHeal(ctx context.Context) error {
 	if t.d.Ran == nil {
 		return fmt.Errorf("the request to heal %s names no command that failed", t.d.Path)
 	}
-	if err := t.task(ctx, trellis.Heal); err != nil {
+	if err := t.addTask(ctx, trellis.Heal); err != nil {
 		return err
 	}
-	t.slots["command"], t.slots["ended"] = t.fill(t.s.Command), t.ended(*t.d.Ran)
+	t.slots["command"], t.slots["ended"] = t.fill(t.s.Command), t.exitText(*t.d.Ran)
 	t.slots["tries"] = strings.Join(t.d.Tries, "\n\n")
-	said, err := t.said(*t.d.Ran)
-	t.slots["output"] = said
+	output, err := t.outputText(*t.d.Ran)
+	t.slots["output"] = output
 	return err
 }
 
-// ended says how a command ended.
-func (t *telling) ended(r Ran) string {
+// exitText says how a command ended.
+func (t *promptBuilder) exitText(r Ran) string {
 	switch {
 	case r.TimedOut:
 		return fmt.Sprintf("its time limit of %v passed, and it was stopped", seconds(*t.s))
@@ -171,26 +171,26 @@ func (t *telling) ended(r Ran) string {
 	return fmt.Sprintf("exit code %d", r.Code)
 }
 
-// said returns the end of what a command printed.
-func (t *telling) said(r Ran) (string, error) {
+// outputText returns the end of what a command printed.
+func (t *promptBuilder) outputText(r Ran) (string, error) {
 	var b strings.Builder
 	for _, stream := range []struct {
 		name string
 		ref  agentcall.Ref
 	}{{"stdout", r.Stdout}, {"stderr", r.Stderr}} {
-		said, err := t.read(stream.ref)
+		output, err := t.read(stream.ref)
 		if err != nil {
 			return "", err
 		}
-		if strings.TrimSpace(said) != "" {
-			fmt.Fprintf(&b, "%s:\n%s\n\n", stream.name, strings.TrimRight(text.Tail(said, saidCap), "\n"))
+		if strings.TrimSpace(output) != "" {
+			fmt.Fprintf(&b, "%s:\n%s\n\n", stream.name, strings.TrimRight(text.Tail(output, outputCap), "\n"))
 		}
 	}
 	return b.String(), nil
 }
 
-// answer puts an agent's final answer into a slot.
-func (t *telling) answer(slot string) error {
+// addAnswer puts an agent's final answer into a slot.
+func (t *promptBuilder) addAnswer(slot string) error {
 	if t.d.Before == nil {
 		return nil
 	}
@@ -205,7 +205,7 @@ func (t *telling) answer(slot string) error {
 }
 
 // read returns the content of a file of the run, and an error if the file was changed.
-func (t *telling) read(ref agentcall.Ref) (string, error) {
+func (t *promptBuilder) read(ref agentcall.Ref) (string, error) {
 	if ref.Path == "" {
 		return "", nil
 	}
@@ -221,8 +221,8 @@ func (t *telling) read(ref agentcall.Ref) (string, error) {
 
 func numbered(tries []string) string {
 	var b strings.Builder
-	for i, said := range tries {
-		fmt.Fprintf(&b, "Try %d: %s\n", i+1, said)
+	for i, reason := range tries {
+		fmt.Fprintf(&b, "Try %d: %s\n", i+1, reason)
 	}
 	return b.String()
 }

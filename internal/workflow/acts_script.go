@@ -40,21 +40,21 @@ func (a *Acts) shell(ctx context.Context, c flow.Call, in shellIn) (Ran, error) 
 	if a.redact(out.String()) != out.String() { // masked it would be other data, and unmasked it could be committed
 		return ran, flow.Fail(string(trellis.StepFailed), "its output holds the value of a secret variable, and is not written to %s", in.Output)
 	}
-	if err := durable.WriteBelow(a.at(in.Dir), in.Output, []byte(out.String()), 0o644); err != nil {
+	if err := durable.WriteBelow(a.workDir(in.Dir), in.Output, []byte(out.String()), 0o644); err != nil {
 		return ran, flow.Fail(string(trellis.StepFailed), "its output can't be kept: writing %s: %v", in.Output, err)
 	}
 	return ran, nil
 }
 
 // items returns the lines that a loop's command prints.
-func (a *Acts) items(ctx context.Context, c flow.Call, in shellIn) (out listed, err error) {
-	ran, said, err := a.run(ctx, c, in)
+func (a *Acts) items(ctx context.Context, c flow.Call, in shellIn) (out itemsResult, err error) {
+	ran, stdout, err := a.run(ctx, c, in)
 	out.Ran = ran
 	if err != nil || ran.Code != 0 {
 		return out, err
 	}
 	size := 0
-	for line := range strings.Lines(said.String()) {
+	for line := range strings.Lines(stdout.String()) {
 		line = strings.TrimRight(line, "\r\n")
 		if a.redact(line) != line { // it would be in the record, or be another item
 			return out, flow.Fail(string(trellis.StepFailed), "an item of its loop holds the value of a secret variable")
@@ -86,14 +86,14 @@ func (a *Acts) run(ctx context.Context, c flow.Call, in shellIn) (ran Ran, stdou
 		return ran, nil, fmt.Errorf("keeping the output of %s: %w", in.Path, err)
 	}
 	out, errs, both := proc.NewCapped(maxOutput), proc.NewCapped(maxOutput), proc.NewCapped(2*tailBytes)
-	shown := &merged{tail: both, tell: func(stream, text string) { a.Tell(Event{Type: StepOutput, Step: in.Path, Stream: stream, Text: text}) }, redact: a.redact}
-	cell, err := a.Box.Enter(ctx, sandbox.Need{Kind: sandbox.Steps, Dir: a.at(in.Dir), Edit: true})
+	shown := &streamMerger{tail: both, tell: func(stream, text string) { a.Tell(Event{Type: StepOutput, Step: in.Path, Stream: stream, Text: text}) }, redact: a.redact}
+	cell, err := a.Box.Enter(ctx, sandbox.Need{Kind: sandbox.Steps, Dir: a.workDir(in.Dir), Edit: true})
 	if err != nil {
 		return ran, nil, err
 	}
-	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(line), Launcher: cell.Launcher, Dir: a.at(in.Dir), Env: slices.Concat(a.Box.Environment(a.Env), in.environ()),
-		Stdout: shown.to("stdout", out), Stderr: shown.to("stderr", errs), Marker: a.Marker, Wall: in.Timeout, Grace: grace})
-	shown.end()
+	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(line), Launcher: cell.Launcher, Dir: a.workDir(in.Dir), Env: slices.Concat(a.Box.Environment(a.Env), in.environ()),
+		Stdout: shown.newStream("stdout", out), Stderr: shown.newStream("stderr", errs), Marker: a.Marker, Wall: in.Timeout, Grace: grace})
+	shown.flush()
 	if why := cell.Explain(res.Code, []byte(both.String())); why != "" {
 		fmt.Fprintf(errs, "\ntrellis: %s\n", why)
 		fmt.Fprintf(both, "\ntrellis: %s\n", why)

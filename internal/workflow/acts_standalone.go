@@ -45,23 +45,23 @@ func Wanted(b *plan.Bundle, o Options) ([]Question, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &wanting{b: b, c: c}
-	w.steps(frame{values: values(b.Plan("").Vars, b.Given)}, b.Plan("").Steps, nil, true)
+	w := &callCollector{b: b, c: c}
+	w.addSteps(frame{values: values(b.Plan("").Vars, b.Given)}, b.Plan("").Steps, nil, true)
 	return w.list, nil
 }
 
-type wanting struct {
-	b      *plan.Bundle
-	c      choice
-	list   []Question
-	looked []string // files whose steps were all listed
+type callCollector struct {
+	b           *plan.Bundle
+	c           choice
+	list        []Question
+	listedFiles []string // files whose steps were all listed
 }
 
-// steps lists the calls of some steps. known reports whether at is their place; below a loop it is not, and all steps count.
-func (w *wanting) steps(in frame, steps []plan.Step, at []int, known bool) {
+// addSteps lists the calls of some steps. known reports whether at is their place; below a loop it is not, and all steps count.
+func (w *callCollector) addSteps(in frame, steps []plan.Step, at []int, known bool) {
 	for i := range steps {
 		s, here := &steps[i], append(slices.Clone(at), i+1)
-		if known && !w.c.takes(here) {
+		if known && !w.c.includes(here) {
 			continue
 		}
 		switch {
@@ -73,22 +73,22 @@ func (w *wanting) steps(in frame, steps []plan.Step, at []int, known bool) {
 		case s.SelfHealing && s.Kind() == plan.Script:
 			w.list = append(w.list, Question{Role: trellis.Heal, Step: s})
 		case s.Kind() == plan.Workflow:
-			w.call(in, s, here, known && s.Loop() == "")
+			w.addCalledFile(in, s, here, known && s.Loop() == "")
 		}
-		w.steps(in, s.Steps, here, known && s.Loop() == "")
+		w.addSteps(in, s.Steps, here, known && s.Loop() == "")
 	}
 }
 
-// call lists the calls of the file that a step calls, or of all files if it is not known which one that is.
-func (w *wanting) call(in frame, s *plan.Step, at []int, known bool) {
-	if other, p := in.call(w.b, *s); p != nil {
-		w.steps(other, p.Steps, at, known)
+// addCalledFile lists the calls of the file that a step calls, or of all files if it is not known which one that is.
+func (w *callCollector) addCalledFile(in frame, s *plan.Step, at []int, known bool) {
+	if other, p := in.resolveCall(w.b, *s); p != nil {
+		w.addSteps(other, p.Steps, at, known)
 		return
 	}
 	for _, file := range slices.Sorted(maps.Keys(w.b.Plans)) {
-		if !slices.Contains(w.looked, file) {
-			w.looked = append(w.looked, file)
-			w.steps(frame{file: file, values: map[string]string{}}, w.b.Plan(file).Steps, at, false)
+		if !slices.Contains(w.listedFiles, file) {
+			w.listedFiles = append(w.listedFiles, file)
+			w.addSteps(frame{file: file, values: map[string]string{}}, w.b.Plan(file).Steps, at, false)
 		}
 	}
 }
@@ -181,5 +181,5 @@ func Provable(b *plan.Bundle) (list []proof.Step) {
 
 // Recall records which runs and loops were over before this process began.
 func (a *Acts) Recall(h *journal.History) error {
-	return each(h, string(halt), func(in haltIn) { a.over(in.Loop) })
+	return eachInput(h, string(halt), func(in haltIn) { a.recordHalt(in.Loop) })
 }

@@ -27,23 +27,23 @@ const Deciding = "request"
 // Signal returns the name of the signal that somebody decided something about the step with this path.
 func Signal(path string) string { return "approval-" + path }
 
-// Consent waits until people approve a step. parked and awake, which may be nil, are called before and after a wait. If the step
-// is rejected, the error is a *flow.Failure approval_rejected.
-func Consent(f flow.Flow, q Request, parked, awake func(flow.Flow) error) error {
+// Consent waits until people approve a step. beforeWait and afterWait, which may be nil, are called before and after a wait. If
+// the step is rejected, the error is a *flow.Failure approval_rejected.
+func Consent(f flow.Flow, q Request, beforeWait, afterWait func(flow.Flow) error) error {
 	for waited := false; ; waited = true {
 		a, err := request.Do(f, q)
 		switch {
 		case err != nil:
 			return err
-		case a.State == Approved && waited && awake != nil:
-			return awake(f)
+		case a.State == Approved && waited && afterWait != nil:
+			return afterWait(f)
 		case a.State == Approved:
 			return nil
 		case a.State == Rejected:
 			return flow.Fail(string(trellis.ApprovalRejected), "%s", a.Why)
 		}
-		if parked != nil {
-			if err := parked(f); err != nil {
+		if beforeWait != nil {
+			if err := beforeWait(f); err != nil {
 				return err
 			}
 		}

@@ -28,7 +28,7 @@ func choose(b *plan.Bundle, o Options, before bool) (c choice, err error) {
 			return c, flow.Fail(string(trellis.InvalidTask), "%s %s: %v", w.flag, w.path, err)
 		}
 	}
-	if c.from != nil && c.to != nil && !within(c.from, c.to) && slices.Compare(c.from, c.to) > 0 {
+	if c.from != nil && c.to != nil && !overlap(c.from, c.to) && slices.Compare(c.from, c.to) > 0 {
 		return c, flow.Fail(string(trellis.InvalidTask), "--from-step %s stands behind --to-step %s: nothing would run", o.From, o.To)
 	}
 	return c, nil
@@ -43,11 +43,11 @@ func find(b *plan.Bundle, path string, before bool) (at []int, err error) {
 			if numErr != nil || n < 1 {
 				return nil, fmt.Errorf("%s is not a round of a loop: rounds are numbers from 1", part)
 			}
-			if of := w.rounds(); before && of > 0 && n > of {
+			if of := w.roundCount(); before && of > 0 && n > of {
 				return nil, noRound(n, of)
 			}
 			at = append(at, n)
-			w.round(n)
+			w.enterRound(n)
 			continue
 		}
 		steps := w.steps()
@@ -59,7 +59,7 @@ func find(b *plan.Bundle, path string, before bool) (at []int, err error) {
 			return nil, noStep(part, steps)
 		}
 		at = append(at, i+1)
-		w.into(&steps[i])
+		w.enter(&steps[i])
 	}
 	return at, nil
 }
@@ -71,11 +71,11 @@ func Chosen(b *plan.Bundle, o Options) (func(path string) bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(path string) bool { return c.takes(outside(b, path)) }, nil
+	return func(path string) bool { return c.includes(outermostPlace(b, path)) }, nil
 }
 
-// outside returns the place of a step, or of the outermost loop around it.
-func outside(b *plan.Bundle, path string) (at []int) {
+// outermostPlace returns the place of a step, or of the outermost loop around it.
+func outermostPlace(b *plan.Bundle, path string) (at []int) {
 	w := newWalk(b)
 	for _, id := range strings.Split(path, ".") {
 		steps := w.steps()
@@ -84,7 +84,7 @@ func outside(b *plan.Bundle, path string) (at []int) {
 			return at
 		}
 		at = append(at, i+1)
-		w.into(&steps[i])
+		w.enter(&steps[i])
 	}
 	return at
 }
@@ -103,25 +103,25 @@ func noStep(part string, steps []plan.Step) error {
 	return fmt.Errorf("there is no step %s (there are %s)", part, strings.Join(ids, ", "))
 }
 
-// takes reports whether a step is chosen, or one below it is.
-func (c choice) takes(at []int) bool {
-	return (c.only == nil || within(at, c.only)) && (c.from == nil || within(at, c.from) || slices.Compare(at, c.from) > 0) &&
-		(c.to == nil || within(at, c.to) || slices.Compare(at, c.to) < 0)
+// includes reports whether a step is chosen, or one below it is.
+func (c choice) includes(at []int) bool {
+	return (c.only == nil || overlap(at, c.only)) && (c.from == nil || overlap(at, c.from) || slices.Compare(at, c.from) > 0) &&
+		(c.to == nil || overlap(at, c.to) || slices.Compare(at, c.to) < 0)
 }
 
-// parts reports whether something below a step, or a round, is chosen separately.
-func (c choice) parts(at []int) bool {
-	return slices.ContainsFunc([][]int{c.only, c.from, c.to}, func(w []int) bool { return len(w) > len(at) && within(at, w) })
+// isPartial reports whether something below a step, or a round, is chosen separately.
+func (c choice) isPartial(at []int) bool {
+	return slices.ContainsFunc([][]int{c.only, c.from, c.to}, func(w []int) bool { return len(w) > len(at) && overlap(at, w) })
 }
 
-// within reports whether one of two places is below the other, or both are the same.
-func within(a, b []int) bool {
+// overlap reports whether one of two places is below the other, or both are the same.
+func overlap(a, b []int) bool {
 	n := min(len(a), len(b))
 	return slices.Equal(a[:n], b[:n])
 }
 
-// misses says that a round was chosen that a loop of n rounds does not have, "" otherwise.
-func (c choice) misses(loop []int, n int) string {
+// missingRound says that a round was chosen that a loop of n rounds does not have, "" otherwise.
+func (c choice) missingRound(loop []int, n int) string {
 	for _, at := range [][]int{c.only, c.from, c.to} {
 		if len(at) > len(loop) && slices.Equal(at[:len(loop)], loop) && at[len(loop)] > n {
 			return noRound(at[len(loop)], n).Error()

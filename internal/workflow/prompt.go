@@ -19,15 +19,15 @@ type Grade struct {
 	Feedback  string `json:"feedback"`
 }
 
-// prompt has an agent do a step. If the host mends failures, the step is then done again.
-func (r *run) prompt(f flow.Flow, s plan.Step, sc scope, b begun) (Outcome, error) {
-	return r.mending(f, s, sc, func(f flow.Flow) (Outcome, *Ran, error) {
-		session, bad, err := r.graded(f, s, sc, b)
+// runPrompt has an agent do a step. If the host mends failures, the step is then done again.
+func (r *run) runPrompt(f flow.Flow, s plan.Step, sc scope, b beginResult) (Outcome, error) {
+	return r.retryMended(f, s, sc, func(f flow.Flow) (Outcome, *Ran, error) {
+		session, bad, err := r.workUntilPassed(f, s, sc, b)
 		if err != nil || bad.State != "" {
 			return bad, nil, err
 		}
 		if s.Output != "" {
-			out, err := made.Do(f, madeIn{Dir: r.o.Dir, File: r.file(s.Output, sc), Before: b.Output})
+			out, err := checkOutput.Do(f, outputIn{Dir: r.o.Dir, File: r.file(s.Output, sc), Before: b.Output})
 			if err != nil {
 				return Outcome{}, nil, err
 			}
@@ -35,26 +35,26 @@ func (r *run) prompt(f flow.Flow, s plan.Step, sc scope, b begun) (Outcome, erro
 				return Outcome{Path: sc.path, State: Failed, Detail: out.Why}, nil, nil
 			}
 		}
-		return r.judged(f, s, sc, Ran{}, session)
+		return r.verifyAndProve(f, s, sc, Ran{}, session)
 	})
 }
 
-// graded has the step done until the grade agent passes it. It returns how the step ended if that never happens.
-func (r *run) graded(f flow.Flow, s plan.Step, sc scope, b begun) (session string, bad Outcome, err error) {
-	most := cmp.Or(s.MaxJudgeAttempts, attempts)
-	a := r.about(sc, About{})
+// workUntilPassed has the step done until the grade agent passes it. It returns how the step ended if that never happens.
+func (r *run) workUntilPassed(f flow.Flow, s plan.Step, sc scope, b beginResult) (session string, bad Outcome, err error) {
+	most := cmp.Or(s.MaxJudgeAttempts, defaultAttempts)
+	a := r.fillAbout(sc, About{})
 	for n := 1; ; n++ {
 		a.Attempt = n
 		reply, err := r.work(f, s, sc, a)
-		if fail, ok := errors.AsType[*flow.Failure](err); ok && !over(fail) && (s.ContinueOnError || r.host.Own != nil && r.host.Own(fail)) {
-			return "", givenUp(sc.path, "the agent failed: ", fail), nil
+		if fail, ok := errors.AsType[*flow.Failure](err); ok && !endsRun(fail) && (s.ContinueOnError || r.host.Own != nil && r.host.Own(fail)) {
+			return "", agentFailedOutcome(sc.path, "the agent failed: ", fail), nil
 		}
 		if err != nil || !s.LLMAsJudge {
 			return reply.Session, bad, err
 		}
 		g, err := r.grade(f, s, sc, b, reply, n)
-		if fail, ok := errors.AsType[*flow.Failure](err); ok && !over(fail) {
-			return reply.Session, givenUp(sc.path, "nobody could judge it: ", fail), nil
+		if fail, ok := errors.AsType[*flow.Failure](err); ok && !endsRun(fail) {
+			return reply.Session, agentFailedOutcome(sc.path, "nobody could judge it: ", fail), nil
 		}
 		if err != nil || g.Pass {
 			return reply.Session, bad, err
@@ -67,8 +67,8 @@ func (r *run) graded(f flow.Flow, s plan.Step, sc scope, b begun) (session strin
 	}
 }
 
-// givenUp returns the outcome of a step that failed because an agent failed.
-func givenUp(path, what string, fail *flow.Failure) Outcome {
+// agentFailedOutcome returns the outcome of a step that failed because an agent failed.
+func agentFailedOutcome(path, what string, fail *flow.Failure) Outcome {
 	o := Outcome{Path: path, State: Failed, Detail: what + fail.Error()}
 	switch trellis.Code(fail.Code) {
 	case trellis.TimeoutWall, trellis.TimeoutIdle:
@@ -92,8 +92,8 @@ func (r *run) work(f flow.Flow, s plan.Step, sc scope, a About) (agentcall.Reply
 }
 
 // grade has another agent judge the nth attempt. Without a usable answer the attempt does not pass.
-func (r *run) grade(f flow.Flow, s plan.Step, sc scope, b begun, done agentcall.Reply, n int) (g Grade, err error) {
-	reply, err := r.host.Ask(f, Question{Role: trellis.Grade, Step: &s, Data: r.about(sc, About{Before: &done.Text, Tree: b.Tree, Attempt: n})})
+func (r *run) grade(f flow.Flow, s plan.Step, sc scope, b beginResult, done agentcall.Reply, n int) (g Grade, err error) {
+	reply, err := r.host.Ask(f, Question{Role: trellis.Grade, Step: &s, Data: r.fillAbout(sc, About{Before: &done.Text, Tree: b.Tree, Attempt: n})})
 	if err != nil {
 		return g, err
 	}

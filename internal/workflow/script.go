@@ -13,14 +13,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// attempts is how often a step that wants to be tried again is tried, unless it says otherwise.
-const attempts = 5
+// defaultAttempts is how often a step that wants to be tried again is tried, unless it says otherwise.
+const defaultAttempts = 5
 
 func seconds(s plan.Step) time.Duration {
 	return time.Duration(s.TimeoutSeconds * float64(time.Second))
 }
 
-func failed(path, what string, ran Ran) Outcome {
+func commandFailedOutcome(path, what string, ran Ran) Outcome {
 	o := Outcome{Path: path, State: Failed, Code: ran.Code, TimedOut: ran.TimedOut}
 	switch {
 	case ran.TimedOut:
@@ -33,25 +33,25 @@ func failed(path, what string, ran Ran) Outcome {
 	return o
 }
 
-// script runs a command. If the host mends failures, it is then run again.
-func (r *run) script(f flow.Flow, s plan.Step, sc scope) (Outcome, error) {
-	return r.mending(f, s, sc, func(f flow.Flow) (Outcome, *Ran, error) {
-		ran, err := r.healing(f, s, sc)
+// runScript runs a command. If the host mends failures, it is then run again.
+func (r *run) runScript(f flow.Flow, s plan.Step, sc scope) (Outcome, error) {
+	return r.retryMended(f, s, sc, func(f flow.Flow) (Outcome, *Ran, error) {
+		ran, err := r.runCommand(f, s, sc)
 		if err != nil {
 			return Outcome{}, nil, err
 		}
 		if ran.Code != 0 {
-			return failed(sc.path, "its command", ran), &ran, nil
+			return commandFailedOutcome(sc.path, "its command", ran), &ran, nil
 		}
-		return r.judged(f, s, sc, ran, "")
+		return r.verifyAndProve(f, s, sc, ran, "")
 	})
 }
 
-// mending calls do until it succeeds or the host gives up.
-func (r *run) mending(f flow.Flow, s plan.Step, sc scope, do func(flow.Flow) (Outcome, *Ran, error)) (Outcome, error) {
+// retryMended calls do until it succeeds or the host gives up.
+func (r *run) retryMended(f flow.Flow, s plan.Step, sc scope, do func(flow.Flow) (Outcome, *Ran, error)) (Outcome, error) {
 	for n := 1; ; n++ {
 		o, ran, err := do(f)
-		if o, err = own(sc.path, o, err); err != nil || o.good() || r.host.Mend == nil || s.ContinueOnError {
+		if o, err = stepFailedOutcome(sc.path, o, err); err != nil || o.allowsNext() || r.host.Mend == nil || s.ContinueOnError {
 			return o, err
 		}
 		again, err := r.host.Mend(f.In(fmt.Sprintf("mend-%d", n)), Trouble{Path: sc.path, Title: plan.Fill(s.Title, sc.values), Detail: o.Detail, Ran: ran})
@@ -62,46 +62,46 @@ func (r *run) mending(f flow.Flow, s plan.Step, sc scope, do func(flow.Flow) (Ou
 	}
 }
 
-// healing runs the command of a step. If the step is self-healing, an agent fixes what made it fail.
-func (r *run) healing(f flow.Flow, s plan.Step, sc scope) (ran Ran, err error) {
+// runCommand runs the command of a step. If the step is self-healing, an agent fixes what made it fail.
+func (r *run) runCommand(f flow.Flow, s plan.Step, sc scope) (ran Ran, err error) {
 	most := 1
 	if s.SelfHealing {
-		most = cmp.Or(s.MaxHealingAttempts, attempts)
+		most = cmp.Or(s.MaxHealingAttempts, defaultAttempts)
 	}
 	var tries []string
 	for n := 1; ; n++ {
-		ran, err = shell.Do(f, r.shell(s, sc, "command"))
+		ran, err = shell.Do(f, r.shellInput(s, sc, "command"))
 		if err != nil || ran.Code == 0 || n >= most {
 			return ran, err
 		}
-		reply, err := r.host.Ask(f, Question{Role: trellis.Heal, Step: &s, Data: r.about(sc, About{Ran: &ran, Tries: tries, Attempt: n})})
-		said := reply.Excerpt
-		if fail, ok := errors.AsType[*flow.Failure](err); ok && !over(fail) {
-			said, err = "the agent failed: "+fail.Error(), nil
+		reply, err := r.host.Ask(f, Question{Role: trellis.Heal, Step: &s, Data: r.fillAbout(sc, About{Ran: &ran, Tries: tries, Attempt: n})})
+		summary := reply.Excerpt
+		if fail, ok := errors.AsType[*flow.Failure](err); ok && !endsRun(fail) {
+			summary, err = "the agent failed: "+fail.Error(), nil
 		}
 		if err != nil {
 			return ran, err
 		}
-		tries = append(tries, text.Cut(fmt.Sprintf("attempt %d exited with %d; then: %s", n, ran.Code, said), 2<<10))
+		tries = append(tries, text.Cut(fmt.Sprintf("attempt %d exited with %d; then: %s", n, ran.Code, summary), 2<<10))
 	}
 }
 
-// own turns a failure that the step itself caused into its outcome.
-func own(path string, o Outcome, err error) (Outcome, error) {
+// stepFailedOutcome turns a failure that the step itself caused into its outcome.
+func stepFailedOutcome(path string, o Outcome, err error) (Outcome, error) {
 	if fail, ok := errors.AsType[*flow.Failure](err); ok && fail.Code == string(trellis.StepFailed) {
 		return Outcome{Path: path, State: Failed, Detail: fail.Detail}, nil
 	}
 	return o, err
 }
 
-// over reports whether an agent's failure ends the run, not only one attempt.
-func over(fail *flow.Failure) bool {
+// endsRun reports whether an agent's failure ends the run, not only one attempt.
+func endsRun(fail *flow.Failure) bool {
 	ends := []trellis.Code{trellis.AgentMissing, trellis.AgentAuth, trellis.ProviderDown, trellis.QuotaExhausted,
 		trellis.BudgetTokens, trellis.BudgetCost, trellis.BudgetTime, trellis.ProtectedPath}
 	return slices.Contains(ends, trellis.Code(fail.Code))
 }
 
-func (r *run) shell(s plan.Step, sc scope, field string) shellIn {
+func (r *run) shellInput(s plan.Step, sc scope, field string) shellIn {
 	in := shellIn{Dir: r.o.Dir, Bundle: r.b.Hash, Place: sc.place, Path: sc.path, Field: field, Values: sc.values, Loops: sc.loops, Timeout: seconds(s)}
 	if field == "command" && s.Output != "" {
 		in.Output = r.file(s.Output, sc)
@@ -112,29 +112,29 @@ func (r *run) shell(s plan.Step, sc scope, field string) shellIn {
 // file returns the path that a variable names.
 func (r *run) file(name string, sc scope) string { return plan.Fill(sc.values[name], sc.values) }
 
-func (r *run) about(sc scope, a About) About {
+func (r *run) fillAbout(sc scope, a About) About {
 	a.Dir, a.Bundle, a.Place, a.Path, a.Values = r.o.Dir, r.b.Hash, sc.place, sc.path, sc.values
 	return a
 }
 
-// judged runs the step's verify command, and records the step's proof.
-func (r *run) judged(f flow.Flow, s plan.Step, sc scope, ran Ran, session string) (Outcome, *Ran, error) {
+// verifyAndProve runs the step's verify command, and records the step's proof.
+func (r *run) verifyAndProve(f flow.Flow, s plan.Step, sc scope, ran Ran, session string) (Outcome, *Ran, error) {
 	if s.Verify != "" {
-		v, err := shell.Do(f, r.shell(s, sc, "verify"))
+		v, err := shell.Do(f, r.shellInput(s, sc, "verify"))
 		if err != nil {
 			return Outcome{}, nil, err
 		}
 		if v.Code != 0 {
-			return failed(sc.path, "its check", v), &v, nil
+			return commandFailedOutcome(sc.path, "its check", v), &v, nil
 		}
 		ran = v
 	}
-	o, err := r.end(f, s, sc, ran, session)
+	o, err := r.finishStep(f, s, sc, ran, session)
 	return o, &ran, err
 }
 
-// end ends a step that did its work, and records its proof if it has one.
-func (r *run) end(f flow.Flow, s plan.Step, sc scope, ran Ran, session string) (Outcome, error) {
+// finishStep ends a step that did its work, and records its proof if it has one.
+func (r *run) finishStep(f flow.Flow, s plan.Step, sc scope, ran Ran, session string) (Outcome, error) {
 	o := Outcome{Path: sc.path, State: Done}
 	if !s.Provable() {
 		return o, nil

@@ -101,18 +101,18 @@ func (r *fileRun) ask(f flow.Flow, q Question) (agentcall.Reply, error) {
 	if err == nil && q.Role == trellis.Implement && reply.Text.Bytes == 0 && reply.ToolCalls == 0 {
 		err = flow.Fail(string(trellis.EmptyOutput), "the agent ended well, but said nothing and called no tool")
 	}
-	return reply, named(err, q)
+	return reply, nameAgent(err, q)
 }
 
-// named adds to a failure which step's agent it is about.
-func named(err error, q Question) error {
+// nameAgent adds to a failure which step's agent it is about.
+func nameAgent(err error, q Question) error {
 	fail := (*flow.Failure)(nil)
 	if !errors.As(err, &fail) {
 		return err
 	}
-	about := *fail
-	about.Detail = fmt.Sprintf("step %s: the %s agent: %s", q.Data.Path, q.Role, fail.Detail)
-	return &about
+	located := *fail
+	located.Detail = fmt.Sprintf("step %s: the %s agent: %s", q.Data.Path, q.Role, fail.Detail)
+	return &located
 }
 
 // wait waits for people. Decisions from earlier runs don't count: a rejected step can be asked about again.

@@ -14,9 +14,9 @@ type frame struct {
 	values map[string]string
 }
 
-// call returns the file that a step calls, and its plan: nil if there is none, or if the file depends on a round that is not
-// known.
-func (fr frame) call(b *plan.Bundle, s plan.Step) (frame, *plan.Plan) {
+// resolveCall returns the file that a step calls, and its plan: nil if there is none, or if the file depends on a round that is
+// not known.
+func (fr frame) resolveCall(b *plan.Bundle, s plan.Step) (frame, *plan.Plan) {
 	file := b.Called(fr.file, plan.Fill(s.Workflow, fr.values))
 	p := b.Plan(file)
 	if p == nil {
@@ -51,7 +51,7 @@ func (w *walk) steps() []plan.Step {
 	case w.step.Kind() != plan.Workflow:
 		return w.step.Steps
 	}
-	in, p := w.in.call(w.b, *w.step)
+	in, p := w.in.resolveCall(w.b, *w.step)
 	if p == nil {
 		return nil
 	}
@@ -59,18 +59,18 @@ func (w *walk) steps() []plan.Step {
 	return p.Steps
 }
 
-func (w *walk) into(s *plan.Step) { w.step, w.loop = s, s.Loop() != "" }
+func (w *walk) enter(s *plan.Step) { w.step, w.loop = s, s.Loop() != "" }
 
-// rounds returns how many rounds the step's loop has, 0 if that is not known since a command finds them.
-func (w *walk) rounds() int {
+// roundCount returns how many rounds the step's loop has, 0 if that is not known since a command finds them.
+func (w *walk) roundCount() int {
 	if each := w.step.ForEach; each != nil {
 		return len(each.Items)
 	}
 	return w.step.Repeat
 }
 
-// round enters a round of the step's loop. Its item is known only if no command finds it.
-func (w *walk) round(n int) {
+// enterRound enters a round of the step's loop. Its item is known only if no command finds it.
+func (w *walk) enterRound(n int) {
 	w.loop = false
 	item := strconv.Itoa(n)
 	if each := w.step.ForEach; each != nil {

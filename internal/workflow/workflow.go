@@ -71,8 +71,8 @@ func (q Question) Schema() string {
 // Limit returns how long the call may take according to the step, 0 if it does not say.
 func (q Question) Limit() time.Duration { return seconds(*q.Step) }
 
-// reading are the tools that change nothing, as agents and people spell them.
-var reading = []string{"read", "glob", "grep", "ls", "list", "find", "search"}
+// readOnlyTools are the tools that change nothing, as agents and people spell them.
+var readOnlyTools = []string{"read", "glob", "grep", "ls", "list", "find", "search"}
 
 // Who returns who is called, given the choice for the role: a step may name its own agent and model, and restrict permissions.
 func (q Question) Who(c agentcall.Choice) agentcall.Choice {
@@ -90,7 +90,7 @@ func (q Question) Who(c agentcall.Choice) agentcall.Choice {
 	case tools == nil:
 	case len(*tools) == 0:
 		c.Permission = trellis.PermitNone
-	case !slices.ContainsFunc(*tools, func(t string) bool { return !slices.Contains(reading, strings.ToLower(t)) }):
+	case !slices.ContainsFunc(*tools, func(t string) bool { return !slices.Contains(readOnlyTools, strings.ToLower(t)) }):
 		c.Permission = trellis.PermitRead
 	}
 	return c
@@ -157,11 +157,11 @@ type Outcome struct {
 	Refused   bool     `json:"refused,omitempty"` // by a person
 	Empty     bool     `json:"empty,omitempty"`   // its loop had no items: nothing was done
 
-	below Report // report of the steps within it
+	inner Report // report of the steps within it
 }
 
-// good reports whether steps that depend on this one may run.
-func (o Outcome) good() bool { return o.State == Done || o.State == Skipped || o.Tolerated }
+// allowsNext reports whether steps that depend on this one may run.
+func (o Outcome) allowsNext() bool { return o.State == Done || o.State == Skipped || o.Tolerated }
 
 // Report describes how a run ended.
 type Report struct {
@@ -207,18 +207,18 @@ type Ran struct {
 
 // The activities of a run, besides the calls of its roles.
 const (
-	begin flow.Act[beginIn, begun]   = "begin"
-	end   flow.Act[endIn, ended]     = "end"
-	shell flow.Act[shellIn, Ran]     = "script"
-	items flow.Act[shellIn, listed]  = "items"
-	prove flow.Act[proveIn, proven]  = "proof"
-	made  flow.Act[madeIn, madeOut]  = "output"
-	halt  flow.Act[haltIn, struct{}] = "halt"
+	begin       flow.Act[beginIn, beginResult] = "begin"
+	end         flow.Act[endIn, ended]         = "end"
+	shell       flow.Act[shellIn, Ran]         = "script"
+	items       flow.Act[shellIn, itemsResult] = "items"
+	prove       flow.Act[proveIn, proofResult] = "proof"
+	checkOutput flow.Act[outputIn, outputOut]  = "output"
+	halt        flow.Act[haltIn, struct{}]     = "halt"
 )
 
 // Minor reports whether an activity of steps is left out where people read about a run, unless it failed.
 func Minor(activity string) bool {
-	return slices.Contains([]string{string(begin), string(end), string(shell), string(items), string(prove), string(made), string(halt), string(request)}, activity)
+	return slices.Contains([]string{string(begin), string(end), string(shell), string(items), string(prove), string(checkOutput), string(halt), string(request)}, activity)
 }
 
 type (
@@ -233,7 +233,7 @@ type (
 		Round  int               `json:"round,omitempty"` // number of the round
 		Of     int               `json:"of,omitempty"`    // number of rounds of the loop
 	}
-	begun struct {
+	beginResult struct {
 		Stop   bool   `json:"stop,omitempty"`   // the run, or the loop, is over
 		Output string `json:"output,omitempty"` // sha256 of the file that a prompt step has to write, before the step
 		Tree   string `json:"tree,omitempty"`   // tree of the folder, for those who judge the step
@@ -255,7 +255,7 @@ type (
 		Output  string            `json:"output,omitempty"` // file for the stdout of a successful run
 		Timeout time.Duration     `json:"timeout,omitempty"`
 	}
-	listed struct {
+	itemsResult struct {
 		Ran   Ran      `json:"ran"`
 		Items []string `json:"items"`
 	}
@@ -270,16 +270,16 @@ type (
 		Session  string            `json:"session,omitempty"`
 		Approved bool              `json:"approved,omitempty"`
 	}
-	proven struct {
+	proofResult struct {
 		Hash string `json:"hash,omitempty"`
 		Why  string `json:"why,omitempty"` // why it is not proven
 	}
-	madeIn struct {
+	outputIn struct {
 		Dir    string `json:"dir,omitempty"`
 		File   string `json:"file"`
 		Before string `json:"before,omitempty"`
 	}
-	madeOut struct {
+	outputOut struct {
 		Why string `json:"why,omitempty"`
 	}
 	haltIn struct {
@@ -298,7 +298,7 @@ func Run(f flow.Flow, b *plan.Bundle, h Host, o Options) (Report, error) {
 	if r.choice, err = choose(b, o, false); err != nil {
 		return Report{}, err
 	}
-	_, rep, err := r.list(f, p.Steps, scope{values: values(p.Vars, b.Given), sessions: map[string]string{}}, p.Parallel)
+	_, rep, err := r.runSteps(f, p.Steps, scope{values: values(p.Vars, b.Given), sessions: map[string]string{}}, p.Parallel)
 	return rep, err
 }
 
@@ -311,14 +311,14 @@ type run struct {
 
 // scope is the place of a list of steps, and what the steps can use.
 type scope struct {
-	place    plan.Place
-	path     string            // of the step that contains the list
-	at       []int             // the same place in numbers, including rounds
-	values   map[string]string // of placeholders
-	loops    []string          // names of values that are loop variables
-	loop     string            // path of the concurrent loop of which a round is about to begin
-	sessions map[string]string // by agent and model; nil: every prompt begins a session
-	mild     bool              // a step around the list says continue_on_error
+	place          plan.Place
+	path           string            // of the step that contains the list
+	numbers        []int             // the same place in numbers, including rounds
+	values         map[string]string // of placeholders
+	loops          []string          // names of values that are loop variables
+	concurrentLoop string            // path of the concurrent loop of which a round is about to begin
+	sessions       map[string]string // by agent and model; nil: every prompt begins a session
+	tolerated      bool              // a step around the list says continue_on_error
 }
 
 // values returns the values of a plan's variables. Those that a person gave take precedence.
@@ -326,8 +326,8 @@ func values(vars map[string]*string, given map[string]string) map[string]string 
 	all := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		v := vars[name]
-		if said, ok := given[name]; ok {
-			all[name] = said
+		if value, ok := given[name]; ok {
+			all[name] = value
 		} else if v != nil {
 			all[name] = *v
 		}
