@@ -27,7 +27,7 @@ const MaxBytes = 16 << 10
 func Parse(file string, prd []byte) ([]Item, []trellis.Problem) {
 	d := &document{file: file}
 	d.lines, d.unclosed = scan(string(prd))
-	d.sections()
+	d.readSections()
 	d.problems = append(d.problems, conflicts(file, d.lines)...)
 	slices.SortStableFunc(d.problems, func(a, b trellis.Problem) int { return a.Line - b.Line })
 	return d.items, d.problems
@@ -66,8 +66,8 @@ func (d *document) warnf(at int, hint, format string, args ...any) {
 	d.errorf(at, hint, format, args...).Warning = true
 }
 
-// sections walks the headings and reads the sections below those of criteria.
-func (d *document) sections() {
+// readSections walks the headings and reads the sections below those of criteria.
+func (d *document) readSections() {
 	first, hidden := true, 0
 	for i := 0; i < len(d.lines); {
 		l := d.lines[i]
@@ -80,12 +80,12 @@ func (d *document) sections() {
 			continue
 		}
 		title := first && h.level == 1
-		first = first && h.level > bottom
-		switch kind := kindOf(h.text, title); {
-		case kind == named && !h.sentence():
-			i = d.section(i, h)
+		first = first && h.level > lowestLevel
+		switch kind := relationOf(h.text, title); {
+		case kind == namesCriteria && !h.isSentence():
+			i = d.readSection(i, h)
 			continue
-		case kind == mentioned && h.level <= bottom:
+		case kind == mentionsCriteria && h.level <= lowestLevel:
 			d.warnf(l.number, "begin the heading with Acceptance Criteria if they stand there", "%q is not read as a heading of acceptance criteria", h.text)
 		}
 		i += h.size
@@ -126,15 +126,15 @@ func conflicts(file string, lines []line) (list []trellis.Problem) {
 // hiddenHeading reports whether a line of code would be a heading of criteria.
 func hiddenHeading(l line) bool {
 	text, level := atx(l.bare)
-	return level > 0 && kindOf(text, false) == named
+	return level > 0 && relationOf(text, false) == namesCriteria
 }
 
-// section reads the section whose heading is at index i, and returns the index after it.
-func (d *document) section(i int, h heading) int {
-	end, before := d.end(i, h), len(d.items)+len(d.problems)
+// readSection reads the section whose heading is at index i, and returns the index after it.
+func (d *document) readSection(i int, h heading) int {
+	end, before := d.sectionEnd(i, h), len(d.items)+len(d.problems)
 	r := &reader{document: d}
 	if h.rest != "" {
-		r.text(line{number: d.lines[i].number, indent: d.lines[i].indent + 1, bare: h.rest})
+		r.readText(line{number: d.lines[i].number, indent: d.lines[i].indent + 1, bare: h.rest})
 	}
 	for at := i + h.size; at < end; {
 		at = r.read(at, end)
@@ -149,12 +149,12 @@ func (d *document) section(i int, h heading) int {
 	return end
 }
 
-// end returns the index of the line that ends the section of the heading at index i.
-func (d *document) end(i int, h heading) int {
+// sectionEnd returns the index of the line that ends the section of the heading at index i.
+func (d *document) sectionEnd(i int, h heading) int {
 	for at := i + h.size; at < len(d.lines); at++ {
 		l := d.lines[at]
 		switch {
-		case l.kind == blank && h.rest != "" && d.lines[at-1].kind != blank && !d.continued(at, h):
+		case l.kind == blank && h.rest != "" && d.lines[at-1].kind != blank && !d.isContinued(at, h):
 			return at
 		case l.kind == blank || l.kind == comment:
 		case h.bullet:
@@ -162,7 +162,7 @@ func (d *document) end(i int, h heading) int {
 				return at
 			}
 		default:
-			if next, ok := d.heading(at); ok && next.level <= h.level && !(h.level > bottom && next.insideBold()) {
+			if next, ok := d.heading(at); ok && next.level <= h.level && !(h.level > lowestLevel && next.namesPart()) {
 				return at
 			}
 		}
@@ -170,8 +170,8 @@ func (d *document) end(i int, h heading) int {
 	return len(d.lines)
 }
 
-// continued reports whether the blank line at index i is followed by a list, or by a line that is indented more than the heading.
-func (d *document) continued(i int, h heading) bool {
+// isContinued reports whether the blank line at index i is followed by a list, or by a line that is indented more than the heading.
+func (d *document) isContinued(i int, h heading) bool {
 	for ; i < len(d.lines); i++ {
 		if l := d.lines[i]; l.kind != blank && l.kind != comment {
 			return l.indent > h.indent || !h.bullet && markerOf(l.bare).found()

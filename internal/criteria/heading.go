@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// bottom is the lowest level of a heading; a line in bold, or one that ends in a colon, is one level lower.
-const bottom = 6
+// lowestLevel is the lowest level of a heading; a line in bold, or one that ends in a colon, is one level lower.
+const lowestLevel = 6
 
 // heading is a line, or two, that name what follows.
 type heading struct {
@@ -22,9 +22,9 @@ type heading struct {
 	indent int
 }
 
-// sentence reports whether a line in bold is a sentence, and not a heading.
-func (h heading) sentence() bool {
-	return h.level > bottom && strings.ContainsAny(lastRune(strings.Trim(h.text, "*_ ")), ".!。！")
+// isSentence reports whether a line in bold is a sentence, and not a heading.
+func (h heading) isSentence() bool {
+	return h.level > lowestLevel && strings.ContainsAny(lastRune(strings.Trim(h.text, "*_ ")), ".!。！")
 }
 
 func lastRune(s string) string {
@@ -32,13 +32,13 @@ func lastRune(s string) string {
 	return s[len(s)-n:]
 }
 
-// insideBold reports whether a line in bold names a part of the criteria, and not what comes after them.
-func (h heading) insideBold() bool {
-	if h.level <= bottom {
+// namesPart reports whether a line in bold names a part of the criteria, and not what comes after them.
+func (h heading) namesPart() bool {
+	if h.level <= lowestLevel {
 		return false
 	}
 	name := strings.ToLower(strings.Trim(h.text, "*_ "))
-	if labelled(h.text) || markerOf(name).found() {
+	if hasLabel(h.text) || markerOf(name).found() {
 		return true
 	}
 	for _, word := range []string{"scenario", "case", "example", "given", "when", "then", "and", "but", "verify", "level"} {
@@ -46,7 +46,7 @@ func (h heading) insideBold() bool {
 			return true
 		}
 	}
-	return h.sentence()
+	return h.isSentence()
 }
 
 // heading returns the heading that begins at index i, and false if there is none.
@@ -58,27 +58,27 @@ func (d *document) heading(i int) (heading, bool) {
 	if name, level := atx(l.bare); level > 0 {
 		return heading{level: level, text: name, size: 1, indent: l.indent}, true
 	}
-	if level := d.underlined(i); level > 0 {
+	if level := d.underlineLevel(i); level > 0 {
 		return heading{level: level, text: l.bare, size: 2, indent: l.indent}, true
 	}
-	return d.bold(i)
+	return d.boldHeading(i)
 }
 
 // atx returns the text and the level of a line that begins with number signs, level 0 for any other.
 func atx(bare string) (string, int) {
-	n := leading(bare, '#')
+	n := countLeading(bare, '#')
 	rest := bare[n:]
-	if n == 0 || n > bottom || rest != "" && rest[0] != ' ' && rest[0] != '\t' && kindOf(rest, false) != named {
+	if n == 0 || n > lowestLevel || rest != "" && rest[0] != ' ' && rest[0] != '\t' && relationOf(rest, false) != namesCriteria {
 		return "", 0
 	}
 	return strings.TrimSpace(strings.TrimRight(strings.TrimSpace(rest), "#")), n
 }
 
-// underlined returns the level of a heading that is a line with a line of = or - below it, 0 for any other. Below a sentence, or
-// below a list, such a line is a break.
-func (d *document) underlined(i int) int {
+// underlineLevel returns the level of a heading that is a line with a line of = or - below it, 0 for any other. Below a sentence,
+// or below a list, such a line is a break.
+func (d *document) underlineLevel(i int) int {
 	l := d.lines[i]
-	if i+1 == len(d.lines) || l.indent > 3 || markerOf(l.bare).found() || barred(l.bare) || i > 0 && d.lines[i-1].kind == text && d.lines[i-1].bare != "" && !d.isHeadingLine(i-1) {
+	if i+1 == len(d.lines) || l.indent > 3 || markerOf(l.bare).found() || maybeTableRow(l.bare) || i > 0 && d.lines[i-1].kind == text && d.lines[i-1].bare != "" && !d.isHeadingLine(i-1) {
 		return 0
 	}
 	below := d.lines[i+1]
@@ -107,10 +107,10 @@ func boldParts(bare string) []string {
 	return boldLine().FindStringSubmatch(bare)
 }
 
-// bold returns the heading in a line in bold, or in one that names criteria and ends in a colon. It may be a list item.
-func (d *document) bold(i int) (h heading, ok bool) {
+// boldHeading returns the heading in a line in bold, or in one that names criteria and ends in a colon. It may be a list item.
+func (d *document) boldHeading(i int) (h heading, ok bool) {
 	l := d.lines[i]
-	h = heading{level: bottom + 1, size: 1, indent: l.indent}
+	h = heading{level: lowestLevel + 1, size: 1, indent: l.indent}
 	bare := l.bare
 	if m := markerOf(bare); m.found() && !m.box {
 		bare, h.bullet = m.text, true
@@ -122,13 +122,13 @@ func (d *document) bold(i int) (h heading, ok bool) {
 	if m := boldParts(bare); m != nil {
 		h.text, h.rest = m[1], m[3]
 		colon = m[2] != "" || strings.ContainsAny(lastRune(strings.TrimSpace(m[1])), ":：")
-	} else if name, rest, found := cutColon(bare); found && kindOf(name, true) == named && (!d.inParagraph(i) || rest == "" && d.isItem(i+1)) {
+	} else if name, rest, found := cutColon(bare); found && relationOf(name, true) == namesCriteria && (!d.inParagraph(i) || rest == "" && d.isItem(i+1)) {
 		h.text, h.rest, colon = name, rest, true
 	} else {
 		return h, false
 	}
 	if h.bullet || h.rest != "" {
-		return h, colon && (!h.bullet || kindOf(h.text, false) == named)
+		return h, colon && (!h.bullet || relationOf(h.text, false) == namesCriteria)
 	}
 	return h, true
 }
@@ -153,44 +153,44 @@ func cutColon(s string) (name, rest string, found bool) {
 	return strings.TrimSpace(s[:i]), strings.TrimSpace(s[i+n:]), true
 }
 
-// naming says how a heading relates to criteria.
-type naming int
+// relation says how a heading relates to criteria.
+type relation int
 
 const (
-	other     naming = iota
-	mentioned        // the heading mentions them
-	named            // they are below the heading
+	unrelated        relation = iota
+	mentionsCriteria          // the heading mentions them
+	namesCriteria             // they are below the heading
 )
 
-// kindOf says how a heading relates to criteria. It is named if it begins with a name of criteria, whatever follows, or ends with
-// one. With exactly, only text in brackets may follow the name, as in the title of a document.
-func kindOf(heading string, exactly bool) naming {
+// relationOf says how a heading relates to criteria. It is namesCriteria if it begins with a name of criteria, whatever follows,
+// or ends with one. With exactly, only text in brackets may follow the name, as in the title of a document.
+func relationOf(heading string, exactly bool) relation {
 	if len(heading) > maxHeading {
-		return other
+		return unrelated
 	}
-	name := unnumbered(fold(heading))
+	name := withoutNumber(fold(heading))
 	for _, p := range names() {
 		rest, ok := strings.CutPrefix(name, p.text)
-		if !ok || !bounded(p.text, rest) {
+		if !ok || !endsWord(p.text, rest) {
 			continue
 		}
 		rest = strings.TrimLeft(rest, " *_`:：#.-–—")
 		if !exactly || rest == "" || strings.HasPrefix(rest, "(") || strings.HasPrefix(rest, "（") {
-			return named
+			return namesCriteria
 		}
 	}
-	found := other
+	found := unrelated
 	if exactly {
 		return found
 	}
 	for _, p := range names() {
 		i := strings.Index(name, p.text)
-		if i < 1 || p.short || !startsWord(name[:i], p.text) || !bounded(p.text, name[i+len(p.text):]) {
+		if i < 1 || p.short || !startsWord(name[:i], p.text) || !endsWord(p.text, name[i+len(p.text):]) {
 			continue
 		}
-		found = mentioned
+		found = mentionsCriteria
 		if rest := strings.TrimLeft(name[i+len(p.text):], " *_`:："); rest == "" || strings.HasPrefix(rest, "(") || strings.HasPrefix(rest, "（") {
-			return named
+			return namesCriteria
 		}
 	}
 	return found
@@ -199,27 +199,27 @@ func kindOf(heading string, exactly bool) naming {
 // ordinals match numbers before a heading that are written in letters: IV. B) 五、 （三）
 var ordinals = trellis.Pattern(`^(?:[ivx]{1,5}|[a-z]|第?[〇零一二三四五六七八九十百]{1,4}[章节節部分]{0,2})[.)、．）:：\s]`)
 
-// unnumbered returns a folded heading without what precedes its first word.
-func unnumbered(name string) string {
+// withoutNumber returns a folded heading without what precedes its first word.
+func withoutNumber(name string) string {
 	signs := func(r rune) bool { return !unicode.IsLetter(r) }
 	name = strings.TrimLeftFunc(name, signs)
 	return strings.TrimLeftFunc(name[len(ordinals().FindString(name)):], signs)
 }
 
-// bounded reports whether a name ends where rest begins. Chinese, Japanese and Korean put no space between words.
-func bounded(name, rest string) bool {
+// endsWord reports whether a name ends where rest begins. Chinese, Japanese and Korean put no space between words.
+func endsWord(name, rest string) bool {
 	last, _ := utf8.DecodeLastRuneInString(name)
 	next, _ := utf8.DecodeRuneInString(rest)
-	return rest == "" || unbounded(last) || !unicode.IsLetter(next)
+	return rest == "" || isUnspaced(last) || !unicode.IsLetter(next)
 }
 
 func startsWord(before, name string) bool {
 	first, _ := utf8.DecodeRuneInString(name)
 	last, _ := utf8.DecodeLastRuneInString(before)
-	return unbounded(first) || !unicode.IsLetter(last)
+	return isUnspaced(first) || !unicode.IsLetter(last)
 }
 
-func unbounded(r rune) bool {
+func isUnspaced(r rune) bool {
 	return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai)
 }
 

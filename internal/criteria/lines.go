@@ -28,17 +28,17 @@ type line struct {
 
 // scanner splits a text into lines. Comments and code blocks span several of them.
 type scanner struct {
-	comment  bool
-	open     string // marks that opened the code block, "" outside of one
-	gherkin  bool   // the code block is a list of scenarios, read as text
-	opened   int    // line on which the code block was opened
-	closable int    // offset of the last end of a comment
+	comment        bool
+	openFence      string // marks that opened the code block, "" outside of one
+	gherkin        bool   // the code block is a list of scenarios, read as text
+	fenceLine      int    // line on which the code block was opened
+	lastCommentEnd int    // offset of the last end of a comment
 }
 
 // scan splits a text into lines. unclosed is the line of a code fence that is never closed, or 0.
 func scan(src string) (lines []line, unclosed int) {
 	src = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\x00", "\ufffd").Replace(strings.TrimPrefix(src, "\ufeff"))
-	s := scanner{closable: strings.LastIndex(src, "-->")}
+	s := scanner{lastCommentEnd: strings.LastIndex(src, "-->")}
 	front, offset := frontMatter(src), 0
 	for raw := range strings.Lines(src) {
 		l := line{number: len(lines) + 1, raw: strings.TrimRight(raw, "\n")}
@@ -49,8 +49,8 @@ func scan(src string) (lines []line, unclosed int) {
 		}
 		lines, offset = append(lines, l), offset+len(raw)
 	}
-	if s.open != "" {
-		unclosed = s.opened
+	if s.openFence != "" {
+		unclosed = s.fenceLine
 	}
 	return lines, unclosed
 }
@@ -71,20 +71,20 @@ func frontMatter(src string) int {
 
 func (s *scanner) classify(l *line, raw string, offset int) {
 	bare := false
-	if s.open == "" {
+	if s.openFence == "" {
 		cut := s.uncomment(raw, offset)
 		bare, raw = cut != raw, cut
 	}
 	l.indent, l.bare = measure(raw)
 	switch mark, info := fenceOf(l.bare); {
-	case s.open != "":
-		s.inside(l, mark, info)
+	case s.openFence != "":
+		s.classifyInBlock(l, mark, info)
 	case l.bare == "" && (bare || s.comment):
 		l.kind = comment
 	case l.bare == "":
 		l.kind = blank
 	case mark != "":
-		l.kind, s.open, s.opened = fence, mark, l.number
+		l.kind, s.openFence, s.fenceLine = fence, mark, l.number
 		if s.gherkin = info == "gherkin" || info == "cucumber" || info == "feature"; s.gherkin {
 			l.kind = rule
 		}
@@ -93,13 +93,13 @@ func (s *scanner) classify(l *line, raw string, offset int) {
 	}
 }
 
-func (s *scanner) inside(l *line, mark, info string) {
-	closes := info == "" && mark != "" && strings.HasPrefix(mark, s.open)
+func (s *scanner) classifyInBlock(l *line, mark, info string) {
+	closes := info == "" && mark != "" && strings.HasPrefix(mark, s.openFence)
 	switch {
 	case closes && s.gherkin:
-		l.kind, s.open = rule, ""
+		l.kind, s.openFence = rule, ""
 	case closes:
-		l.kind, s.open = fence, ""
+		l.kind, s.openFence = fence, ""
 	case s.gherkin && l.bare == "":
 		l.kind = blank
 	case !s.gherkin:
@@ -134,10 +134,10 @@ func (s *scanner) uncomment(raw string, offset int) string {
 		case size > 0:
 			b.WriteString(raw[at : at+size])
 			at += size
-		case strings.HasPrefix(raw[at:], "<!--") && offset+at < s.closable:
+		case strings.HasPrefix(raw[at:], "<!--") && offset+at < s.lastCommentEnd:
 			s.comment, at = true, at+4
 		default:
-			ticks := max(1, leading(raw[at:], '`'))
+			ticks := max(1, countLeading(raw[at:], '`'))
 			b.WriteString(raw[at : at+ticks])
 			at += ticks
 		}
@@ -165,8 +165,8 @@ func measure(raw string) (indent int, bare string) {
 	return 0, ""
 }
 
-// leading returns how many times c is repeated at the start of s.
-func leading(s string, c byte) int {
+// countLeading returns how many times c is repeated at the start of s.
+func countLeading(s string, c byte) int {
 	n := 0
 	for n < len(s) && s[n] == c {
 		n++
@@ -177,7 +177,7 @@ func leading(s string, c byte) int {
 // fenceOf returns the marks with which a line opens or closes a code block, and the text after them.
 func fenceOf(bare string) (mark, info string) {
 	for _, c := range []byte("`~") {
-		n := leading(bare, c)
+		n := countLeading(bare, c)
 		info = strings.ToLower(strings.TrimSpace(bare[n:]))
 		if n >= 3 && (c == '~' || !strings.Contains(info, "`")) {
 			return bare[:n], info

@@ -23,7 +23,7 @@ var markers = trellis.Pattern(`^(?:[-*+•◦‣▪▫●○■□–—·→➤
 var boxes = trellis.Pattern(`^([-*+•]|[0-9]{1,9}[.)])?\s*\[\s*[xX✓✔✅✗✘~/-]?\x{fe0f}?\s*\](?:\s+|$|([^\s(\[:]))`)
 
 func markerOf(bare string) marker {
-	if !marking(bare) {
+	if !mayBeMarker(bare) {
 		return marker{}
 	}
 	if m := boxes().FindStringSubmatchIndex(bare); m != nil {
@@ -49,8 +49,8 @@ func boxEnd(m []int) int {
 	return m[1]
 }
 
-// marking reports whether a line can begin with a marker. This quick check rules most lines out.
-func marking(bare string) bool {
+// mayBeMarker reports whether a line can begin with a marker. This quick check rules most lines out.
+func mayBeMarker(bare string) bool {
 	if bare == "" {
 		return false
 	}
@@ -58,18 +58,18 @@ func marking(bare string) bool {
 	return c >= utf8.RuneSelf || strings.IndexByte("-*+[(0123456789", c) >= 0 || c >= 'a' && c <= 'z' && len(bare) > 1 && (bare[1] == '.' || bare[1] == ')')
 }
 
-var label = trellis.Pattern("^[*_`\\[(]{0,3}(?:[A-Z]{1,6}(?:[-_. ]?[A-Z]{1,6})?[-_. ]?)?[0-9]{1,6}(?:[-_.][0-9]{1,6})*[*_`\\])]{0,3}\\s*[:：.)—–-]")
+var labelPattern = trellis.Pattern("^[*_`\\[(]{0,3}(?:[A-Z]{1,6}(?:[-_. ]?[A-Z]{1,6})?[-_. ]?)?[0-9]{1,6}(?:[-_.][0-9]{1,6})*[*_`\\])]{0,3}\\s*[:：.)—–-]")
 
-// labelled reports whether a line begins with a label, as in **AC-1**: text.
-func labelled(bare string) bool {
-	r := first(bare)
-	return (unicode.IsUpper(r) || strings.ContainsRune("*_`[(", r)) && label().MatchString(bare)
+// hasLabel reports whether a line begins with a label, as in **AC-1**: text.
+func hasLabel(bare string) bool {
+	r := firstRune(bare)
+	return (unicode.IsUpper(r) || strings.ContainsRune("*_`[(", r)) && labelPattern().MatchString(bare)
 }
 
-func first(s string) rune {
+func firstRune(s string) rune {
 	r, _ := utf8.DecodeRuneInString(s)
 	return r
 }
 
-// unsaid are the placeholders for a criterion that is still to be written.
-var unsaid = []string{"", "tbd", "todo", "fixme", "tba", "wip", "n/a", "na", "none", "later", "...", "…", "?", "xxx", "待定", "待补充", "無", "无", "未定", "미정"}
+// placeholders are the placeholders for a criterion that is still to be written.
+var placeholders = []string{"", "tbd", "todo", "fixme", "tba", "wip", "n/a", "na", "none", "later", "...", "…", "?", "xxx", "待定", "待补充", "無", "无", "未定", "미정"}

@@ -20,13 +20,13 @@ func scenarioWord(bare string) (step int, more bool) {
 	return 1 + slices.Index([]string{"scenario", "given", "when", "then"}, word), word == "and" || word == "but"
 }
 
-func scenarioLine(bare string) bool {
+func isScenarioLine(bare string) bool {
 	step, more := scenarioWord(bare)
 	return step > scenario || more
 }
 
-// scenarioOf returns the step that a scenario has reached with this line; 0 if it is not one, or is complete in one line.
-func scenarioOf(bare string, before int) int {
+// reachedStep returns the step that a scenario has reached with this line; 0 if it is not one, or is complete in one line.
+func reachedStep(bare string, before int) int {
 	step, _ := scenarioWord(bare)
 	if before == 0 && step != scenario && step != given {
 		return 0
@@ -38,31 +38,31 @@ func scenarioOf(bare string, before int) int {
 	return max(before, step)
 }
 
-// joins reports whether a line continues the scenario before it, and if so adds it.
-func (r *reader) joins(said string, l line) bool {
-	o := r.last()
-	if o == nil || len(r.lead) > 0 || o.scenario == 0 {
+// continueScenario reports whether a line continues the scenario before it, and if so adds it.
+func (r *reader) continueScenario(said string, l line) bool {
+	o := r.lastItem()
+	if o == nil || len(r.preambles) > 0 || o.scenario == 0 {
 		return false
 	}
 	step, more := scenarioWord(said)
 	if !more && (step <= scenario || step == given && o.scenario > scenario) {
 		return false
 	}
-	o.scenario = scenarioOf(said, o.scenario)
+	o.scenario = reachedStep(said, o.scenario)
 	o.add(said, l.number)
 	return true
 }
 
-// scenario reports whether a line without a marker continues a scenario, or begins the next one, and if so adds it.
-func (r *reader) scenario(l line) bool {
-	if r.joins(l.bare, l) {
+// readScenario reports whether a line without a marker continues a scenario, or begins the next one, and if so adds it.
+func (r *reader) readScenario(l line) bool {
+	if r.continueScenario(l.bare, l) {
 		return true
 	}
 	step, _ := scenarioWord(l.bare)
-	if o := r.last(); o.scenario < then || step != given && step != scenario {
+	if o := r.lastItem(); o.scenario < then || step != given && step != scenario {
 		return false
 	}
-	r.start(l, &open{prose: true, scenario: scenarioOf(l.bare, 0)})
-	r.last().add(l.bare, l.number)
+	r.startItem(l, &openItem{paragraph: true, scenario: reachedStep(l.bare, 0)})
+	r.lastItem().add(l.bare, l.number)
 	return true
 }

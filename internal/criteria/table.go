@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// barred reports whether a line may be a row of a table.
-func barred(bare string) bool { return strings.HasPrefix(bare, "|") && len(bare) > 1 }
+// maybeTableRow reports whether a line may be a row of a table.
+func maybeTableRow(bare string) bool { return strings.HasPrefix(bare, "|") && len(bare) > 1 }
 
 // cells returns the texts between the bars of a row. A bar after a backslash is text, in code too.
 func cells(bare string) (list []string) {
@@ -25,8 +25,8 @@ func cells(bare string) (list []string) {
 
 func cell(s string) string { return strings.TrimSpace(strings.ReplaceAll(s, `\|`, "|")) }
 
-// delimiter reports whether a line is the one below the head of a table.
-func delimiter(bare string) bool {
+// isDelimiter reports whether a line is the one below the head of a table.
+func isDelimiter(bare string) bool {
 	if !strings.ContainsAny(bare, "|") || !strings.Contains(bare, "-") {
 		return false
 	}
@@ -51,7 +51,7 @@ func columnsOf(head []string) columns {
 			c.verify = i
 		case c.level < 0 && name == "level":
 			c.level = i
-		case c.text < 0 && (kindOf(title, false) == named || slices.Contains(textColumns, name)):
+		case c.text < 0 && (relationOf(title, false) == namesCriteria || slices.Contains(textColumns, name)):
 			c.text = i
 		}
 	}
@@ -61,11 +61,11 @@ func columnsOf(head []string) columns {
 var textColumns = []string{"criterion", "criteria", "requirement", "description", "condition", "expectation", "what", "标准", "验收项", "条件", "要求", "描述", "描述说明",
 	"kriterium", "kriterien", "anforderung", "bedingung", "critère", "critères", "criterio", "criterios", "critério", "critérios", "criteri", "критерий", "критерии", "требование", "条件・基準", "基準", "기준", "조건"}
 
-// textless are the titles of columns whose cells number a row, or show its progress.
-var textless = []string{"", "#", "no", "no.", "nr", "nr.", "id", "ac", "ac id", "序号", "编号", "№", "status", "done", "state", "ok", "状态", "статус", "estado", "statut"}
+// ignoredColumns are the titles of columns whose cells number a row, or show its progress.
+var ignoredColumns = []string{"", "#", "no", "no.", "nr", "nr.", "id", "ac", "ac id", "序号", "编号", "№", "status", "done", "state", "ok", "状态", "статус", "estado", "statut"}
 
-// row returns the text of a row's item, its command and its level.
-func (c columns) row(row []string) (said string, verify, level string) {
+// parseRow returns the text of a row's item, its command and its level.
+func (c columns) parseRow(row []string) (content string, verify, level string) {
 	var parts []string
 	for i, value := range row {
 		if m := markerOf(value); m.box {
@@ -80,7 +80,7 @@ func (c columns) row(row []string) (said string, verify, level string) {
 			level = value
 		case i == c.text:
 			parts = slices.Insert(parts, 0, value)
-		case slices.Contains(textless, name):
+		case slices.Contains(ignoredColumns, name):
 		case c.text < 0 && len(c.titles) == 1:
 			parts = append(parts, value)
 		default:

@@ -9,7 +9,7 @@ import (
 
 // spanAt returns the length of the code span at the start of a text, 0 if there is none, and its code.
 func spanAt(s string) (size int, code string) {
-	n := leading(s, '`')
+	n := countLeading(s, '`')
 	if n == 0 {
 		return 0, ""
 	}
@@ -19,17 +19,17 @@ func spanAt(s string) (size int, code string) {
 			break
 		}
 		at += i
-		run := leading(s[at:], '`')
+		run := countLeading(s[at:], '`')
 		if run == n {
-			return at + n, inner(s[n:at])
+			return at + n, spanContent(s[n:at])
 		}
 		at += run
 	}
 	return 0, ""
 }
 
-// inner returns the content of a code span: a space on both sides belongs to its ticks.
-func inner(s string) string {
+// spanContent returns the content of a code span: a space on both sides belongs to its ticks.
+func spanContent(s string) string {
 	if strings.HasPrefix(s, " `") || strings.HasSuffix(s, "` ") {
 		return strings.TrimSuffix(strings.TrimPrefix(s, " "), " ")
 	}
@@ -75,18 +75,18 @@ func keyOf(s string) (k key, ok bool) {
 
 var verifyWith = trellis.Pattern(`^(?i:[*_]{0,3}verif(?:y|ied)(?:\s+(?:it|this))?(?:\s+(?:with|by|using|via|by running))?[*_]{0,3}\s+)`)
 
-// between are words that may precede, separate or follow the commands of a verify line.
-var between = []string{"", "run", "running", "by running", "using", "with", "and", "and then", "then", ",", ", and", ";", "&&", ".", "passes", "pass", "passes.", "pass.", "succeeds", "succeeds.", "exits 0", "exits 0.", "exits with 0", "exits with 0.", "is green", "green"}
+// fillerWords are words that may precede, separate or follow the commands of a verify line.
+var fillerWords = []string{"", "run", "running", "by running", "using", "with", "and", "and then", "then", ",", ", and", ";", "&&", ".", "passes", "pass", "passes.", "pass.", "succeeds", "succeeds.", "exits 0", "exits 0.", "exits with 0", "exits with 0.", "is green", "green"}
 
 // commandsIn returns the commands in the value of a verify line. Words that are not part of a command make it unclear.
 func commandsIn(k key) (list []string, clear bool) {
 	v := k.value
 	inCode := strings.HasPrefix(v, "`")
-	if word, rest, ok := strings.Cut(v, "`"); ok && !inCode && slices.Contains(between, strings.ToLower(strings.TrimSpace(word))) {
+	if word, rest, ok := strings.Cut(v, "`"); ok && !inCode && slices.Contains(fillerWords, strings.ToLower(strings.TrimSpace(word))) {
 		inCode, v = true, "`"+rest
 	}
 	if !inCode {
-		if wordy(v) {
+		if isProse(v) {
 			return nil, false
 		}
 		return []string{v}, k.plain && !strings.HasPrefix(v, "```")
@@ -101,7 +101,7 @@ func commandsIn(k key) (list []string, clear bool) {
 		if n < 0 {
 			n = len(v)
 		}
-		if !slices.Contains(between, strings.ToLower(strings.TrimSpace(v[:n]))) {
+		if !slices.Contains(fillerWords, strings.ToLower(strings.TrimSpace(v[:n]))) {
 			return nil, false
 		}
 		v = v[n:]
@@ -109,31 +109,31 @@ func commandsIn(k key) (list []string, clear bool) {
 	return list, true
 }
 
-// prose are words with which no command begins. A command of that name has to be in code.
-var prose = []string{"a", "an", "the", "that", "this", "it", "its", "all", "each", "every", "when", "by", "in", "on", "no", "not", "manually", "manual", "visually", "visual", "looking", "checking", "opening", "reading", "asking",
+// proseWords are words with which no command begins. A command of that name has to be in code.
+var proseWords = []string{"a", "an", "the", "that", "this", "it", "its", "all", "each", "every", "when", "by", "in", "on", "no", "not", "manually", "manual", "visually", "visual", "looking", "checking", "opening", "reading", "asking",
 	"manuell", "von", "manuellement", "manualmente", "вручную", "-", "–", "—"}
 
-// handy are such beginnings in languages that put no space between words.
-var handy = []string{"手动", "手工", "人工", "目视", "目測", "目視", "手動", "수동", "육안"}
+// unspacedProse are such beginnings in languages that put no space between words.
+var unspacedProse = []string{"手动", "手工", "人工", "目视", "目測", "目視", "手動", "수동", "육안"}
 
-// wordy reports whether what should be a command is prose, or a placeholder.
-func wordy(value string) bool {
+// isProse reports whether what should be a command is prose, or a placeholder.
+func isProse(value string) bool {
 	s := strings.ToLower(strings.Trim(value, "*_.<>[]() "))
 	word, _, _ := strings.Cut(s, " ")
-	return value != "" && (slices.Contains(unsaid, s) || slices.Contains(prose, strings.TrimRight(word, ",:;"))) ||
-		slices.ContainsFunc(handy, func(p string) bool { return strings.HasPrefix(s, p) })
+	return value != "" && (slices.Contains(placeholders, s) || slices.Contains(proseWords, strings.TrimRight(word, ",:;"))) ||
+		slices.ContainsFunc(unspacedProse, func(p string) bool { return strings.HasPrefix(s, p) })
 }
 
-var bareAtTheEnd = trellis.Pattern("(?i)(?:[(\\[—–;,.]\\s*|\\s(?:-\\s*)?)\\**verif(?:y|ied)(?:\\s+(?:with|by))?\\**:\\s*([^`\\s].*)$")
+var plainVerifyEnd = trellis.Pattern("(?i)(?:[(\\[—–;,.]\\s*|\\s(?:-\\s*)?)\\**verif(?:y|ied)(?:\\s+(?:with|by))?\\**:\\s*([^`\\s].*)$")
 
-var atTheEnd = trellis.Pattern("(?i)[\\s(\\[—–;,.-]*[\\s(\\[—–]\\**verif(?:y|ied)(?:\\s+(?:it|this))?(?:\\s+(?:with|by|using|via))?:?\\**\\s*(`+[^`].*`)[)\\].]*$")
+var codeVerifyEnd = trellis.Pattern("(?i)[\\s(\\[—–;,.-]*[\\s(\\[—–]\\**verif(?:y|ied)(?:\\s+(?:it|this))?(?:\\s+(?:with|by|using|via))?:?\\**\\s*(`+[^`].*`)[)\\].]*$")
 
 // splitVerify splits the command off an item that has one at its end: text (verify: `x`).
 func splitVerify(s string) (text string, commands []string) {
 	if !strings.Contains(s, "`") {
 		return s, nil
 	}
-	m := atTheEnd().FindStringSubmatchIndex(s)
+	m := codeVerifyEnd().FindStringSubmatchIndex(s)
 	if m == nil {
 		return s, nil
 	}
@@ -144,8 +144,8 @@ func splitVerify(s string) (text string, commands []string) {
 	return strings.TrimSpace(s[:m[0]]), list
 }
 
-// script returns the commands of a code block, one per line, and false if it takes a shell to separate them.
-func script(lines []string) (list []string, ok bool) {
+// blockCommands returns the commands of a code block, one per line, and false if it takes a shell to separate them.
+func blockCommands(lines []string) (list []string, ok bool) {
 	open := ""
 	for _, s := range lines {
 		s = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(s), "$ "))
@@ -161,11 +161,11 @@ func script(lines []string) (list []string, ok bool) {
 	if open != "" {
 		list = append(list, strings.TrimSpace(open))
 	}
-	return list, len(list) > 0 && (len(list) == 1 || !slices.ContainsFunc(list, compound))
+	return list, len(list) > 0 && (len(list) == 1 || !slices.ContainsFunc(list, isCompound))
 }
 
-// compound reports whether a line is part of a longer command, or affects the following ones.
-func compound(s string) bool {
+// isCompound reports whether a line is part of a longer command, or affects the following ones.
+func isCompound(s string) bool {
 	word, _, _ := strings.Cut(s, " ")
 	if slices.Contains([]string{"for", "while", "until", "if", "then", "else", "elif", "fi", "do", "done", "case", "esac", "{", "}", "function", "cd", "export", "set", "source", ".", "trap"}, strings.TrimRight(word, ";")) {
 		return true
@@ -175,8 +175,8 @@ func compound(s string) bool {
 		strings.HasSuffix(s, "&") || strings.HasSuffix(s, "|") || strings.HasSuffix(s, "{") || strings.HasSuffix(s, "(") || strings.HasPrefix(s, ")") || strings.HasSuffix(s, ";;")
 }
 
-// all returns one command that succeeds if every one of the list does.
-func all(list []string) string {
+// joinCommands returns one command that succeeds if every one of the list does.
+func joinCommands(list []string) string {
 	if len(list) < 2 {
 		return strings.Join(list, "")
 	}
