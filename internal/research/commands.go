@@ -31,7 +31,7 @@ func commandsOf(n ast.Node, src []byte) (list []command) {
 	case *ast.FencedCodeBlock, *ast.CodeBlock:
 		for i := range n.Lines().Len() {
 			seg := n.Lines().At(i)
-			list = add(list, "", string(seg.Value(src)))
+			list = addCommand(list, "", string(seg.Value(src)))
 		}
 		return list
 	}
@@ -42,28 +42,28 @@ func commandsOf(n ast.Node, src []byte) (list []command) {
 		}
 		if len(it.code) > 0 {
 			for _, c := range it.code {
-				list = add(list, name, c)
+				list = addCommand(list, name, c)
 			}
 		} else if name != "" {
-			list = add(list, name, it.text[len(name)+1:])
+			list = addCommand(list, name, it.text[len(name)+1:])
 		} else {
-			list = add(list, "", it.text)
+			list = addCommand(list, "", it.text)
 		}
 	}
 	return list
 }
 
-func add(list []command, name, line string) []command {
+func addCommand(list []command, name, line string) []command {
 	line = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "$ "))
 	if low := strings.ToLower(strings.Trim(line, "*_. ")); line == "" || strings.HasPrefix(line, "#") || low == "none found" || low == "none" {
 		return list
 	}
-	return append(list, command{kindOf(name + " " + line), line})
+	return append(list, command{commandKind(name + " " + line), line})
 }
 
 // Kind returns what a command proves, judging by its words: lint, test or build; test if they don't tell.
 func Kind(command string) string {
-	switch kindOf(command) {
+	switch commandKind(command) {
 	case kindLint:
 		return "lint"
 	case kindBuild:
@@ -72,7 +72,7 @@ func Kind(command string) string {
 	return "test"
 }
 
-func kindOf(s string) int {
+func commandKind(s string) int {
 	s = strings.ToLower(s)
 	for _, k := range []struct {
 		kind  int
@@ -87,10 +87,10 @@ func kindOf(s string) int {
 	return kindOther
 }
 
-// builtin reports whether a word belongs to the shell, and is not a program.
-func builtin(word string) bool {
+// isBuiltin reports whether a word belongs to the shell, and is not a program.
+func isBuiltin(word string) bool {
 	more := []string{"cd", "test", "[", "[[", "exit", "false", "command", "builtin", "exec", "time", "source", ".", "read", "local", "shift", "type", "ulimit", "umask"}
-	return slices.Contains(more, word) || slices.Contains(quiet, word) || slices.Contains(keywords, word)
+	return slices.Contains(more, word) || slices.Contains(neverFailing, word) || slices.Contains(keywords, word)
 }
 
 // Project is what commands are checked against.
@@ -105,9 +105,9 @@ func (p Project) Missing(line string) string {
 	if Vacuous(line) {
 		return "it can't fail"
 	}
-	s, _ := reading(line)
-	if s.broken {
-		return p.first(line)
+	s, _ := parseShell(line)
+	if s.notUnderstood {
+		return p.missingFirstProgram(line)
 	}
 	for _, words := range s.commands {
 		switch {
@@ -116,8 +116,8 @@ func (p Project) Missing(line string) string {
 			p.Root = filepath.Join(p.Root, filepath.FromSlash(words[1].text))
 		case words[0].is("cd"):
 			return "" // the folder is not known
-		case !builtin(words[0].text):
-			if why := p.program(texts(words)); why != "" {
+		case !isBuiltin(words[0].text):
+			if why := p.missingProgram(tokenTexts(words)); why != "" {
 				return why
 			}
 		}
@@ -125,27 +125,27 @@ func (p Project) Missing(line string) string {
 	return ""
 }
 
-// first checks only the beginning of a line, which may be prose.
-func (p Project) first(line string) string {
+// missingFirstProgram checks only the beginning of a line, which may be prose.
+func (p Project) missingFirstProgram(line string) string {
 	words := strings.Fields(line)
-	for len(words) > 0 && assigns(token{text: words[0]}) {
+	for len(words) > 0 && isAssignment(token{text: words[0]}) {
 		words = words[1:]
 	}
-	if len(words) == 0 || builtin(words[0]) || strings.ContainsAny(words[0], "$`({\"") {
+	if len(words) == 0 || isBuiltin(words[0]) || strings.ContainsAny(words[0], "$`({\"") {
 		return ""
 	}
-	return p.program(words[:1])
+	return p.missingProgram(words[:1])
 }
 
-func texts(words []token) (list []string) {
+func tokenTexts(words []token) (list []string) {
 	for _, w := range words {
 		list = append(list, w.text)
 	}
 	return list
 }
 
-// program says what a simple command lacks, "" for nothing.
-func (p Project) program(words []string) string {
+// missingProgram says what a simple command lacks, "" for nothing.
+func (p Project) missingProgram(words []string) string {
 	name := words[0]
 	if strings.Contains(name, "/") {
 		file := filepath.FromSlash(name)
@@ -162,14 +162,14 @@ func (p Project) program(words []string) string {
 	}
 	switch name {
 	case "make":
-		return p.makeTargets(words[1:])
+		return p.missingTarget(words[1:])
 	case "npm", "pnpm", "yarn", "bun":
-		return p.script(words[1:])
+		return p.missingScript(words[1:])
 	}
 	return ""
 }
 
-func (p Project) makeTargets(args []string) string {
+func (p Project) missingTarget(args []string) string {
 	text := ""
 	for _, name := range []string{"GNUmakefile", "makefile", "Makefile"} {
 		if data, err := durable.ReadBelow(p.Root, name, durable.MaxRecords); err == nil {
@@ -194,21 +194,21 @@ func (p Project) makeTargets(args []string) string {
 	return ""
 }
 
-// elsewhere reports whether an argument makes npm look for the script in packages of the workspace, or tolerate its absence.
-func elsewhere(arg string) bool {
+// skipsScriptCheck reports whether an argument makes npm look for the script in packages of the workspace, or tolerate its absence.
+func skipsScriptCheck(arg string) bool {
 	name, _, _ := strings.Cut(arg, "=")
 	return slices.Contains([]string{"--workspaces", "--workspace", "-ws", "-w", "--if-present"}, name)
 }
 
-// script says whether package.json lacks the script that `npm run X` or `npm X` asks for.
-func (p Project) script(args []string) string {
+// missingScript says whether package.json lacks the script that `npm run X` or `npm X` asks for.
+func (p Project) missingScript(args []string) string {
 	data, err := durable.ReadBelow(p.Root, "package.json", durable.MaxRecords)
 	if err != nil {
 		return "there is no package.json"
 	}
 	name := ""
 	switch {
-	case slices.ContainsFunc(args, elsewhere):
+	case slices.ContainsFunc(args, skipsScriptCheck):
 		return ""
 	case len(args) > 1 && (args[0] == "run" || args[0] == "run-script"):
 		name = args[1]

@@ -9,8 +9,8 @@ import (
 	"github.com/yuin/goldmark/text"
 )
 
-// notes returns the sections called Technical Notes, including what is below headings of a lower level.
-func notes(doc ast.Node, src []byte) string {
+// technicalNotes returns the sections called Technical Notes, including what is below headings of a lower level.
+func technicalNotes(doc ast.Node, src []byte) string {
 	var all []string
 	var open *ast.Heading
 	from := 0
@@ -27,7 +27,7 @@ func notes(doc ast.Node, src []byte) string {
 		}
 		begin, after := headingSpan(h, src)
 		end(begin)
-		if normal(string(inline(h, src))) == "technical notes" {
+		if normalizeHeading(string(blockText(h, src))) == "technical notes" {
 			open, from = h, after
 		}
 	}
@@ -49,7 +49,7 @@ func WithoutHeadings(md string) string {
 		}
 		begin, after := headingSpan(h, src)
 		b.Write(src[from:begin])
-		if title := strings.TrimSpace(string(inline(h, src))); title != "" {
+		if title := strings.TrimSpace(string(blockText(h, src))); title != "" {
 			b.WriteString("**" + strings.Trim(title, "*") + "**\n")
 		}
 		from = after

@@ -39,27 +39,27 @@ func Parse(src []byte) Report {
 	section := ""
 	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
 		if h, ok := n.(*ast.Heading); ok {
-			section = normal(string(inline(h, src)))
+			section = normalizeHeading(string(blockText(h, src)))
 			continue
 		}
 		switch {
 		case slices.Contains(ContextFiles, section):
 			for _, it := range items(n, src) {
-				if c, ok := cite(it); ok {
+				if c, ok := parseCitation(it); ok {
 					res.Context[section] = append(res.Context[section], c)
 				}
 			}
 		case section == "suggested scope" && res.Scope == "":
-			res.Scope = firstWord(string(inline(n, src)))
+			res.Scope = firstWord(string(blockText(n, src)))
 		case section == "verification plan":
 			commands = append(commands, commandsOf(n, src)...)
 		case section == "risks":
 			for _, it := range items(n, src) {
-				res.Protected = append(res.Protected, notToModify(it.text)...)
+				res.Protected = append(res.Protected, protectedPaths(it.text)...)
 			}
 		}
 	}
-	res.Notes = notes(doc, src)
+	res.Notes = technicalNotes(doc, src)
 	slices.SortStableFunc(commands, func(a, b command) int { return a.kind - b.kind })
 	for _, c := range commands {
 		if !slices.Contains(res.Commands, c.line) {
@@ -69,8 +69,8 @@ func Parse(src []byte) Report {
 	return res
 }
 
-// normal returns a heading in lower case, without the marks that models put around it.
-func normal(s string) string {
+// normalizeHeading returns a heading in lower case, without the marks that models put around it.
+func normalizeHeading(s string) string {
 	return strings.ToLower(strings.Trim(strings.TrimSpace(s), "`*_: "))
 }
 
@@ -88,7 +88,7 @@ func items(n ast.Node, src []byte) (list []item) {
 			return ast.WalkContinue, nil
 		}
 		first := li.FirstChild()
-		it := item{text: string(inline(first, src)), code: spans(first, src)}
+		it := item{text: string(blockText(first, src)), code: codeSpans(first, src)}
 		if first.Lines() != nil && first.Lines().Len() > 0 {
 			it.line = 1 + strings.Count(string(src[:first.Lines().At(0).Start]), "\n")
 		}
@@ -98,8 +98,8 @@ func items(n ast.Node, src []byte) (list []item) {
 	return list
 }
 
-// inline returns the source of a block's lines, joined by spaces.
-func inline(n ast.Node, src []byte) []byte {
+// blockText returns the source of a block's lines, joined by spaces.
+func blockText(n ast.Node, src []byte) []byte {
 	if n.Type() == ast.TypeInline || n.Lines() == nil {
 		return nil
 	}
@@ -109,12 +109,12 @@ func inline(n ast.Node, src []byte) []byte {
 		b = append(append(b, strings.TrimSpace(string(seg.Value(src)))...), ' ')
 	}
 	if len(b) == 0 && n.FirstChild() != nil {
-		return inline(n.FirstChild(), src)
+		return blockText(n.FirstChild(), src)
 	}
 	return b
 }
 
-func spans(n ast.Node, src []byte) (list []string) {
+func codeSpans(n ast.Node, src []byte) (list []string) {
 	_ = ast.Walk(n, func(n ast.Node, enter bool) (ast.WalkStatus, error) {
 		cs, ok := n.(*ast.CodeSpan)
 		if ok && enter {
@@ -131,10 +131,10 @@ func spans(n ast.Node, src []byte) (list []string) {
 	return list
 }
 
-// cite reads "path: P, reason: R" in the ways models write it: with backticks, bold, without either word.
-func cite(it item) (Cited, bool) {
+// parseCitation reads "path: P, reason: R" in the ways models write it: with backticks, bold, without either word.
+func parseCitation(it item) (Cited, bool) {
 	s := strings.TrimSpace(strings.NewReplacer("**", "", "`", "").Replace(it.text))
-	s = strings.TrimSpace(s[cmp.Or(label(s, "path"), label(s, "file")):])
+	s = strings.TrimSpace(s[cmp.Or(labelLength(s, "path"), labelLength(s, "file")):])
 	path, reason := s, ""
 	if i := strings.Index(strings.ToLower(s), "reason:"); i >= 0 {
 		path, reason = s[:i], s[i+len("reason:"):]
@@ -146,8 +146,8 @@ func cite(it item) (Cited, bool) {
 	return Cited{it.line, path, reason}, path != "" && !strings.EqualFold(path, "none") && !strings.ContainsAny(path, " \t")
 }
 
-// label returns the length of "word:" at the start of s, in any letter case, or 0.
-func label(s, word string) int {
+// labelLength returns the length of "word:" at the start of s, in any letter case, or 0.
+func labelLength(s, word string) int {
 	if len(s) > len(word) && strings.EqualFold(s[:len(word)], word) && s[len(word)] == ':' {
 		return len(word) + 1
 	}
@@ -166,8 +166,8 @@ func firstWord(s string) string {
 	return ""
 }
 
-// notToModify returns the paths in a risk that says not to modify them.
-func notToModify(s string) (paths []string) {
+// protectedPaths returns the paths in a risk that says not to modify them.
+func protectedPaths(s string) (paths []string) {
 	low := strings.ToLower(s)
 	if !strings.Contains(low, "not modify") && !strings.Contains(low, "not to modify") && !strings.Contains(low, "don't modify") && !strings.Contains(low, "not touch") {
 		return nil

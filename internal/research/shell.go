@@ -9,40 +9,40 @@ import (
 
 // token is a word of the shell.
 type token struct {
-	text  string // without quotes
-	fixed bool   // the shell expands nothing in the word
-	plain bool   // nothing in the word is quoted
+	text     string // without quotes
+	fixed    bool   // the shell expands nothing in the word
+	unquoted bool   // nothing in the word is quoted
 }
 
-func (t token) is(word string) bool { return t.plain && t.text == word }
+func (t token) is(word string) bool { return t.unquoted && t.text == word }
 
 // shell reads a command line.
 type shell struct {
-	line     string
-	broken   bool // it contains something that this reader does not understand
-	exits    bool // it may end early with an exit code other than 0
-	commands [][]token
+	line           string
+	notUnderstood  bool // it contains something that this reader does not understand
+	mayExitNonzero bool // it may end early with an exit code other than 0
+	commands       [][]token
 }
 
 // maxLine is the maximum length of a line that is parsed, in bytes: the parser recurses into nested brackets.
 const maxLine = 16 << 10
 
-// reading parses a command line, and returns what is known about its exit code.
-func reading(line string) (*shell, truth) {
-	s := &shell{line: line, broken: len(line) > maxLine}
-	if s.broken {
+// parseShell parses a command line, and returns what is known about its exit code.
+func parseShell(line string) (*shell, outcome) {
+	s := &shell{line: line, notUnderstood: len(line) > maxLine}
+	if s.notUnderstood {
 		return s, unknown
 	}
 	file, err := syntax.NewParser().Parse(strings.NewReader(line), "")
 	if err != nil {
-		s.broken = true
+		s.notUnderstood = true
 		return s, unknown
 	}
 	return s, s.list(file.Stmts)
 }
 
 // list reads a list of commands. Its exit code is that of the last one, or, after set -e, that of the first one that fails.
-func (s *shell) list(stmts []*syntax.Stmt) truth {
+func (s *shell) list(stmts []*syntax.Stmt) outcome {
 	last, all, strict, over := succeeds, succeeds, false, false
 	for _, stmt := range stmts {
 		first := len(s.commands)
@@ -54,7 +54,7 @@ func (s *shell) list(stmts []*syntax.Stmt) truth {
 			all = unknown
 		}
 		if len(s.commands) == first+1 {
-			strict = strict || strictly(s.commands[first])
+			strict = strict || isSetErrexit(s.commands[first])
 			over = over || s.commands[first][0].is("exit")
 		}
 	}
@@ -64,37 +64,37 @@ func (s *shell) list(stmts []*syntax.Stmt) truth {
 	return last
 }
 
-// strictly reports whether a command is set -e.
-func strictly(words []token) bool {
+// isSetErrexit reports whether a command is set -e.
+func isSetErrexit(words []token) bool {
 	return words[0].is("set") && slices.ContainsFunc(words[1:], func(t token) bool {
 		return t.text == "errexit" || strings.HasPrefix(t.text, "-") && strings.Contains(t.text, "e")
 	})
 }
 
-func (s *shell) statement(stmt *syntax.Stmt) truth {
+func (s *shell) statement(stmt *syntax.Stmt) outcome {
 	v := s.command(stmt.Cmd)
 	switch {
 	case stmt.Background:
 		return succeeds
 	case stmt.Negated:
-		return v.not()
+		return v.negate()
 	}
 	return v
 }
 
-func (s *shell) command(c syntax.Command) truth {
+func (s *shell) command(c syntax.Command) outcome {
 	switch c := c.(type) {
 	case nil: // only redirections
 		return succeeds
 	case *syntax.CallExpr:
 		if len(c.Args) == 0 {
-			return s.assigned(c.Assigns)
+			return s.assignments(c.Assigns)
 		}
-		return s.words(s.tokens(c.Args))
+		return s.addCommand(s.tokens(c.Args))
 	case *syntax.BinaryCmd:
 		x, y := s.statement(c.X), s.statement(c.Y)
 		if c.Op == syntax.OrStmt {
-			return and(x.not(), y.not()).not()
+			return and(x.negate(), y.negate()).negate()
 		}
 		return and(x, y) // also for a pipe: commands run with pipefail
 	case *syntax.Subshell:
@@ -106,20 +106,20 @@ func (s *shell) command(c syntax.Command) truth {
 			return s.statement(c.Stmt)
 		}
 	case *syntax.DeclClause:
-		return s.words([]token{fixedToken(c.Variant.Value)})
+		return s.addCommand([]token{fixedToken(c.Variant.Value)})
 	case *syntax.TestClause:
-		return s.words(slices.Concat([]token{fixedToken("[[")}, s.test(c.X), []token{fixedToken("]]")}))
+		return s.addCommand(slices.Concat([]token{fixedToken("[[")}, s.testTokens(c.X), []token{fixedToken("]]")}))
 	}
-	s.broken = true
+	s.notUnderstood = true
 	return unknown
 }
 
-func (s *shell) words(words []token) truth {
+func (s *shell) addCommand(words []token) outcome {
 	s.commands = append(s.commands, words)
-	return s.simple(words)
+	return s.simpleCommand(words)
 }
 
-func (s *shell) assigned(list []*syntax.Assign) truth {
+func (s *shell) assignments(list []*syntax.Assign) outcome {
 	for _, a := range list {
 		if a.Array != nil || a.Value != nil && !s.token(a.Value).fixed {
 			return unknown
@@ -128,15 +128,15 @@ func (s *shell) assigned(list []*syntax.Assign) truth {
 	return succeeds
 }
 
-// test returns the words between [[ and ]].
-func (s *shell) test(x syntax.TestExpr) []token {
+// testTokens returns the words between [[ and ]].
+func (s *shell) testTokens(x syntax.TestExpr) []token {
 	switch x := x.(type) {
 	case *syntax.Word:
 		return []token{s.token(x)}
 	case *syntax.UnaryTest:
-		return append([]token{fixedToken(x.Op.String())}, s.test(x.X)...)
+		return append([]token{fixedToken(x.Op.String())}, s.testTokens(x.X)...)
 	case *syntax.BinaryTest:
-		return slices.Concat(s.test(x.X), []token{fixedToken(x.Op.String())}, s.test(x.Y))
+		return slices.Concat(s.testTokens(x.X), []token{fixedToken(x.Op.String())}, s.testTokens(x.Y))
 	}
 	return []token{{}} // brackets
 }
@@ -158,16 +158,16 @@ func (s *shell) token(w *syntax.Word) token {
 		case *syntax.Lit:
 			fixed = !strings.ContainsAny(p.Value, `*?[\`)
 		case *syntax.SglQuoted:
-			fixed, t.plain = !p.Dollar, false
+			fixed, t.unquoted = !p.Dollar, false
 			from, to = from+1, to-1
 		case *syntax.DblQuoted:
-			fixed, t.plain = !p.Dollar && !strings.ContainsAny(s.line[from:to], "$`\\"), false
+			fixed, t.unquoted = !p.Dollar && !strings.ContainsAny(s.line[from:to], "$`\\"), false
 			from, to = from+1, to-1
 		}
 		t.text += s.line[from:to]
 		t.fixed = t.fixed && fixed
 	}
-	if t.plain && (t.text == "[" || t.text == "[[") {
+	if t.unquoted && (t.text == "[" || t.text == "[[") {
 		t.fixed = true
 	}
 	return t
