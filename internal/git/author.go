@@ -14,19 +14,19 @@ type Author struct{ repo *Repo }
 type IdentityError struct{ Err error }
 
 func (e *IdentityError) Error() string {
-	said := ""
+	detail := ""
 	if e.Err != nil {
-		said = "\n(" + e.Err.Error() + ")"
+		detail = "\n(" + e.Err.Error() + ")"
 	}
 	return `git does not know who you are; type
   git config --global user.name "Your Name"
-  git config --global user.email you@example.com` + said
+  git config --global user.email you@example.com` + detail
 }
 
 func (e *IdentityError) Unwrap() error { return e.Err }
 
-// named holds the options that keep git from making up an identity from user and host name.
-var named = []string{"-c", "user.useConfigOnly=true"}
+// identityOptions holds the options that keep git from making up an identity from user and host name.
+var identityOptions = []string{"-c", "user.useConfigOnly=true"}
 
 // unknownIdentity matches the errors of git (ident.c) for a name or address that is missing or can't be used.
 var unknownIdentity = regexp.MustCompile(`tell me who you are|auto-detection is disabled|empty ident name|disallowed characters`)
@@ -46,7 +46,7 @@ func (r Author) Identity(ctx context.Context) (string, error) {
 }
 
 func (r Author) identity(ctx context.Context, who string) (string, error) {
-	out, err := r.repo.Line(ctx, Command{Dir: r.repo.Main, Args: append(named[:len(named):len(named)], "var", who)})
+	out, err := r.repo.Line(ctx, Command{Dir: r.repo.Main, Args: append(identityOptions[:len(identityOptions):len(identityOptions)], "var", who)})
 	if failed, ok := errors.AsType[*Error](err); ok && unknownIdentity.MatchString(failed.Stderr) {
 		return "", &IdentityError{err}
 	}

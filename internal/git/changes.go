@@ -41,14 +41,14 @@ func ParseChanges(out string) (list []Change, err error) {
 				return nil, fmt.Errorf("reading git diff: unexpected %q", f[i])
 			}
 			if c, ok := at[n[2]]; ok {
-				list[c].Added, list[c].Deleted = count(n[0]), count(n[1])
+				list[c].Added, list[c].Deleted = parseLineCount(n[0]), parseLineCount(n[1])
 			}
 		}
 	}
 	return list, nil
 }
 
-func count(s string) int {
+func parseLineCount(s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil {
 		return -1
@@ -62,12 +62,12 @@ const gitlink = "160000"
 func (c Change) Submodule() bool { return c.Mode == gitlink }
 
 // ChangesOnce returns the changes between a commit and a tree: cached, or from ask, which runs git diff --raw --numstat.
-func (r *Repo) ChangesOnce(base, tree string, ask func() (string, error)) ([]Change, error) {
+func (r *Repo) ChangesOnce(base, tree string, diff func() (string, error)) ([]Change, error) {
 	key := base + ":" + tree
 	if list, ok := r.diffs.recall(key); ok {
 		return slices.Clone(list), nil
 	}
-	out, err := ask()
+	out, err := diff()
 	if err != nil {
 		return nil, err
 	}

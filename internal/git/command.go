@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	quick   = 2 * time.Minute  // time limit of a command that only reads
-	patient = 15 * time.Minute // time limit of one that writes files or runs hooks
+	readTimeout  = 2 * time.Minute  // time limit of a command that only reads
+	writeTimeout = 15 * time.Minute // time limit of one that writes files or runs hooks
 
 	maxOutput = 256 << 20 // bytes of output
 	maxStderr = 64 << 10
@@ -32,14 +32,14 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	said := strings.TrimSpace(e.Stderr)
+	message := strings.TrimSpace(e.Stderr)
 	switch {
 	case e.Code == proc.CodeTimeout:
-		said = strings.TrimSpace("it took too long\n" + said)
-	case said == "":
-		said = fmt.Sprintf("exit code %d", e.Code)
+		message = strings.TrimSpace("it took too long\n" + message)
+	case message == "":
+		message = fmt.Sprintf("exit code %d", e.Code)
 	}
-	return "git " + e.command() + ": " + said
+	return "git " + e.shortCommand() + ": " + message
 }
 
 // OwnerError means that git refused to work in a repository because another user owns it.
@@ -60,8 +60,8 @@ func (e *OwnerError) Command() string { return safeDirectory + e.Repository }
 // safeDirectory is the beginning of the command that git's message suggests; the repository follows.
 const safeDirectory = "git config --global --add safe.directory "
 
-// owned returns an *OwnerError if git's message says that another user owns the repository, and nil otherwise.
-func (e *Error) owned() error {
+// ownerError returns an *OwnerError if git's message says that another user owns the repository, and nil otherwise.
+func (e *Error) ownerError() error {
 	_, rest, ok := strings.Cut(e.Stderr, safeDirectory)
 	if !ok {
 		return nil
@@ -70,8 +70,8 @@ func (e *Error) owned() error {
 	return &OwnerError{repository, e}
 }
 
-// command returns the command for messages: without -c settings, cut to as many arguments as leave room for git's own message.
-func (e *Error) command() string {
+// shortCommand returns the command for messages: without -c settings, cut to as many arguments as leave room for git's own message.
+func (e *Error) shortCommand() string {
 	const most = 120 // bytes
 	var b strings.Builder
 	for i := 0; i < len(e.Args); i++ {
@@ -92,9 +92,9 @@ func (e *Error) command() string {
 	return strings.TrimSuffix(b.String(), " ")
 }
 
-// allowed lists the variables that git and its child processes may see: those that programs need, and those for identity and
+// allowedEnv lists the variables that git and its child processes may see: those that programs need, and those for identity and
 // sign-in, but none that selects the repository.
-var allowed = []string{
+var allowedEnv = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TMPDIR", "TERM", "TZ", "LANG", "LANGUAGE", "LC_*", "XDG_*",
 	"EMAIL", "GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL",
 	"GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_EXEC_PATH",
@@ -103,13 +103,13 @@ var allowed = []string{
 	proc.MarkerVar,
 }
 
-// always holds the options of every call: no file-system monitor, which an agent could have configured, no housekeeping, which
+// commonOptions holds the options of every call: no file-system monitor, which an agent could have configured, no housekeeping, which
 // could be killed half-way, and all stat fields count when git checks whether a file changed.
-var always = []string{"-c", "core.fsmonitor=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false",
+var commonOptions = []string{"-c", "core.fsmonitor=false", "-c", "gc.auto=0", "-c", "maintenance.auto=false",
 	"-c", "core.trustctime=true", "-c", "core.checkStat=default", "-c", "core.ignoreStat=false"}
 
-// durably holds the options of calls whose effect must survive a power cut once they have returned.
-var durably = []string{"-c", "core.fsync=committed,reference", "-c", "core.fsyncMethod=batch"}
+// durableOptions holds the options of calls whose effect must survive a power cut once they have returned.
+var durableOptions = []string{"-c", "core.fsync=committed,reference", "-c", "core.fsyncMethod=batch"}
 
 // Command is one run of the git command.
 type Command struct {
@@ -137,7 +137,7 @@ func (r *Repo) Run(ctx context.Context, c Command) (out string, code int, err er
 		return out, code, err
 	}
 	err = r.retryLocked(ctx, c, func() error {
-		return Retry(ctx, func() error { return errors.Join(rewind(c), do()) })
+		return Retry(ctx, func() error { return errors.Join(prepareRetry(c), do()) })
 	})
 	return out, code, err
 }
@@ -162,14 +162,14 @@ func (r *Repo) runOnce(ctx context.Context, c Command) (string, int, error) {
 		return "", -1, err
 	}
 	defer r.Index().noteIndex(ctx, c)
-	out := &limited{max: maxOutput}
+	out := &limitedBuffer{max: maxOutput}
 	stderr := proc.NewCapped(maxStderr)
-	options, wall := always, quick
+	options, wall := commonOptions, readTimeout
 	if c.Write {
-		options, wall = slices.Concat(always, durably), patient
+		options, wall = slices.Concat(commonOptions, durableOptions), writeTimeout
 	}
 	cmd := proc.Command{
-		Argv: slices.Concat([]string{"git"}, options, r.Hooks().noHooks(ctx, c), c.Args), Dir: c.Dir, Env: r.environ(c),
+		Argv: slices.Concat([]string{"git"}, options, r.Hooks().disableOptions(ctx, c), c.Args), Dir: c.Dir, Env: r.environ(c),
 		Stdin: c.Stdin, Stdout: out, Stderr: stderr, Wall: wall,
 	}
 	if c.Stdout != nil {
@@ -187,7 +187,7 @@ func (r *Repo) runOnce(ctx context.Context, c Command) (string, int, error) {
 		return out.String(), 0, nil
 	}
 	failed := &Error{Args: c.Args, Dir: c.Dir, Code: res.Code, Stderr: stderr.String()}
-	if err := failed.owned(); err != nil {
+	if err := failed.ownerError(); err != nil {
 		return "", res.Code, err
 	}
 	if slices.Contains(c.Accept, res.Code) {
@@ -222,7 +222,7 @@ func (r *Repo) environ(c Command) []string {
 	if c.Dir != "" {
 		extra = append(extra, "GIT_CEILING_DIRECTORIES="+filepath.Dir(c.Dir))
 	}
-	return proc.Environ(base, slices.Concat(allowed, r.Allow), append(extra, c.Env...)...)
+	return proc.Environ(base, slices.Concat(allowedEnv, r.Allow), append(extra, c.Env...)...)
 }
 
 // getenv returns a variable as git commands see it.
@@ -233,23 +233,23 @@ func (r *Repo) getenv(name string) (value string, ok bool) {
 	return proc.Getenv(r.Env, name)
 }
 
-// limited is a buffer whose Write fails if it would hold more than max bytes.
-type limited struct {
+// limitedBuffer is a buffer whose Write fails if it would hold more than max bytes.
+type limitedBuffer struct {
 	bytes.Buffer
 	max int
 }
 
 var errTooMuch = errors.New("git's answer is too long")
 
-func (l *limited) Write(p []byte) (int, error) {
+func (l *limitedBuffer) Write(p []byte) (int, error) {
 	if l.Len()+len(p) > l.max {
 		return 0, errTooMuch
 	}
 	return l.Buffer.Write(p)
 }
 
-// name returns the git subcommand of a call, after its -c options.
-func (c Command) name() string {
+// subcommand returns the git subcommand of a call, after its -c options.
+func (c Command) subcommand() string {
 	args := c.Args
 	for len(args) > 2 && args[0] == "-c" {
 		args = args[2:]

@@ -103,7 +103,7 @@ func (r Committer) commit(ctx context.Context, dir string, o CommitOptions) (str
 	if err != nil {
 		return "", err
 	}
-	if o, err = r.parents(ctx, dir, gitDir, head, o); err != nil {
+	if o, err = r.chooseParents(ctx, dir, gitDir, head, o); err != nil {
 		return "", err
 	}
 	err = RetryLocked(ctx, r.repo.ownLocks(gitDir, o.Branch), func() error {
@@ -117,14 +117,14 @@ func (r Committer) commit(ctx context.Context, dir string, o CommitOptions) (str
 	return r.refs.Head(ctx, dir)
 }
 
-// parents decides which commit a commit on head merges, and whether it replaces head.
-func (r Committer) parents(ctx context.Context, dir, gitDir, head string, o CommitOptions) (CommitOptions, error) {
+// chooseParents decides which commit a commit on head merges, and whether it replaces head.
+func (r Committer) chooseParents(ctx context.Context, dir, gitDir, head string, o CommitOptions) (CommitOptions, error) {
 	var err error
-	if o.Merge, err = r.toMerge(ctx, gitDir, o.Merge, head); err != nil {
+	if o.Merge, err = r.commitToMerge(ctx, gitDir, o.Merge, head); err != nil {
 		return o, err
 	}
 	if o.Amend = o.Amend && o.Merge == ""; o.Amend {
-		o.Amend, err = r.history.single(ctx, dir, head)
+		o.Amend, err = r.history.isNonMerge(ctx, dir, head)
 	}
 	return o, err
 }
@@ -136,12 +136,12 @@ func (r Committer) commitOnce(ctx context.Context, dir, gitDir, head string, o C
 		return err
 	}
 	if len(staged) == 0 && o.Merge == "" {
-		if r.made(ctx, dir, head, o) { // by a try before this one
+		if r.isCommitted(ctx, dir, head, o) { // by a try before this one
 			return nil
 		}
 		return ErrNothing
 	}
-	if err := nestedIn(staged); err != nil {
+	if err := checkEmbeddedRepos(staged); err != nil {
 		return err
 	}
 	if o.Inspect != nil {
@@ -149,17 +149,17 @@ func (r Committer) commitOnce(ctx context.Context, dir, gitDir, head string, o C
 			return err
 		}
 	}
-	return mergingWith(gitDir, o.Merge, func() error {
-		if err := r.record(ctx, dir, o); err != nil && !r.made(ctx, dir, head, o) {
+	return withMergeHead(gitDir, o.Merge, func() error {
+		if err := r.runCommit(ctx, dir, o); err != nil && !r.isCommitted(ctx, dir, head, o) {
 			return err
 		}
 		return nil
 	})
 }
 
-// made reports whether a checkout that was at head is now at the requested commit: git can fail after creating it. A commit that
+// isCommitted reports whether a checkout that was at head is now at the requested commit: git can fail after creating it. A commit that
 // another process made meanwhile lacks the trailers.
-func (r Committer) made(ctx context.Context, dir, head string, o CommitOptions) bool {
+func (r Committer) isCommitted(ctx context.Context, dir, head string, o CommitOptions) bool {
 	now, err := r.refs.Head(ctx, dir)
 	if err != nil || now == head {
 		return false
@@ -172,35 +172,35 @@ func (r Committer) made(ctx context.Context, dir, head string, o CommitOptions) 
 // stage updates the index, makes sure that it holds exactly the changes that may be committed, and returns those that are not in
 // the excluded paths.
 func (r Committer) stage(ctx context.Context, dir, gitDir string, o CommitOptions) ([]Change, error) {
-	if err := r.merged(ctx, dir, gitDir); err != nil {
+	if err := r.checkNoConflicts(ctx, dir, gitDir); err != nil {
 		return nil, err
 	}
 	err := r.repo.Do(ctx, Command{Dir: dir, Args: append([]string{"add", "--all", "--sparse", "--"}, Pathspec(o.Exclude)...), Write: true})
 	if err != nil {
-		return nil, r.orNested(ctx, dir, o.Exclude, err)
+		return nil, r.asEmbeddedRepoError(ctx, dir, o.Exclude, err)
 	}
-	staged, err := r.staged(ctx, dir, gitDir)
-	own := func(c Change) bool { return Covers(o.Exclude, c.Path) }
-	as := "HEAD"
+	staged, err := r.stagedChanges(ctx, dir, gitDir)
+	isExcluded := func(c Change) bool { return Covers(o.Exclude, c.Path) }
+	source := "HEAD"
 	if o.Merge != "" && o.Merged != "" {
-		as = o.Merged
-	} else if !slices.ContainsFunc(staged, own) {
+		source = o.Merged
+	} else if !slices.ContainsFunc(staged, isExcluded) {
 		return staged, err
 	}
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"reset", "--quiet", as, "--"}
+	args := []string{"reset", "--quiet", source, "--"}
 	for _, p := range o.Exclude {
 		args = append(args, Literal(p))
 	}
 	if err := r.repo.Do(ctx, Command{Dir: dir, Args: args, Write: true}); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(staged, own), nil
+	return slices.DeleteFunc(staged, isExcluded), nil
 }
 
-func (r Committer) merged(ctx context.Context, dir, gitDir string) error {
+func (r Committer) checkNoConflicts(ctx context.Context, dir, gitDir string) error {
 	list, err := r.index.entries(ctx, dir, gitDir)
 	if i := slices.IndexFunc(list, entry.conflict); err == nil && i >= 0 {
 		err = fmt.Errorf("%s has conflicts of a merge that is not finished", list[i].path)
@@ -216,8 +216,8 @@ func Covers(paths []string, path string) bool {
 	})
 }
 
-// staged returns the differences between HEAD and the index.
-func (r Committer) staged(ctx context.Context, dir, gitDir string) ([]Change, error) {
+// stagedChanges returns the differences between HEAD and the index.
+func (r Committer) stagedChanges(ctx context.Context, dir, gitDir string) ([]Change, error) {
 	if head, err := r.refs.Head(ctx, dir); err == nil {
 		if list, ok := r.repo.diffs.recall(head + ":" + r.index.Tree(filepath.Join(gitDir, "index"))); ok {
 			return slices.Clone(list), nil
@@ -230,16 +230,16 @@ func (r Committer) staged(ctx context.Context, dir, gitDir string) ([]Change, er
 	return ParseChanges(out)
 }
 
-// orNested returns an *EmbeddedRepoError if git failed because of repositories without a commit, and err otherwise.
-func (r Committer) orNested(ctx context.Context, dir string, exclude []string, err error) error {
+// asEmbeddedRepoError returns an *EmbeddedRepoError if git failed because of repositories without a commit, and err otherwise.
+func (r Committer) asEmbeddedRepoError(ctx context.Context, dir string, exclude []string, err error) error {
 	if list, lookErr := r.index.EmbeddedRepos(ctx, dir, nil, exclude); lookErr == nil && len(list) > 0 && !lockContended(err) {
 		return &EmbeddedRepoError{list}
 	}
 	return err
 }
 
-// nestedIn returns an *EmbeddedRepoError for repositories that git staged as if they were submodules, unless .gitmodules changed.
-func nestedIn(staged []Change) error {
+// checkEmbeddedRepos returns an *EmbeddedRepoError for repositories that git staged as if they were submodules, unless .gitmodules changed.
+func checkEmbeddedRepos(staged []Change) error {
 	var list []string
 	for _, c := range staged {
 		if c.Path == ".gitmodules" {
@@ -255,8 +255,8 @@ func nestedIn(staged []Change) error {
 	return &EmbeddedRepoError{list}
 }
 
-func (r Committer) record(ctx context.Context, dir string, o CommitOptions) error {
-	args := slices.Concat(named, []string{"commit", "--quiet", "--cleanup=whitespace", "--file=-"})
+func (r Committer) runCommit(ctx context.Context, dir string, o CommitOptions) error {
+	args := slices.Concat(identityOptions, []string{"commit", "--quiet", "--cleanup=whitespace", "--file=-"})
 	if o.Amend {
 		args = append(args, "--amend")
 	}
@@ -269,11 +269,11 @@ func (r Committer) record(ctx context.Context, dir string, o CommitOptions) erro
 	if !errors.As(err, &failed) || lockContended(err) {
 		return err
 	}
-	return r.why(ctx, dir, o, failed)
+	return r.refusalReason(ctx, dir, o, failed)
 }
 
-// why returns the reason for which git refused a commit. Git itself exits with 1 for hooks and empty commits.
-func (r Committer) why(ctx context.Context, dir string, o CommitOptions, failed *Error) error {
+// refusalReason returns the reason for which git refused a commit. Git itself exits with 1 for hooks and empty commits.
+func (r Committer) refusalReason(ctx context.Context, dir string, o CommitOptions, failed *Error) error {
 	if _, err := r.author.Identity(ctx); err != nil {
 		return err
 	}
@@ -286,7 +286,7 @@ func (r Committer) why(ctx context.Context, dir string, o CommitOptions, failed 
 			return fmt.Errorf("%w: all of the commit was taken back", ErrNothing)
 		}
 	}
-	if hooks := r.hooks.hooks(ctx, dir, "pre-commit", "prepare-commit-msg", "commit-msg"); len(hooks) > 0 {
+	if hooks := r.hooks.installed(ctx, dir, "pre-commit", "prepare-commit-msg", "commit-msg"); len(hooks) > 0 {
 		return hookError(strings.Join(hooks, " or "), failed)
 	}
 	return failed
@@ -295,9 +295,9 @@ func (r Committer) why(ctx context.Context, dir string, o CommitOptions, failed 
 // mergeHead is the file in which git records the commit that is being merged into a checkout.
 const mergeHead = "MERGE_HEAD"
 
-// toMerge returns the commit to be merged into head, "" if head has it. It removes git's record of a merge that is done, left by a
+// commitToMerge returns the commit to be merged into head, "" if head has it. It removes git's record of a merge that is done, left by a
 // kill at that moment: it would keep the commit from being amended.
-func (r Committer) toMerge(ctx context.Context, gitDir, commit, head string) (string, error) {
+func (r Committer) commitToMerge(ctx context.Context, gitDir, commit, head string) (string, error) {
 	file := filepath.Join(gitDir, mergeHead)
 	if left, err := os.ReadFile(file); err == nil && isHash(strings.TrimSpace(string(left))) {
 		if done, err := r.history.IsAncestor(ctx, strings.TrimSpace(string(left)), head); err == nil && done {
@@ -315,8 +315,8 @@ func (r Committer) toMerge(ctx context.Context, gitDir, commit, head string) (st
 	return commit, nil
 }
 
-// mergingWith calls do while git is told that a commit is being merged; "" means that there is none.
-func mergingWith(gitDir, commit string, do func() error) error {
+// withMergeHead calls do while git is told that a commit is being merged; "" means that there is none.
+func withMergeHead(gitDir, commit string, do func() error) error {
 	if commit == "" {
 		return do()
 	}

@@ -21,7 +21,7 @@ type Config struct {
 	worktree string
 	hooks    string
 	includes []string // as written, also those of includeIf, whatever their condition
-	tabled   bool     // refs and reflogs are stored in a reftable, not in files
+	reftable bool     // refs and reflogs are stored in a reftable, not in files
 	partial  bool     // partial clone: a remote has objects that are missing here
 	remotes  []string
 }
@@ -36,17 +36,17 @@ func ReadConfigFile(file string) (s Config, err error) {
 	if err != nil {
 		return s, err
 	}
-	if s, known := parsed.recall(string(data)); known {
+	if s, known := configCache.recall(string(data)); known {
 		return s, nil
 	}
 	if s, err = parseConfig(data); err == nil {
-		parsed.keep(string(data), s, 50)
+		configCache.keep(string(data), s, 50)
 	}
 	return s, err
 }
 
-// parsed caches configurations by their text: the same few files are read before each step of a run.
-var parsed memo[Config]
+// configCache caches configurations by their text: the same few files are read before each step of a run.
+var configCache memo[Config]
 
 func parseConfig(data []byte) (s Config, err error) {
 	c := config.New()
@@ -61,7 +61,7 @@ func parseConfig(data []byte) (s Config, err error) {
 		s.includes = append(s.includes, on.OptionAll("path")...)
 	}
 	s.extended = c.HasSection("extensions")
-	s.tabled = s.extended && strings.EqualFold(c.Section("extensions").Option("refstorage"), "reftable")
+	s.reftable = s.extended && strings.EqualFold(c.Section("extensions").Option("refstorage"), "reftable")
 	for _, remote := range c.Section("remote").Subsections {
 		s.remotes = append(s.remotes, remote.Name)
 		s.partial = s.partial || remote.HasOption("promisor") || remote.HasOption("partialclonefilter")
@@ -74,23 +74,23 @@ func parseConfig(data []byte) (s Config, err error) {
 // errAskGit means that only the git command can tell, not go-git.
 var errAskGit = errors.New("ask git")
 
-// folder is the file system in which go-git reads refs. It follows links as git does. osfs.New would resolve each part of a path
+// refFolder is the file system in which go-git reads refs. It follows links as git does. osfs.New would resolve each part of a path
 // on each access, in case a link leads out of the folder.
-type folder struct {
+type refFolder struct {
 	billy.Filesystem // nil: go-git only calls the methods below
 	dir              string
 }
 
-func (f folder) Join(parts ...string) string { return filepath.Join(parts...) }
+func (f refFolder) Join(parts ...string) string { return filepath.Join(parts...) }
 
-func (f folder) Open(name string) (billy.File, error) {
+func (f refFolder) Open(name string) (billy.File, error) {
 	return osfs.Default.Open(filepath.Join(f.dir, name))
 }
 
-func (f folder) Stat(name string) (fs.FileInfo, error) {
+func (f refFolder) Stat(name string) (fs.FileInfo, error) {
 	return osfs.Default.Stat(filepath.Join(f.dir, name))
 }
 
-func (f folder) ReadDir(name string) ([]fs.FileInfo, error) {
+func (f refFolder) ReadDir(name string) ([]fs.FileInfo, error) {
 	return osfs.Default.ReadDir(filepath.Join(f.dir, name))
 }

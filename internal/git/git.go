@@ -55,12 +55,12 @@ type Repo struct {
 	Env   []string
 	Allow []string
 
-	linked   bool           // opened in a linked worktree
-	hardened atomic.Bool    // see Harden
-	files    memo[bool]     // by "commit:path"
-	diffs    memo[[]Change] // by "commit:tree"
-	seen     seenFiles
-	swept    sync.Once // guards the removal of scratch folders that killed processes left
+	linked     bool           // opened in a linked worktree
+	hardened   atomic.Bool    // see Harden
+	pathExists memo[bool]     // by "commit:path"
+	diffs      memo[[]Change] // by "commit:tree"
+	seen       seenFiles
+	sweepOnce  sync.Once // guards the removal of scratch folders that killed processes left
 }
 
 // Harden declares that sandboxed programs write to linked worktrees. From then on, links and repositories that such programs leave
@@ -114,9 +114,9 @@ func openAt(dir string) (*Repo, error) {
 		if !isGitDir(dot) {
 			return nil, nil
 		}
-		return withMain(dir, dot)
+		return openMain(dir, dot)
 	}
-	gitDir, err := readLink(dot)
+	gitDir, err := readGitFile(dot)
 	if err != nil {
 		return nil, err
 	}
@@ -128,9 +128,9 @@ func openAt(dir string) (*Repo, error) {
 		return nil, fmt.Errorf("reading %s: %w", dot, err)
 	}
 	if common == gitDir {
-		return withMain(dir, common)
+		return openMain(dir, common)
 	}
-	r, err := fromCommon(common)
+	r, err := openCommon(common)
 	if r != nil {
 		r.linked = true
 	}
@@ -146,7 +146,7 @@ func (r *Repo) Typed() string {
 	return "git -C " + trellis.ShellWord(r.Main)
 }
 
-func withMain(main, common string) (*Repo, error) {
+func openMain(main, common string) (*Repo, error) {
 	common, err := filepath.EvalSymlinks(common)
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", main, err)
@@ -158,8 +158,8 @@ func withMain(main, common string) (*Repo, error) {
 	return &Repo{Main: main, Common: common}, nil // git reports errors in the configuration best
 }
 
-// fromCommon returns the repository whose common directory is given, after finding its main checkout.
-func fromCommon(common string) (*Repo, error) {
+// openCommon returns the repository whose common directory is given, after finding its main checkout.
+func openCommon(common string) (*Repo, error) {
 	c, err := ReadConfig(common)
 	switch {
 	case err != nil:
@@ -194,8 +194,8 @@ func isGitDir(dir string) bool {
 // maxPointer limits the size of a file that names a git directory, in bytes.
 const maxPointer = 64 << 10
 
-// readLink returns the git directory that a .git file points to.
-func readLink(dot string) (string, error) {
+// readGitFile returns the git directory that a .git file points to.
+func readGitFile(dot string) (string, error) {
 	data, err := durable.Read(dot, maxPointer)
 	if err != nil {
 		return "", fmt.Errorf("reading %s: %w", dot, err)
@@ -235,7 +235,7 @@ func (r *Repo) gitDir(dir string) (string, error) {
 	if dir == r.Main {
 		return r.Common, nil
 	}
-	admin, err := readLink(filepath.Join(dir, ".git"))
+	admin, err := readGitFile(filepath.Join(dir, ".git"))
 	if err != nil {
 		if real, linkErr := filepath.EvalSymlinks(dir); linkErr == nil && real == r.Main {
 			return r.Common, nil

@@ -77,7 +77,7 @@ func (r History) count(ctx context.Context, args ...string) (int, error) {
 
 // IsAncestor reports whether commit old is commit tip or in its history.
 func (r History) IsAncestor(ctx context.Context, old, tip string) (bool, error) {
-	if r.near(old, tip) {
+	if r.isRecentAncestor(old, tip) {
 		return true, nil
 	}
 	_, code, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"merge-base", "--is-ancestor", "--end-of-options", old, tip}, Accept: []int{1}})
@@ -88,18 +88,18 @@ func (r History) IsAncestor(ctx context.Context, old, tip string) (bool, error) 
 // those that commit to adds to from, or to its first parent if from is "". At most most bytes of a file are passed on. Submodules
 // are left out.
 func (r History) AddedLines(ctx context.Context, dir, from, to string, most int, each func(Hunk)) error {
-	args := slices.Concat([]string{"-c", "core.quotePath=false", "diff-index", "--cached"}, raw, []string{"--end-of-options", from, "--"})
+	args := slices.Concat([]string{"-c", "core.quotePath=false", "diff-index", "--cached"}, patchOptions, []string{"--end-of-options", from, "--"})
 	switch {
 	case from == "":
-		args = slices.Concat([]string{"-c", "core.quotePath=false", "diff-tree", "-r", "--root", "--no-commit-id", "--diff-merges=first-parent"}, raw, []string{"--end-of-options", to, "--"})
+		args = slices.Concat([]string{"-c", "core.quotePath=false", "diff-tree", "-r", "--root", "--no-commit-id", "--diff-merges=first-parent"}, patchOptions, []string{"--end-of-options", to, "--"})
 	case to != "":
-		args = slices.Concat([]string{"-c", "core.quotePath=false", "diff-tree", "-r"}, raw, []string{"--end-of-options", from, to, "--"})
+		args = slices.Concat([]string{"-c", "core.quotePath=false", "diff-tree", "-r"}, patchOptions, []string{"--end-of-options", from, to, "--"})
 	}
-	p := &patch{each: each, most: most}
+	p := &patchParser{each: each, maxBytes: most}
 	err := r.repo.Do(ctx, Command{Dir: dir, Args: args, Stdout: p})
 	p.end()
 	if err == nil {
-		err = p.wrong
+		err = p.err
 	}
 	if err != nil {
 		return fmt.Errorf("reading what is added in %s: %w", dir, err)
@@ -139,12 +139,12 @@ func (r History) Messages(ctx context.Context, commits []string) (map[string]str
 	}
 	const begin, end = "commit ", "\x00\n"
 	out, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Stdin: strings.NewReader(strings.Join(commits, "\n") + "\n"), Args: []string{"rev-list", "--no-walk", "--stdin", "--format=%B%x00"}})
-	said := map[string]string{}
+	messages := map[string]string{}
 	for part := range strings.SplitSeq(strings.TrimSuffix(out, end), end) {
 		sha, text, _ := strings.Cut(strings.TrimPrefix(part, begin), "\n")
-		said[sha] = text
+		messages[sha] = text
 	}
-	return said, err
+	return messages, err
 }
 
 // Touched returns the files at or below the paths that one of the commits itself changes: changes that a merge only brings along
@@ -158,7 +158,7 @@ func (r History) Touched(ctx context.Context, commits, paths []string) ([]string
 		args = append(args, Literal(p))
 	}
 	out, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Stdin: strings.NewReader(strings.Join(commits, "\n") + "\n"), Args: args})
-	list := nulls(out)
+	list := splitNull(out)
 	slices.Sort(list)
 	return slices.Compact(list), err
 }
@@ -178,7 +178,7 @@ func (r History) Read(ctx context.Context, commit string, paths ...string) (map[
 
 // Makes reports whether a commit has this tree and only this parent. False may also mean that it is unknown.
 func (r History) Makes(commit, parent, tree string) bool {
-	got, parents, err := r.repo.loose(commit)
+	got, parents, err := r.repo.looseCommit(commit)
 	return err == nil && got == tree && slices.Equal(parents, []string{parent})
 }
 
@@ -213,7 +213,7 @@ func (r History) FilesAt(ctx context.Context, commit string, paths []string) (ma
 	const most = 10_000 // cached answers
 	found, unknown := map[string]bool{}, map[string]string{}
 	for _, p := range paths {
-		there, known := r.repo.files.recall(commit + ":" + p)
+		there, known := r.repo.pathExists.recall(commit + ":" + p)
 		if name := strings.TrimRight(p, "/"); !known && name != "" { // git would match everything with ""
 			unknown[p] = name
 		}
@@ -237,7 +237,7 @@ func (r History) FilesAt(ctx context.Context, commit string, paths []string) (ma
 			found[p] = true
 		}
 		if isHash(commit) { // a name can mean another commit next time
-			r.repo.files.keep(commit+":"+p, there[name], most)
+			r.repo.pathExists.keep(commit+":"+p, there[name], most)
 		}
 	}
 	return found, nil
@@ -247,7 +247,7 @@ func (r History) FilesAt(ctx context.Context, commit string, paths []string) (ma
 // tracked may be among them.
 func (r History) Files(ctx context.Context, dir string) ([]string, error) {
 	out, _, err := r.repo.Run(ctx, Command{Dir: dir, Args: []string{"ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"}})
-	return nulls(out), err
+	return splitNull(out), err
 }
 
 // Builds reports whether a commit has one in its history that was pushed for whose.
@@ -330,9 +330,9 @@ func (r History) MergeBase(ctx context.Context, a, b string) (string, error) {
 	return r.repo.Line(ctx, Command{Dir: r.repo.Main, Args: []string{"merge-base", "--end-of-options", a, b}, Accept: []int{none}})
 }
 
-// single reports whether a commit is not a merge.
-func (r History) single(ctx context.Context, dir, commit string) (bool, error) {
-	if _, parents, err := r.repo.loose(commit); err == nil {
+// isNonMerge reports whether a commit is not a merge.
+func (r History) isNonMerge(ctx context.Context, dir, commit string) (bool, error) {
+	if _, parents, err := r.repo.looseCommit(commit); err == nil {
 		return len(parents) < 2, nil
 	}
 	_, err := r.refs.RevParse(ctx, dir, commit+"^2")
@@ -342,15 +342,15 @@ func (r History) single(ctx context.Context, dir, commit string) (bool, error) {
 	return false, err
 }
 
-// near reports whether old is among the last commits of tip that are loose objects. False may also mean that it is unknown.
-func (r History) near(old, tip string) bool {
+// isRecentAncestor reports whether old is among the last commits of tip that are loose objects. False may also mean that it is unknown.
+func (r History) isRecentAncestor(old, tip string) bool {
 	const far = 10
 	next := []string{tip}
 	for i := 0; i < len(next) && i < far; i++ {
 		if next[i] == old {
 			return true
 		}
-		_, parents, _ := r.repo.loose(next[i]) // only git can read others
+		_, parents, _ := r.repo.looseCommit(next[i]) // only git can read others
 		next = append(next, parents...)
 	}
 	return slices.Contains(next, old)
@@ -373,7 +373,7 @@ func (r History) Prove(ctx context.Context, base, from, tip string) (Proof, erro
 		return "", nil
 	}
 	if within, err := r.IsAncestor(ctx, tip, base); err != nil || within {
-		return proven(within, InHistory), err
+		return proofIf(within, InHistory), err
 	}
 	fork, err := r.MergeBase(ctx, base, tip)
 	if err != nil || fork == "" {
@@ -382,26 +382,26 @@ func (r History) Prove(ctx context.Context, base, from, tip string) (Proof, erro
 	if _, err := r.refs.Resolve(ctx, from); from == "" || errors.Is(err, ErrNotFound) {
 		from = fork
 	}
-	if picked, err := r.picked(ctx, base, from, tip); err != nil || picked {
-		return proven(picked, InPatches), err
+	if picked, err := r.isPicked(ctx, base, from, tip); err != nil || picked {
+		return proofIf(picked, InPatches), err
 	}
 	for _, start := range []string{from, fork} { // the branch may be based on another one, or have merged base
-		if one, err := r.inOne(ctx, base, start, tip); err != nil || one {
-			return proven(one, InOne), err
+		if one, err := r.isSquashed(ctx, base, start, tip); err != nil || one {
+			return proofIf(one, InOne), err
 		}
 	}
 	return "", nil
 }
 
-func proven(yes bool, how Proof) Proof {
+func proofIf(yes bool, how Proof) Proof {
 	if yes {
 		return how
 	}
 	return ""
 }
 
-// picked reports whether base has the patch of every commit in from..tip, none of which is a merge.
-func (r History) picked(ctx context.Context, base, from, tip string) (bool, error) {
+// isPicked reports whether base has the patch of every commit in from..tip, none of which is a merge.
+func (r History) isPicked(ctx context.Context, base, from, tip string) (bool, error) {
 	own, missing, err := r.cherry(ctx, base, from, tip)
 	if err != nil || own == 0 || missing > 0 {
 		return false, err
@@ -410,8 +410,8 @@ func (r History) picked(ctx context.Context, base, from, tip string) (bool, erro
 	return merge == "" && err == nil, err
 }
 
-// inOne reports whether a single commit of base makes all changes of from..tip.
-func (r History) inOne(ctx context.Context, base, from, tip string) (bool, error) {
+// isSquashed reports whether a single commit of base makes all changes of from..tip.
+func (r History) isSquashed(ctx context.Context, base, from, tip string) (bool, error) {
 	before, err := r.refs.TreeAt(ctx, from)
 	if err != nil {
 		return false, err
@@ -444,7 +444,7 @@ func (r History) WithConflictMarkers(ctx context.Context, dir string, files []st
 		}
 	}
 	for _, path := range files {
-		text, err := readIn(dir, path)
+		text, err := readIfRegular(dir, path)
 		if err != nil {
 			return nil, err
 		}
@@ -461,8 +461,8 @@ func (r History) WithConflictMarkers(ctx context.Context, dir string, files []st
 // maxMarked is the largest file that is searched for markers: git itself does not merge larger ones line by line.
 const maxMarked = 512 << 20
 
-// readIn returns the text of a file below dir, "" if it is gone or not a regular file.
-func readIn(dir, path string) (string, error) {
+// readIfRegular returns the text of a file below dir, "" if it is gone or not a regular file.
+func readIfRegular(dir, path string) (string, error) {
 	st, err := os.Lstat(filepath.Join(dir, path))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !st.Mode().IsRegular() {
 		return "", nil

@@ -26,11 +26,11 @@ type Hooks struct{ repo *Repo }
 
 // Hooks returns the hooks of the main checkout that git runs when Trellis commits and pushes.
 func (r Hooks) Hooks(ctx context.Context) []string {
-	return r.hooks(ctx, r.repo.Main, "pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "pre-push")
+	return r.installed(ctx, r.repo.Main, "pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "pre-push")
 }
 
-// hooks returns those of the named hooks that are installed.
-func (r Hooks) hooks(ctx context.Context, dir string, names ...string) (list []string) {
+// installed returns those of the named hooks that are installed.
+func (r Hooks) installed(ctx context.Context, dir string, names ...string) (list []string) {
 	folder, err := r.repo.Line(ctx, Command{Dir: dir, Args: []string{"rev-parse", "--git-path", "hooks"}})
 	if err != nil {
 		return nil
@@ -54,12 +54,12 @@ func (r Hooks) HookState(dir string) (map[string]string, error) {
 // stateAndFolders returns the HookState, and the folders in which git may look for hooks.
 func (r Hooks) stateAndFolders(dir string) (state map[string]string, folders []string, err error) {
 	state = map[string]string{}
-	folders, err = r.hookFolders(dir, func(file, value string) { state["core.hooksPath of "+file] = sum([]byte(value)) })
+	folders, err = r.hookFolders(dir, func(file, value string) { state["core.hooksPath of "+file] = shortHash([]byte(value)) })
 	for _, folder := range folders {
 		if inside(dir, folder) && !inside(r.repo.Common, folder) {
 			continue
 		}
-		eachHook(folder, func(path string, data []byte) { state[path] = sum(data) })
+		eachHook(folder, func(path string, data []byte) { state[path] = shortHash(data) })
 	}
 	return state, folders, err
 }
@@ -129,7 +129,7 @@ func (r Hooks) hookFolders(dir string, set func(file, value string)) (folders []
 // eachConfig calls do for the files from which git may read settings of a checkout: the repository's, the worktree's, the user's,
 // and those that they include. A file that can't be read counts as empty: git then reports the error.
 func (r Hooks) eachConfig(admin string, do func(file string, c Config)) {
-	files := append([]string{filepath.Join(r.repo.Common, "config"), filepath.Join(admin, worktreeSettings)}, r.global()...)
+	files := append([]string{filepath.Join(r.repo.Common, "config"), filepath.Join(admin, worktreeSettings)}, r.userConfigFiles()...)
 	const most = 100 // files; git itself gives up at a depth of 10
 	for i := 0; i < len(files) && i < most; i++ {
 		c, _ := ReadConfigFile(files[i])
@@ -188,9 +188,9 @@ func Hookless(ctx context.Context) context.Context {
 	return context.WithValue(ctx, hooklessKey{}, true)
 }
 
-// noHooks returns the options that disable hooks, in a Hookless context, and in the main checkout if its hooks are among its
+// disableOptions returns the options that disable hooks, in a Hookless context, and in the main checkout if its hooks are among its
 // files: these belong to whatever branch is checked out there.
-func (r Hooks) noHooks(ctx context.Context, c Command) []string {
+func (r Hooks) disableOptions(ctx context.Context, c Command) []string {
 	if ctx.Value(hooklessKey{}) == nil && (c.Dir != r.repo.Main || !r.hooksWithin(c.Dir)) {
 		return nil
 	}
@@ -258,11 +258,11 @@ func (r Hooks) Settings(dir string) (map[string]string, error) {
 		return nil, err
 	}
 	s := map[string]string{}
-	for _, file := range append([]string{filepath.Join(r.repo.Common, "config"), filepath.Join(admin, worktreeSettings)}, r.global()...) {
-		err = errors.Join(err, keys(s, file))
+	for _, file := range append([]string{filepath.Join(r.repo.Common, "config"), filepath.Join(admin, worktreeSettings)}, r.userConfigFiles()...) {
+		err = errors.Join(err, addSettings(s, file))
 	}
 	for _, name := range []string{"info/exclude", "info/attributes", "info/grafts", "shallow", "objects/info/alternates"} {
-		err = errors.Join(err, digest(s, name, filepath.Join(r.repo.Common, name)))
+		err = errors.Join(err, addFileHash(s, name, filepath.Join(r.repo.Common, name)))
 	}
 	hooks, hooksErr := os.ReadDir(filepath.Join(r.repo.Common, "hooks"))
 	if !absent(hooksErr) {
@@ -270,7 +270,7 @@ func (r Hooks) Settings(dir string) (map[string]string, error) {
 	}
 	for _, h := range hooks {
 		if h.Type().IsRegular() && !strings.HasSuffix(h.Name(), ".sample") {
-			err = errors.Join(err, digest(s, "hooks/"+h.Name(), filepath.Join(r.repo.Common, "hooks", h.Name())))
+			err = errors.Join(err, addFileHash(s, "hooks/"+h.Name(), filepath.Join(r.repo.Common, "hooks", h.Name())))
 		}
 	}
 	return s, err
@@ -285,8 +285,8 @@ func ChangesContent(setting string) bool {
 	return slices.Contains([]string{"info/attributes", "core.attributesfile", "core.worktree", "core.autocrlf", "core.eol", "core.symlinks"}, setting)
 }
 
-// global returns the files of the user's own configuration.
-func (r Hooks) global() []string {
+// userConfigFiles returns the files of the user's own configuration.
+func (r Hooks) userConfigFiles() []string {
 	get := func(name string) string { value, _ := r.repo.getenv(name); return value }
 	if file := get("GIT_CONFIG_GLOBAL"); file != "" {
 		return []string{file}
@@ -296,8 +296,8 @@ func (r Hooks) global() []string {
 	return []string{filepath.Join(xdg, "git", "config"), filepath.Join(home, ".gitconfig")}
 }
 
-// keys adds the settings of a configuration file. An invalid file counts as a whole.
-func keys(to map[string]string, file string) error {
+// addSettings adds the settings of a configuration file. An invalid file counts as a whole.
+func addSettings(to map[string]string, file string) error {
 	data, err := os.ReadFile(file)
 	if absent(err) {
 		return nil
@@ -307,13 +307,13 @@ func keys(to map[string]string, file string) error {
 	}
 	c := config.New()
 	if err := config.NewDecoder(bytes.NewReader(data)).Decode(c); err != nil {
-		to["config"] = sum(data)
+		to["config"] = shortHash(data)
 		return nil
 	}
 	add := func(section, name string, options config.Options) {
 		for _, o := range options {
 			key := strings.ToLower(section) + "." + name + strings.ToLower(o.Key)
-			to[key] = sum([]byte(to[key] + o.Value))
+			to[key] = shortHash([]byte(to[key] + o.Value))
 		}
 	}
 	for _, s := range c.Sections {
@@ -328,12 +328,12 @@ func keys(to map[string]string, file string) error {
 	return nil
 }
 
-func digest(to map[string]string, name, file string) error {
+func addFileHash(to map[string]string, name, file string) error {
 	data, err := os.ReadFile(file)
 	if absent(err) {
 		return nil
 	}
-	to[name] = sum(data)
+	to[name] = shortHash(data)
 	return err
 }
 
@@ -341,8 +341,8 @@ func digest(to map[string]string, name, file string) error {
 // as with hooks that are a link to /dev/null. Git treats both alike.
 func absent(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) }
 
-// sum returns enough of a hash to detect a change.
-func sum(data []byte) string {
+// shortHash returns enough of a hash to detect a change.
+func shortHash(data []byte) string {
 	h := sha256.Sum256(data)
 	return hex.EncodeToString(h[:8])
 }

@@ -30,12 +30,12 @@ type Index struct {
 // Tree returns the name of the tree that an index file makes, "" if only git can tell: it has conflicts or intent-to-add entries,
 // or only git can read it.
 func (r Index) Tree(file string) string {
-	newHash, size := r.repo.hashes()
-	list, err := entriesOf(file, size)
-	if err != nil || slices.ContainsFunc(list, func(e entry) bool { return e.meant() || e.conflict() }) {
+	newHash, size := r.repo.hashFormat()
+	list, err := readIndex(file, size)
+	if err != nil || slices.ContainsFunc(list, func(e entry) bool { return e.intentToAdd() || e.conflict() }) {
 		return ""
 	}
-	return hex.EncodeToString(treeOf(list, 0, newHash))
+	return hex.EncodeToString(hashTree(list, 0, newHash))
 }
 
 // Staged returns the tree that the index of a checkout makes, "" if only git can tell.
@@ -54,7 +54,7 @@ func (r Index) Unhide(ctx context.Context, dir string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	shown := r.repo.seen.takeUnhid(gitDir)
+	shown := r.repo.seen.takeUnhidden(gitDir)
 	list, err := r.entries(ctx, dir, gitDir)
 	var hidden []string
 	for _, e := range list {
@@ -87,7 +87,7 @@ func (r Index) updateIndex(ctx context.Context, dir, option string, paths []stri
 func (r Index) Ignored(ctx context.Context, dir string, exclude ...string) ([]string, error) {
 	args := append([]string{"ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory", "--"}, Pathspec(exclude)...)
 	out, _, err := r.repo.Run(ctx, Command{Dir: dir, Args: args})
-	return nulls(out), err
+	return splitNull(out), err
 }
 
 // IsBuildArtifact reports whether a path has a name that builds, installers or test runs give to the files they create.
@@ -117,8 +117,8 @@ func (r Index) freshIndex(ctx context.Context, dir, gitDir string) (data []byte,
 	if err != nil || list == nil {
 		return nil, nil, err
 	}
-	r.repo.seen.known(dir, list)
-	if err := r.meantOnly(ctx, gitDir, list); err != nil {
+	r.repo.seen.setStats(dir, list)
+	if err := r.markIntentToAdd(ctx, gitDir, list); err != nil {
 		return nil, nil, err
 	}
 	for i := range list {
@@ -126,34 +126,34 @@ func (r Index) freshIndex(ctx context.Context, dir, gitDir string) (data []byte,
 		if !e.hidden() {
 			continue
 		}
-		e.flags &^= unchanged
+		e.flags &^= assumeUnchanged
 		if _, err := os.Lstat(filepath.Join(dir, e.path)); err == nil {
-			e.more &^= skipped
+			e.extFlags &^= skipWorktree
 			hidden = append(hidden, e.path)
 		}
 	}
-	newHash, _ := r.repo.hashes()
-	return indexOf(list, newHash), hidden, nil
+	newHash, _ := r.repo.hashFormat()
+	return encodeIndex(list, newHash), hidden, nil
 }
 
-// meantOnly turns entries whose content was added in the sandbox, and is missing in the repository, into intent-to-add entries.
-func (r Index) meantOnly(ctx context.Context, gitDir string, list []entry) error {
-	own, err := r.onlyOwn(ctx, gitDir, list)
+// markIntentToAdd turns entries whose content was added in the sandbox, and is missing in the repository, into intent-to-add entries.
+func (r Index) markIntentToAdd(ctx context.Context, gitDir string, list []entry) error {
+	own, err := r.sandboxOnlyObjects(ctx, gitDir, list)
 	if err != nil || len(own) == 0 {
 		return err
 	}
-	empty, err := r.emptyBlob()
+	empty, err := r.ensureEmptyBlob()
 	for i, e := range list {
 		if !e.conflict() && own[hex.EncodeToString(e.hash)] {
-			list[i].hash, list[i].stat, list[i].more = empty, nil, e.more|meant
+			list[i].hash, list[i].stat, list[i].extFlags = empty, nil, e.extFlags|intentToAddFlag
 		}
 	}
 	return err
 }
 
-// onlyOwn returns the objects of entries that were added in the sandbox of a worktree and that the repository doesn't have. Git
+// sandboxOnlyObjects returns the objects of entries that were added in the sandbox of a worktree and that the repository doesn't have. Git
 // also adds objects there that the repository has, where it can't touch the file that holds them.
-func (r Index) onlyOwn(ctx context.Context, gitDir string, list []entry) (map[string]bool, error) {
+func (r Index) sandboxOnlyObjects(ctx context.Context, gitDir string, list []entry) (map[string]bool, error) {
 	own, asked := r.stores.ownLoose(gitDir), map[string]bool{}
 	for _, e := range list {
 		if name := hex.EncodeToString(e.hash); own[name] && !r.repo.isLoose(e.hash) {
@@ -163,17 +163,17 @@ func (r Index) onlyOwn(ctx context.Context, gitDir string, list []entry) (map[st
 	if len(asked) == 0 {
 		return nil, nil
 	}
-	missing, err := r.repo.missing(ctx, slices.Sorted(maps.Keys(asked)))
+	missing, err := r.repo.missingObjects(ctx, slices.Sorted(maps.Keys(asked)))
 	for name := range asked {
 		asked[name] = slices.Contains(missing, name)
 	}
 	return asked, err
 }
 
-// emptyBlob returns the name of the empty blob, which git gives to intent-to-add entries. The blob is written if it is missing.
-func (r Index) emptyBlob() ([]byte, error) {
-	newHash, _ := r.repo.hashes()
-	hash := nameOf("blob", nil, newHash)
+// ensureEmptyBlob returns the name of the empty blob, which git gives to intent-to-add entries. The blob is written if it is missing.
+func (r Index) ensureEmptyBlob() ([]byte, error) {
+	newHash, _ := r.repo.hashFormat()
+	hash := hashObject("blob", nil, newHash)
 	if r.repo.isLoose(hash) {
 		return hash, nil
 	}
@@ -193,8 +193,8 @@ func (r Index) emptyBlob() ([]byte, error) {
 }
 
 func (r Index) entries(ctx context.Context, dir, gitDir string) ([]entry, error) {
-	_, size := r.repo.hashes()
-	list, err := entriesOf(filepath.Join(gitDir, "index"), size)
+	_, size := r.repo.hashFormat()
+	list, err := readIndex(filepath.Join(gitDir, "index"), size)
 	if errors.Is(err, errAskGit) {
 		return r.askEntries(ctx, dir)
 	}
@@ -216,8 +216,8 @@ func (r Index) gitlinks(ctx context.Context, c Command, gitDir string) (paths []
 	if own, ok := proc.Getenv(c.Env, "GIT_INDEX_FILE"); ok {
 		file = own
 	}
-	_, size := r.repo.hashes()
-	list, err := entriesOf(file, size)
+	_, size := r.repo.hashFormat()
+	list, err := readIndex(file, size)
 	if errors.Is(err, errAskGit) {
 		list, err = r.askEntries(ctx, c.Dir, c.Env...)
 	}
@@ -259,8 +259,8 @@ func (r Index) PopulatedSubmodules(ctx context.Context, dir string) (folders []s
 // renewIndex rewrites the index of a run's worktree before git uses it, unless it is the one that git last wrote for Trellis:
 // programs that ran there in between may have written it.
 func (r Index) renewIndex(ctx context.Context, c Command) error {
-	gitDir, ok := r.runIndex(ctx, c)
-	if !ok || r.repo.seen.same(gitDir) {
+	gitDir, ok := r.indexGitDir(ctx, c)
+	if !ok || r.repo.seen.isLastWritten(gitDir) {
 		return nil
 	}
 	data, hidden, err := r.freshIndex(ctx, c.Dir, gitDir)
@@ -270,8 +270,8 @@ func (r Index) renewIndex(ctx context.Context, c Command) error {
 	if err != nil {
 		return fmt.Errorf("making the index of %s anew: %w", c.Dir, err)
 	}
-	r.repo.seen.unhid(gitDir, hidden)
-	r.repo.seen.wrote(gitDir)
+	r.repo.seen.recordUnhidden(gitDir, hidden)
+	r.repo.seen.recordWritten(gitDir)
 	return nil
 }
 
@@ -282,24 +282,24 @@ func (r Index) EndRun(ctx context.Context, m WorktreeID) error {
 		return nil
 	}
 	c := Command{Dir: m.Path, Args: []string{"add", "--update"}, Write: true}
-	if gitDir, ok := r.runIndex(ctx, c); ok {
+	if gitDir, ok := r.indexGitDir(ctx, c); ok {
 		if err := RetryLocked(ctx, nil, func() error { return r.renewIndex(ctx, c) }); err != nil {
 			return err
 		}
-		_, size := r.repo.hashes()
-		list, err := entriesOf(filepath.Join(gitDir, "index"), size)
-		if err == nil && slices.ContainsFunc(list, entry.meant) {
+		_, size := r.repo.hashFormat()
+		list, err := readIndex(filepath.Join(gitDir, "index"), size)
+		if err == nil && slices.ContainsFunc(list, entry.intentToAdd) {
 			if err := r.repo.Do(ctx, c); err != nil {
 				return err
 			}
 		}
 	}
 	r.repo.seen.forget(m.Path, m.Admin)
-	return r.stores.dropOwn(m.Admin)
+	return r.stores.removeOwnStores(m.Admin)
 }
 
-// runIndex returns the git directory of a run's worktree, and whether the call uses the index there.
-func (r Index) runIndex(ctx context.Context, c Command) (gitDir string, ok bool) {
+// indexGitDir returns the git directory of a run's worktree, and whether the call uses the index there.
+func (r Index) indexGitDir(ctx context.Context, c Command) (gitDir string, ok bool) {
 	m, run := ctx.Value(worktreeKey{}).(WorktreeID)
 	own := slices.ContainsFunc(c.Env, func(e string) bool { return strings.HasPrefix(e, "GIT_INDEX_FILE=") })
 	if c.RawIndex || own || !run || c.Dir != m.Path || r.repo.Common != m.Common {
@@ -311,8 +311,8 @@ func (r Index) runIndex(ctx context.Context, c Command) (gitDir string, ok bool)
 
 // noteIndex records the index that a call wrote.
 func (r Index) noteIndex(ctx context.Context, c Command) {
-	if gitDir, ok := r.runIndex(ctx, c); ok && c.Write {
-		r.repo.seen.wrote(gitDir)
+	if gitDir, ok := r.indexGitDir(ctx, c); ok && c.Write {
+		r.repo.seen.recordWritten(gitDir)
 	}
 }
 
@@ -338,7 +338,7 @@ func (r Index) replaceIndex(gitDir string, data []byte) (err error) {
 	if err := os.Rename(next, filepath.Join(gitDir, "index")); err != nil {
 		return err
 	}
-	return r.stores.emptyOwn(gitDir)
+	return r.stores.removeOwnObjects(gitDir)
 }
 
 // writeNew writes a file that must not exist yet.
@@ -358,7 +358,7 @@ func (r Index) EmbeddedRepos(ctx context.Context, dir string, env, exclude []str
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range nulls(out) {
+	for _, p := range splitNull(out) {
 		if !strings.HasSuffix(p, "/") {
 			continue
 		}
@@ -415,7 +415,7 @@ func (r Index) Digest(ctx context.Context, dir string, exclude ...string) (strin
 		return "", err
 	}
 	sum := sha256.New()
-	for _, line := range nulls(staged) {
+	for _, line := range splitNull(staged) {
 		fmt.Fprintf(sum, "%q\n", line)
 		if _, path, _ := strings.Cut(line, "\t"); line[0] != 'H' { // not checked by git, or in conflict
 			fmt.Fprintf(sum, "%q\n", Entry{Path: path}.state(dir))
@@ -468,8 +468,8 @@ func (r Index) WriteFresh(ctx context.Context, dir, file string) error {
 
 // Learn caches the state of the files of a checkout as a private index has it. An index that can't be read is ignored.
 func (r Index) Learn(dir, index string, started time.Time) {
-	_, size := r.repo.hashes()
-	if list, err := entriesOf(index, size); err == nil {
-		r.repo.seen.learn(dir, list, started)
+	_, size := r.repo.hashFormat()
+	if list, err := readIndex(index, size); err == nil {
+		r.repo.seen.recordStats(dir, list, started)
 	}
 }

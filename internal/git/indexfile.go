@@ -21,19 +21,19 @@ import (
 
 // entry is a file in an index.
 type entry struct {
-	path  string
-	mode  uint32
-	hash  []byte
-	stat  []byte // stat data, in git's format, of the file when its content had that hash; nil if unknown
-	flags uint16
-	more  uint16 // extended flags, of index version 3
+	path     string
+	mode     uint32
+	hash     []byte
+	stat     []byte // stat data, in git's format, of the file when its content had that hash; nil if unknown
+	flags    uint16
+	extFlags uint16 // extended flags, of index version 3
 }
 
-func (e entry) conflict() bool { return e.flags&stages != 0 }
+func (e entry) conflict() bool { return e.flags&stageMask != 0 }
 
-func (e entry) meant() bool { return e.more&meant != 0 }
+func (e entry) intentToAdd() bool { return e.extFlags&intentToAddFlag != 0 }
 
-func (e entry) hidden() bool { return e.flags&unchanged != 0 || e.more&skipped != 0 }
+func (e entry) hidden() bool { return e.flags&assumeUnchanged != 0 || e.extFlags&skipWorktree != 0 }
 
 func (e entry) append(b []byte) []byte {
 	begin, stat := len(b), e.stat
@@ -41,19 +41,19 @@ func (e entry) append(b []byte) []byte {
 		stat = binary.BigEndian.AppendUint32(make([]byte, 24, statSize), e.mode)[:statSize]
 	}
 	b = append(append(b, stat...), e.hash...)
-	flags := e.flags&(unchanged|stages) | uint16(min(len(e.path), nameMask))
-	if e.more != 0 {
+	flags := e.flags&(assumeUnchanged|stageMask) | uint16(min(len(e.path), nameMask))
+	if e.extFlags != 0 {
 		b = binary.BigEndian.AppendUint16(b, flags|longEntry)
-		flags = e.more
+		flags = e.extFlags
 	}
 	b = append(binary.BigEndian.AppendUint16(b, flags), e.path...)
 	return append(b, make([]byte, padded(len(b)-begin)-(len(b)-begin))...)
 }
 
-// isIn reports whether a checkout's file has the content of the entry. It sets e.stat to the file's stat data, or nil.
-func (e *entry) isIn(dir string, h hash.Hash, buffer []byte) (bool, error) {
+// matchesFile reports whether a checkout's file has the content of the entry. It sets e.stat to the file's stat data, or nil.
+func (e *entry) matchesFile(dir string, h hash.Hash, buffer []byte) (bool, error) {
 	e.stat = nil
-	if e.mode == gitlinkMode || e.more&skipped != 0 {
+	if e.mode == gitlinkMode || e.extFlags&skipWorktree != 0 {
 		return true, nil
 	}
 	path := filepath.Join(dir, e.path)
@@ -102,20 +102,20 @@ func statOf(st fs.FileInfo, mode uint32) []byte {
 
 // Flags of an entry.
 const (
-	unchanged = 1 << 15 // assume-unchanged: git was told not to check the file
-	longEntry = 1 << 14 // has extended flags
-	stages    = 3 << 12 // not 0: a side of a conflict
-	nameMask  = 1<<12 - 1
+	assumeUnchanged = 1 << 15 // assume-unchanged: git was told not to check the file
+	longEntry       = 1 << 14 // has extended flags
+	stageMask       = 3 << 12 // not 0: a side of a conflict
+	nameMask        = 1<<12 - 1
 
-	skipped = 1 << 14 // in more: skip-worktree, set by a sparse checkout or by hand
-	meant   = 1 << 13 // in more: intent to add, git has no content for it
+	skipWorktree    = 1 << 14 // in extFlags: skip-worktree, set by a sparse checkout or by hand
+	intentToAddFlag = 1 << 13 // in extFlags: intent to add, git has no content for it
 )
 
 const statSize = 40 // bytes
 
-// entriesOf returns the entries of an index file of version 2 or 3, in a repository whose hashes have size bytes, and none if the
+// readIndex returns the entries of an index file of version 2 or 3, in a repository whose hashes have size bytes, and none if the
 // file doesn't exist. It returns errAskGit for any other file.
-func entriesOf(file string, size int) ([]entry, error) {
+func readIndex(file string, size int) ([]entry, error) {
 	data, err := durable.ReadBelow(filepath.Dir(file), filepath.Base(file), maxOutput)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -131,18 +131,18 @@ func entriesOf(file string, size int) ([]entry, error) {
 	data = data[header : len(data)-size]
 	list := make([]entry, 0, min(int(count), len(data)/statSize))
 	for range count {
-		e, n := indexEntry(data, size)
+		e, n := parseEntry(data, size)
 		if n == 0 {
 			return nil, errAskGit
 		}
 		list = append(list, e)
 		data = data[n:]
 	}
-	return list, extensions(data)
+	return list, checkExtensions(data)
 }
 
-// indexEntry returns the first entry of data and its length, which is 0 if the entry is incomplete.
-func indexEntry(data []byte, size int) (e entry, n int) {
+// parseEntry returns the first entry of data and its length, which is 0 if the entry is incomplete.
+func parseEntry(data []byte, size int) (e entry, n int) {
 	const modeAt = 24
 	name := statSize + size + 2
 	if len(data) < name+2 {
@@ -150,7 +150,7 @@ func indexEntry(data []byte, size int) (e entry, n int) {
 	}
 	e.stat, e.mode, e.hash = data[:statSize], binary.BigEndian.Uint32(data[modeAt:]), data[statSize:statSize+size]
 	if e.flags = binary.BigEndian.Uint16(data[name-2:]); e.flags&longEntry != 0 {
-		e.more = binary.BigEndian.Uint16(data[name:])
+		e.extFlags = binary.BigEndian.Uint16(data[name:])
 		name += 2
 	}
 	long := bytes.IndexByte(data[name:], 0)
@@ -165,10 +165,10 @@ func indexEntry(data []byte, size int) (e entry, n int) {
 // padded returns the length of an entry of n bytes with its padding of one to eight zeros.
 func padded(n int) int { return (n + 8) &^ 7 }
 
-// indexOf returns an index file with these entries and nothing else.
-func indexOf(list []entry, newHash func() hash.Hash) []byte {
+// encodeIndex returns an index file with these entries and nothing else.
+func encodeIndex(list []entry, newHash func() hash.Hash) []byte {
 	version := uint32(2)
-	if slices.ContainsFunc(list, func(e entry) bool { return e.more != 0 }) {
+	if slices.ContainsFunc(list, func(e entry) bool { return e.extFlags != 0 }) {
 		version = 3
 	}
 	b := binary.BigEndian.AppendUint32([]byte("DIRC"), version)
@@ -181,8 +181,8 @@ func indexOf(list []entry, newHash func() hash.Hash) []byte {
 	return h.Sum(b)
 }
 
-// extensions returns errAskGit unless the extensions behind the entries can be ignored.
-func extensions(data []byte) error {
+// checkExtensions returns errAskGit unless the extensions behind the entries can be ignored.
+func checkExtensions(data []byte) error {
 	for len(data) > 0 {
 		if len(data) < 8 || data[0] < 'A' || data[0] > 'Z' { // lower case: the index can't be understood without it
 			return errAskGit
@@ -199,7 +199,7 @@ func extensions(data []byte) error {
 // parseStaged parses the output of git ls-files -v --stage -z: a letter, in lower case where git was told not to check the file,
 // mode, hash, stage and path.
 func parseStaged(out string) (list []entry, err error) {
-	for _, line := range nulls(out) {
+	for _, line := range splitNull(out) {
 		about, path, ok := strings.Cut(line, "\t")
 		f := strings.Fields(about)
 		if !ok || len(f) != 4 {
@@ -212,10 +212,10 @@ func parseStaged(out string) (list []entry, err error) {
 		}
 		e := entry{path: path, mode: uint32(mode), hash: hash, flags: uint16(f[3][0]-'0') << 12}
 		if strings.EqualFold(f[0], "S") {
-			e.more = skipped
+			e.extFlags = skipWorktree
 		}
 		if f[0] != strings.ToUpper(f[0]) {
-			e.flags |= unchanged
+			e.flags |= assumeUnchanged
 		}
 		list = append(list, e)
 	}

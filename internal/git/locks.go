@@ -27,18 +27,18 @@ func lockContended(err error) bool {
 }
 
 const (
-	lockPatience = 10 * time.Second       // longest time to wait for locks of others
-	lockGlance   = 250 * time.Millisecond // longest pause between two attempts
+	maxLockWait  = 10 * time.Second       // longest time to wait for locks of others
+	maxLockPause = 250 * time.Millisecond // longest pause between two attempts
 	staleAfter   = 3 * time.Second        // age at which a lock that no running process can hold counts as left by a killed one
 )
 
-// RetryLocked calls do again while it fails because other processes hold git's locks, for at most lockPatience. A lock in own is
+// RetryLocked calls do again while it fails because other processes hold git's locks, for at most maxLockWait. A lock in own is
 // removed as left by a killed process if it stays for longer than staleAfter, no process has it open, and it is older than every
 // git process at work in a checkout of the repository.
 func RetryLocked(ctx context.Context, own []string, do func() error) error {
-	end := time.Now().Add(lockPatience)
+	end := time.Now().Add(maxLockWait)
 	standing := map[string]lockFile{}
-	for wait := 10 * time.Millisecond; ; wait = min(2*wait, lockGlance) {
+	for wait := 10 * time.Millisecond; ; wait = min(2*wait, maxLockPause) {
 		err := do()
 		if !lockContended(err) || time.Now().After(end) { // a RetryLocked around this one gives up too
 			return err
@@ -97,7 +97,7 @@ func (r *Repo) branchLock(branch string) string {
 var errLocked = errors.New("git holds a lock in the worktree")
 
 // Unlock removes the locks of a linked worktree that a killed git process left, since they would block everybody else there. It
-// waits for locks that a process holds, for at most lockPatience, and then returns nil.
+// waits for locks that a process holds, for at most maxLockWait, and then returns nil.
 func (r *Repo) Unlock(ctx context.Context, dir string) error {
 	gitDir, err := r.gitDir(dir)
 	if err != nil {
@@ -126,7 +126,7 @@ func lockHolders(lock string) map[int]bool {
 	folders, found := checkouts(lock), map[int]bool{}
 	for _, e := range pids {
 		pid, err := strconv.Atoi(e.Name())
-		if err != nil || !isGit("/proc/"+e.Name()) {
+		if err != nil || !isGitProcess("/proc/"+e.Name()) {
 			continue
 		}
 		at, err := os.Readlink("/proc/" + e.Name() + "/cwd")
@@ -153,7 +153,7 @@ func checkouts(lock string) []string {
 	return list
 }
 
-func isGit(dir string) bool {
+func isGitProcess(dir string) bool {
 	name, err := os.ReadFile(dir + "/comm")
 	if err != nil || !strings.HasPrefix(string(name), "git") {
 		return false
@@ -187,8 +187,8 @@ func isOpen(path string) bool {
 	})
 }
 
-// exclusively calls do while it holds the repository's lock, which only one Trellis process at a time can hold.
-func (r *Repo) exclusively(ctx context.Context, do func() error) error {
+// withLock calls do while it holds the repository's lock, which only one Trellis process at a time can hold.
+func (r *Repo) withLock(ctx context.Context, do func() error) error {
 	self := proc.Self()
 	common, err := filepath.EvalSymlinks(r.Common) // .git may be a link, and locks are opened without following links
 	if err != nil {
@@ -214,7 +214,7 @@ func Retry(ctx context.Context, do func() error) error {
 		if !errors.As(err, &failed) || failed.Code == proc.CodeTimeout || lockContended(err) || errors.As(err, new(*HookError)) {
 			return err
 		}
-		if try == 10 || try > 1 && !worktreeRace(failed) {
+		if try == 10 || try > 1 && !isWorktreeRace(failed) {
 			return err
 		}
 		if err := patience.Sleep(ctx, retryDelay); err != nil {
@@ -223,12 +223,12 @@ func Retry(ctx context.Context, do func() error) error {
 	}
 }
 
-// worktreeRace reports whether git failed at a worktree that another process was creating or removing at that moment: many git
+// isWorktreeRace reports whether git failed at a worktree that another process was creating or removing at that moment: many git
 // commands read all worktrees, and some prune those that look unfinished.
-func worktreeRace(e *Error) bool { return strings.Contains(e.Stderr, "worktrees/") }
+func isWorktreeRace(e *Error) bool { return strings.Contains(e.Stderr, "worktrees/") }
 
-// rewind prepares a call to be repeated. It removes the lock of a private index, which no other process uses.
-func rewind(c Command) error {
+// prepareRetry prepares a call to be repeated. It removes the lock of a private index, which no other process uses.
+func prepareRetry(c Command) error {
 	for _, v := range c.Env {
 		if index, ok := strings.CutPrefix(v, "GIT_INDEX_FILE="); ok {
 			_ = os.Remove(index + ".lock") // mostly there is none

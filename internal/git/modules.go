@@ -54,7 +54,7 @@ func (r Modules) module(ctx context.Context, commit, path string) (*Module, erro
 	if m.Repo, err = r.moduleRepo(ctx, commit, path); err != nil {
 		return nil, err
 	}
-	m.Env = r.personally(ctx, m.Repo)
+	m.Env = r.commitEnv(ctx, m.Repo)
 	if there, err := m.Modules().Has(ctx, base); err != nil || there {
 		return m, err
 	}
@@ -98,7 +98,7 @@ func (r Modules) moduleRepo(ctx context.Context, commit, path string) (*Repo, er
 	}
 	common := filepath.Join(r.repo.Common, "modules", filepath.FromSlash(name))
 	if !isGitDir(common) {
-		if err := r.repo.exclusively(ctx, func() error { return r.fetchModule(ctx, name, path, common) }); err != nil {
+		if err := r.repo.withLock(ctx, func() error { return r.fetchModule(ctx, name, path, common) }); err != nil {
 			return nil, err
 		}
 	}
@@ -172,9 +172,9 @@ func (m *Module) fetch(ctx context.Context, commit string) error {
 	return get(commit) // no branch contains it any more
 }
 
-// personally returns the environment for commits in a submodule: with the identity of the superproject, unless the submodule's own
+// commitEnv returns the environment for commits in a submodule: with the identity of the superproject, unless the submodule's own
 // settings have one.
-func (r Modules) personally(ctx context.Context, sub *Repo) []string {
+func (r Modules) commitEnv(ctx context.Context, sub *Repo) []string {
 	env := r.repo.Env
 	if env == nil {
 		env = os.Environ()
@@ -212,7 +212,7 @@ func (r Modules) moduleAt(common string) (*Repo, error) {
 
 // Inner returns the submodules of a checkout that are worktrees, as Trellis creates them; see [Module].
 func (r Modules) Inner(ctx context.Context, dir string) (list []Module, err error) {
-	dir = clean(dir)
+	dir = resolvedPath(dir)
 	err = r.eachModule(func(sub *Repo) error {
 		found, err := modulesIn(ctx, sub, dir)
 		list = append(list, found...)
@@ -256,8 +256,8 @@ func modulesIn(ctx context.Context, sub *Repo, dir string) (list []Module, err e
 	return list, err
 }
 
-// removeInner removes the worktrees of submodules that are in a worktree at path. Their branches stay.
-func (r Modules) removeInner(ctx context.Context, path string) error {
+// removeWorktrees removes the worktrees of submodules that are in a worktree at path. Their branches stay.
+func (r Modules) removeWorktrees(ctx context.Context, path string) error {
 	list, err := r.Inner(ctx, path)
 	for _, m := range list {
 		if err == nil {

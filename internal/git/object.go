@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// loose returns the tree and the parents of a commit that is a loose object, as recent ones are. It returns errAskGit for others.
-func (r *Repo) loose(commit string) (tree string, parents []string, err error) {
+// looseCommit returns the tree and the parents of a commit that is a loose object, as recent ones are. It returns errAskGit for others.
+func (r *Repo) looseCommit(commit string) (tree string, parents []string, err error) {
 	const long = 1 << 20
 	if !isHash(commit) {
 		return "", nil, errAskGit
@@ -26,11 +26,11 @@ func (r *Repo) loose(commit string) (tree string, parents []string, err error) {
 		return "", nil, errAskGit
 	}
 	defer f.Close()
-	newHash, _ := r.hashes()
+	newHash, _ := r.hashFormat()
 	var object strings.Builder
 	err = inflate(&object, f, long)
 	kind, text, _ := strings.Cut(object.String(), "\x00")
-	if err != nil || !strings.HasPrefix(kind, "commit ") || hex.EncodeToString(nameOf("commit", []byte(text), newHash)) != commit {
+	if err != nil || !strings.HasPrefix(kind, "commit ") || hex.EncodeToString(hashObject("commit", []byte(text), newHash)) != commit {
 		return "", nil, errAskGit
 	}
 	head, _, _ := strings.Cut(text, "\n\n")
@@ -50,9 +50,9 @@ func isHash(name string) bool {
 	return (len(name) == 40 || len(name) == 64) && strings.Trim(name, "0123456789abcdef") == ""
 }
 
-// treeOf returns the name of the tree of entries in one folder, whose path takes up the first skip bytes of their paths. Because
+// hashTree returns the name of the tree of entries in one folder, whose path takes up the first skip bytes of their paths. Because
 // an index is sorted, the trees come out sorted, too.
-func treeOf(list []entry, skip int, newHash func() hash.Hash) []byte {
+func hashTree(list []entry, skip int, newHash func() hash.Hash) []byte {
 	var b bytes.Buffer
 	for len(list) > 0 {
 		e, n := list[0], 1
@@ -64,23 +64,23 @@ func treeOf(list []entry, skip int, newHash func() hash.Hash) []byte {
 			for n < len(list) && strings.HasPrefix(list[n].path, folder) {
 				n++
 			}
-			fmt.Fprintf(&b, "40000 %s\x00%s", name, treeOf(list[:n], len(folder), newHash))
+			fmt.Fprintf(&b, "40000 %s\x00%s", name, hashTree(list[:n], len(folder), newHash))
 		}
 		list = list[n:]
 	}
-	return nameOf("tree", b.Bytes(), newHash)
+	return hashObject("tree", b.Bytes(), newHash)
 }
 
-// nameOf returns the name of an object.
-func nameOf(kind string, data []byte, newHash func() hash.Hash) []byte {
+// hashObject returns the name of an object.
+func hashObject(kind string, data []byte, newHash func() hash.Hash) []byte {
 	h := newHash()
 	fmt.Fprintf(h, "%s %d\x00", kind, len(data))
 	h.Write(data)
 	return h.Sum(nil)
 }
 
-// hashes returns the hash function for the object names of a repository, and their length in bytes.
-func (r *Repo) hashes() (newHash func() hash.Hash, size int) {
+// hashFormat returns the hash function for the object names of a repository, and their length in bytes.
+func (r *Repo) hashFormat() (newHash func() hash.Hash, size int) {
 	if c, err := ReadConfig(r.Common); err == nil && c.sha256 {
 		return sha256.New, sha256.Size
 	}
@@ -90,20 +90,20 @@ func (r *Repo) hashes() (newHash func() hash.Hash, size int) {
 // BlobID returns the name of a blob with this content, in a repository whose hashes are as long as like.
 func BlobID(data []byte, like string) string {
 	if len(like) == hex.EncodedLen(sha256.Size) {
-		return hex.EncodeToString(nameOf("blob", data, sha256.New))
+		return hex.EncodeToString(hashObject("blob", data, sha256.New))
 	}
-	return hex.EncodeToString(nameOf("blob", data, sha1.New))
+	return hex.EncodeToString(hashObject("blob", data, sha1.New))
 }
 
-// missing returns those of the objects that the repository does not have, sorted. It doesn't ask remotes for them.
-func (r *Repo) missing(ctx context.Context, names []string) ([]string, error) {
-	here, err := r.objectsOf(ctx, names)
+// missingObjects returns those of the objects that the repository does not have, sorted. It doesn't ask remotes for them.
+func (r *Repo) missingObjects(ctx context.Context, names []string) ([]string, error) {
+	here, err := r.describeObjects(ctx, names)
 	list := slices.DeleteFunc(slices.Sorted(slices.Values(names)), func(name string) bool { _, ok := here[name]; return ok })
 	return list, err
 }
 
-// unfetched is an environment in which git doesn't fetch the missing objects of a partial clone.
-var unfetched = []string{"GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1"}
+// noFetchEnv is an environment in which git doesn't fetch the missing objects of a partial clone.
+var noFetchEnv = []string{"GIT_ALLOW_PROTOCOL=none", "GIT_NO_LAZY_FETCH=1"}
 
 // object describes an object.
 type object struct {
@@ -111,14 +111,14 @@ type object struct {
 	size int64
 }
 
-// objectsOf describes those of the objects that are in the repository, by name.
-func (r *Repo) objectsOf(ctx context.Context, names []string) (map[string]object, error) {
+// describeObjects describes those of the objects that are in the repository, by name.
+func (r *Repo) describeObjects(ctx context.Context, names []string) (map[string]object, error) {
 	found := map[string]object{}
 	if len(names) == 0 {
 		return found, nil
 	}
 	ask := func(args ...string) (string, error) {
-		out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: args, Env: unfetched, Stdin: strings.NewReader(strings.Join(names, "\n") + "\n")})
+		out, _, err := r.Run(ctx, Command{Dir: r.Main, Args: args, Env: noFetchEnv, Stdin: strings.NewReader(strings.Join(names, "\n") + "\n")})
 		return out, err
 	}
 	if c, err := ReadConfig(r.Common); err == nil && c.partial { // git cat-file fails at the first object that only a remote has
@@ -163,7 +163,7 @@ func (r *Repo) lsTree(ctx context.Context, c Command, tree string, options []str
 		if err != nil {
 			return nil, err
 		}
-		for _, line := range nulls(out) {
+		for _, line := range splitNull(out) {
 			about, path, ok := strings.Cut(line, "\t")
 			f := strings.Fields(about) // mode, kind, hash
 			if !ok || len(f) != 3 {
@@ -187,7 +187,7 @@ const (
 	treeMode    = 0o040000
 )
 
-// nulls splits the output of git with -z.
-func nulls(out string) []string {
+// splitNull splits the output of git with -z.
+func splitNull(out string) []string {
 	return strings.FieldsFunc(out, func(c rune) bool { return c == 0 })
 }

@@ -19,7 +19,7 @@ import (
 // Objects records the state of a repository's object files at one moment. Git does not hash objects again when it reads them, so
 // files that others add or change are hashed here, each once. Not for concurrent use.
 type Objects struct {
-	r        Trees
+	trees    Trees
 	seen     map[string]objectFile   // by path below the objects folder
 	folders  map[string]objectFolder // folders that were listed
 	borrowed []string                // lines of objects/info/alternates
@@ -27,16 +27,16 @@ type Objects struct {
 
 // objectFile identifies a file, to detect that others replaced it or wrote to it.
 type objectFile struct {
-	inode uint64
-	size  int64
-	since int64  // change time (ctime), in nanoseconds
-	sum   string // of a pack or pack index: the checksum at its end
+	inode    uint64
+	size     int64
+	changed  int64  // change time (ctime), in nanoseconds
+	checksum string // of a pack or pack index: the checksum at its end
 }
 
 // freshened reports whether only the times of a pack or pack index changed, which git itself does if an object that it adds is in
 // the pack already.
 func (f objectFile) freshened(was objectFile) bool {
-	return f.sum != "" && f.sum == was.sum && f.inode == was.inode && f.size == was.size
+	return f.checksum != "" && f.checksum == was.checksum && f.inode == was.inode && f.size == was.size
 }
 
 // Alternates returns the lines that name further folders from which git takes objects; it is never nil.
@@ -56,13 +56,13 @@ func (e *AlternatesError) Error() string {
 
 // checkAlternates returns an *AlternatesError if there are more alternates than before, and a note if there are fewer.
 func (o *Objects) checkAlternates() (notes []string, err error) {
-	now, err := o.r.stores.alternates()
+	now, err := o.trees.stores.alternates()
 	if err != nil {
 		now = []string{"folders that can't be told (" + err.Error() + ")"}
 	}
 	added := slices.DeleteFunc(slices.Clone(now), func(line string) bool { return slices.Contains(o.borrowed, line) })
 	if len(added) > 0 {
-		return nil, &AlternatesError{filepath.Join(o.r.repo.Common, "objects", alternatesFile), added}
+		return nil, &AlternatesError{filepath.Join(o.trees.repo.Common, "objects", alternatesFile), added}
 	}
 	if len(now) < len(o.borrowed) {
 		notes = append(notes, "git's objects/info/alternates was changed: `git fsck --full` says what is missing")
@@ -84,15 +84,15 @@ func (o *Objects) Check(ctx context.Context) (notes []string, err error) {
 	gone, changed := o.compare(now)
 	asked := map[string]bool{} // commands that ran, each of which checks all files
 	for _, name := range changed {
-		if now[name].freshened(o.seen[name]) && o.r.summed(name) {
+		if now[name].freshened(o.seen[name]) && o.trees.matchesChecksum(name) {
 			continue
 		}
-		if err := o.r.verifyObjectFile(ctx, name, asked); err != nil && !errors.Is(err, fs.ErrNotExist) { // packed meanwhile
+		if err := o.trees.verifyObjectFile(ctx, name, asked); err != nil && !errors.Is(err, fs.ErrNotExist) { // packed meanwhile
 			return notes, err
 		}
 	}
 	o.seen = now
-	note, err := o.r.goneObjects(ctx, gone)
+	note, err := o.trees.goneObjects(ctx, gone)
 	if note != "" {
 		notes = append(notes, note)
 	}
@@ -117,7 +117,7 @@ func (o *Objects) compare(now map[string]objectFile) (gone, changed []string) {
 
 // scan returns the object files, and the files that git reads instead of them. There can be many: each costs one system call.
 func (o *Objects) scan() (map[string]objectFile, error) {
-	store, found := filepath.Join(o.r.repo.Common, "objects"), make(map[string]objectFile, len(o.seen))
+	store, found := filepath.Join(o.trees.repo.Common, "objects"), make(map[string]objectFile, len(o.seen))
 	for _, folder := range append(looseFolders(store), "pack", "pack/multi-pack-index.d", "info", "info/commit-graphs") {
 		if err := o.scanFolder(store, folder, found); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("looking at the objects of git: %w", err)
@@ -142,14 +142,14 @@ func (o *Objects) scanFolder(store, folder string, found map[string]objectFile) 
 		case err != nil:
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		f.sum = o.r.sumOf(name, f.size)
+		f.checksum = o.trees.storedChecksum(name, f.size)
 		found[name] = f
 	}
 	return err
 }
 
 type objectFolder struct {
-	at    objectFile
+	state objectFile
 	read  time.Time
 	names []string // including the folder
 }
@@ -159,10 +159,10 @@ type objectFolder struct {
 func (o *Objects) namesIn(folder string, dir *os.File) ([]string, error) {
 	now := objectFolder{read: time.Now()}
 	var err error
-	if now.at, _, err = fileAt(int(dir.Fd()), "."); err != nil {
+	if now.state, _, err = fileAt(int(dir.Fd()), "."); err != nil {
 		return nil, err
 	}
-	if was := o.folders[folder]; was.at == now.at && now.at.since < was.read.Add(-clockTick).UnixNano() {
+	if was := o.folders[folder]; was.state == now.state && now.state.changed < was.read.Add(-clockTick).UnixNano() {
 		return was.names, nil
 	}
 	all, err := dir.Readdirnames(-1)
@@ -182,7 +182,7 @@ func (o *Objects) namesIn(folder string, dir *os.File) ([]string, error) {
 func fileAt(dir int, name string) (f objectFile, isFile bool, err error) {
 	var st unix.Stat_t
 	err = unix.Fstatat(dir, name, &st, 0)
-	return objectFile{inode: st.Ino, size: st.Size, since: st.Ctim.Nano()}, st.Mode&unix.S_IFMT != unix.S_IFDIR, err
+	return objectFile{inode: st.Ino, size: st.Size, changed: st.Ctim.Nano()}, st.Mode&unix.S_IFMT != unix.S_IFDIR, err
 }
 
 // temporary reports whether a file is one that git uses while it writes another, or to keep others from being removed. A pack

@@ -27,8 +27,8 @@ const maxLog = 256 << 20
 // ReflogEntries returns the entries of the reflogs of HEAD, in the main checkout and in the worktrees that Trellis did not make. Reflogs
 // are written in this clone alone: no clone and no fetch brings any.
 func (r Provenance) ReflogEntries(ctx context.Context) (list []ReflogEntry, err error) {
-	if c, err := ReadConfig(r.repo.Common); err == nil && c.tabled {
-		return r.loggedTable(ctx)
+	if c, err := ReadConfig(r.repo.Common); err == nil && c.reftable {
+		return r.reftableLog(ctx)
 	}
 	admins, err := filepath.Glob(filepath.Join(r.repo.Common, "worktrees", "*"))
 	if err != nil {
@@ -38,17 +38,17 @@ func (r Provenance) ReflogEntries(ctx context.Context) (list []ReflogEntry, err 
 		if o, err := readOwner(admin); admin != r.repo.Common && (err != nil || o != (owner{})) {
 			continue // agents commit there
 		}
-		said, err := readLog(admin, "HEAD")
+		entries, err := readLog(admin, "HEAD")
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, said...)
+		list = append(list, entries...)
 	}
 	return list, nil
 }
 
-// loggedTable asks git for the reflog of the main checkout, where refs are stored in a reftable.
-func (r Provenance) loggedTable(ctx context.Context) (list []ReflogEntry, err error) {
+// reftableLog asks git for the reflog of the main checkout, where refs are stored in a reftable.
+func (r Provenance) reftableLog(ctx context.Context) (list []ReflogEntry, err error) {
 	if _, err := r.refs.Head(ctx, r.repo.Main); errors.Is(err, ErrNoCommit) {
 		return nil, nil
 	}
@@ -85,8 +85,8 @@ func readLog(gitDir, ref string) (list []ReflogEntry, err error) {
 	return list, nil
 }
 
-// passing lists the names, besides refs, under which git records commits.
-var passing = []string{"FETCH_HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"}
+// pseudoRefs lists the names, besides refs, under which git records commits.
+var pseudoRefs = []string{"FETCH_HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"}
 
 // Passed returns commits that may no longer be reachable from a ref: those that HEADs and remote-tracking branches were at, and
 // those that were fetched or replaced last (FETCH_HEAD, ORIG_HEAD and others).
@@ -102,7 +102,7 @@ func (r Provenance) Passed() (list []string, err error) {
 		if err := add(readLog(admin, "HEAD")); err != nil {
 			return nil, err
 		}
-		for _, name := range passing {
+		for _, name := range pseudoRefs {
 			data, err := durable.ReadBelow(admin, name, maxLog)
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return nil, fmt.Errorf("looking for what was fetched: %w", err)
@@ -138,10 +138,10 @@ func (r Provenance) Upstream(ctx context.Context) (ref, commit string, fetched b
 	if err != nil || len(remotes) == 0 {
 		return "", "", false, err
 	}
-	remote := usual(remotes)
+	remote := preferredRemote(remotes)
 	for _, branch := range []string{"HEAD", "main", "master"} {
 		ref := "refs/remotes/" + remote + "/" + branch
-		commit, target, err := r.refs.read(ctx, r.repo.Common, ref)
+		commit, target, err := r.refs.readRef(ctx, r.repo.Common, ref)
 		if err == nil && remote != "" {
 			return target, commit, true, nil
 		}
@@ -157,7 +157,7 @@ func (r Provenance) Upstream(ctx context.Context) (ref, commit string, fetched b
 // one, into which anybody's work may have been put. It returns ErrNotFound if neither exists.
 func (r Provenance) Tracked(ctx context.Context, name string) (ref, commit string, err error) {
 	for _, ref := range []string{"refs/remotes/" + name, BranchPrefix + name} {
-		commit, target, err := r.refs.read(ctx, r.repo.Common, ref)
+		commit, target, err := r.refs.readRef(ctx, r.repo.Common, ref)
 		if err == nil || !errors.Is(err, ErrNotFound) {
 			return target, commit, err
 		}
@@ -207,12 +207,12 @@ func (w Reach) stdin() *strings.Reader {
 	return strings.NewReader(b.String())
 }
 
-// plainly is the beginning of a git log command that doesn't depend on the user's settings.
-var plainly = []string{"-c", "log.follow=false", "-c", "log.showSignature=false", "--literal-pathspecs", "log"}
+// plainLog is the beginning of a git log command that doesn't depend on the user's settings.
+var plainLog = []string{"-c", "log.follow=false", "-c", "log.showSignature=false", "--literal-pathspecs", "log"}
 
 // Touches returns the changes to the paths, or with a blob instead the changes that added or removed that blob, at whatever path.
 func (r Provenance) Touches(ctx context.Context, w Reach, blob string, paths ...string) ([]Touch, error) {
-	args := slices.Concat(plainly, w.args(), []string{"--raw", "--no-abbrev", "-z", "--no-renames", "--full-history", "--root", "--no-ext-diff", "--no-color"})
+	args := slices.Concat(plainLog, w.args(), []string{"--raw", "--no-abbrev", "-z", "--no-renames", "--full-history", "--root", "--no-ext-diff", "--no-color"})
 	if w.FirstParent {
 		args = append(args, "--diff-merges=first-parent")
 	} else {
@@ -250,7 +250,7 @@ func parseTouches(out string) (list []Touch, err error) {
 			if len(about) != 5 {
 				return nil, fmt.Errorf("reading git log: %q is not a change", f)
 			}
-			at.Old, at.New, at.Path = blobOr(about[2]), blobOr(about[3]), fields[1]
+			at.Old, at.New, at.Path = nonZeroHash(about[2]), nonZeroHash(about[3]), fields[1]
 			list = append(list, at)
 			fields = fields[2:]
 		default:
@@ -260,7 +260,7 @@ func parseTouches(out string) (list []Touch, err error) {
 	return list, nil
 }
 
-func blobOr(hash string) string {
+func nonZeroHash(hash string) string {
 	if strings.Trim(hash, "0") == "" {
 		return ""
 	}
@@ -285,7 +285,7 @@ type About struct {
 
 // Abouts returns the commits that a Reach selects, newest first.
 func (r Provenance) Abouts(ctx context.Context, w Reach) (list []About, err error) {
-	args := slices.Concat(plainly, w.args(), []string{"-z", "--no-color", "--no-decorate", "--format=%H%x00%P%x00%an <%ae>%x00%at%x00%s", "--"})
+	args := slices.Concat(plainLog, w.args(), []string{"-z", "--no-color", "--no-decorate", "--format=%H%x00%P%x00%an <%ae>%x00%at%x00%s", "--"})
 	out, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: args, Stdin: w.stdin()})
 	if err != nil || out == "" {
 		return nil, err
@@ -317,7 +317,7 @@ func (r Provenance) BlobsAt(ctx context.Context, commit string, paths ...string)
 // Blobs returns the contents of blobs. A blob that is not here, or is larger than max bytes, is left out; none is fetched.
 func (r Provenance) Blobs(ctx context.Context, max int64, blobs ...string) (map[string][]byte, error) {
 	const together = maxOutput / 4
-	objects, err := r.repo.objectsOf(ctx, blobs)
+	objects, err := r.repo.describeObjects(ctx, blobs)
 	if err != nil {
 		return nil, err
 	}
@@ -329,19 +329,19 @@ func (r Provenance) Blobs(ctx context.Context, max int64, blobs ...string) (map[
 				part, sum = append(part, blobs[0]), sum+o.size
 			}
 		}
-		if err := r.contents(ctx, part, found); err != nil {
+		if err := r.addContents(ctx, part, found); err != nil {
 			return nil, err
 		}
 	}
 	return found, nil
 }
 
-// contents adds the contents of blobs, all of which must be here, to the map.
-func (r Provenance) contents(ctx context.Context, blobs []string, to map[string][]byte) error {
+// addContents adds the contents of blobs, all of which must be here, to the map.
+func (r Provenance) addContents(ctx context.Context, blobs []string, to map[string][]byte) error {
 	if len(blobs) == 0 {
 		return nil
 	}
-	out, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"cat-file", "--batch"}, Env: unfetched, Stdin: strings.NewReader(strings.Join(blobs, "\n") + "\n")})
+	out, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"cat-file", "--batch"}, Env: noFetchEnv, Stdin: strings.NewReader(strings.Join(blobs, "\n") + "\n")})
 	if err != nil {
 		return err
 	}
@@ -381,7 +381,7 @@ func (r Provenance) Modified(ctx context.Context, paths ...string) (map[string]b
 	args := []string{"-c", "diff.ignoreSubmodules=all", "--literal-pathspecs", "diff", "--name-only", "-z", "--no-ext-diff", "--no-renames", "--no-relative", "--"}
 	out, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: append(args, paths...)})
 	found := map[string]bool{}
-	for _, path := range nulls(out) {
+	for _, path := range splitNull(out) {
 		found[path] = true
 	}
 	return found, err

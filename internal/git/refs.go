@@ -29,21 +29,21 @@ const (
 	OwnPrefix    = "refs/trellis/" // refs that only Trellis uses
 )
 
-// read resolves a full ref name to a commit. target is the last name on the way; with ErrNotFound, the one that doesn't exist.
-func (r Refs) read(ctx context.Context, gitDir, name string) (commit, target string, err error) {
-	if commit, target, err = r.readFiles(gitDir, name); errors.Is(err, errAskGit) {
+// readRef resolves a full ref name to a commit. target is the last name on the way; with ErrNotFound, the one that doesn't exist.
+func (r Refs) readRef(ctx context.Context, gitDir, name string) (commit, target string, err error) {
+	if commit, target, err = r.readRefFiles(gitDir, name); errors.Is(err, errAskGit) {
 		commit, err = r.RevParse(ctx, r.repo.Main, name+"^{commit}", "GIT_DIR="+gitDir)
 		target = name
 	}
 	return commit, target, err
 }
 
-// readFiles is read without running git. It returns ErrNotFound or errAskGit.
-func (r Refs) readFiles(gitDir, name string) (hash, target string, err error) {
+// readRefFiles is readRef without running git. It returns ErrNotFound or errAskGit.
+func (r Refs) readRefFiles(gitDir, name string) (hash, target string, err error) {
 	if c, err := ReadConfig(r.repo.Common); err != nil || c.extended {
 		return "", "", errAskGit
 	}
-	store := dotgit.New(dotgit.NewRepositoryFilesystem(folder{dir: gitDir}, folder{dir: r.repo.Common}))
+	store := dotgit.New(dotgit.NewRepositoryFilesystem(refFolder{dir: gitDir}, refFolder{dir: r.repo.Common}))
 	for range 5 {
 		ref, err := store.Ref(plumbing.ReferenceName(name))
 		switch {
@@ -69,7 +69,7 @@ func (r Refs) Head(ctx context.Context, dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sha, _, err := r.read(ctx, gitDir, "HEAD")
+	sha, _, err := r.readRef(ctx, gitDir, "HEAD")
 	if !errors.Is(err, ErrNotFound) {
 		return sha, err
 	}
@@ -119,7 +119,7 @@ func (r Refs) CurrentBranch(ctx context.Context, dir string) (string, error) {
 
 // branchOf returns the branch that the HEAD of a git directory names, "" if it is detached.
 func (r Refs) branchOf(ctx context.Context, gitDir string) (string, error) {
-	_, name, err := r.readFiles(gitDir, "HEAD")
+	_, name, err := r.readRefFiles(gitDir, "HEAD")
 	if errors.Is(err, errAskGit) {
 		const none, detached = 128, 1
 		name, err = r.repo.Line(ctx, Command{Dir: gitDir, Env: []string{"GIT_DIR=" + gitDir}, Args: []string{"symbolic-ref", "-q", "HEAD"}, Accept: []int{detached, none}})
@@ -140,7 +140,7 @@ func (r Refs) Resolve(ctx context.Context, name string) (string, error) {
 	var refs []string
 	switch {
 	case isHash(name):
-		if _, _, err := r.repo.loose(name); err == nil {
+		if _, _, err := r.repo.looseCommit(name); err == nil {
 			return name, nil
 		}
 	case strings.HasPrefix(name, OwnPrefix):
@@ -149,7 +149,7 @@ func (r Refs) Resolve(ctx context.Context, name string) (string, error) {
 		refs = []string{BranchPrefix + name, "refs/remotes/" + name}
 	}
 	for _, full := range refs {
-		sha, _, err := r.read(ctx, r.repo.Common, full)
+		sha, _, err := r.readRef(ctx, r.repo.Common, full)
 		if err != nil && strings.ContainsAny(name, "~^") { // an ancestor of the branch, not of a tag of that name
 			sha, err = r.RevParse(ctx, r.repo.Main, full+"^{commit}")
 		}
@@ -192,9 +192,9 @@ func (r Refs) RevParse(ctx context.Context, dir, rev string, env ...string) (str
 func (r Refs) TreeAt(ctx context.Context, commit string) (string, error) {
 	sha := commit
 	if !isHash(sha) {
-		sha, _, _ = r.readFiles(r.repo.Common, BranchPrefix+commit) // on errors git resolves it below
+		sha, _, _ = r.readRefFiles(r.repo.Common, BranchPrefix+commit) // on errors git resolves it below
 	}
-	if tree, _, err := r.repo.loose(sha); err == nil {
+	if tree, _, err := r.repo.looseCommit(sha); err == nil {
 		return tree, nil
 	}
 	tree, err := r.RevParse(ctx, r.repo.Main, commit+"^{tree}")
@@ -209,7 +209,7 @@ func (r Refs) Branch(ctx context.Context, name string) (string, error) {
 	if CheckBranchName(name) != nil {
 		return "", nil
 	}
-	sha, _, err := r.read(ctx, r.repo.Common, BranchPrefix+name)
+	sha, _, err := r.readRef(ctx, r.repo.Common, BranchPrefix+name)
 	if errors.Is(err, ErrNotFound) {
 		return "", nil
 	}
@@ -239,7 +239,7 @@ func (r Refs) MoveRef(ctx context.Context, ref, sha, old string) error {
 	if sha == old || sha == "" {
 		return nil
 	}
-	return r.change(ctx, r.locks(ref), func() error {
+	return r.withRetries(ctx, r.locks(ref), func() error {
 		err := r.repo.Do(ctx, Command{Dir: r.repo.Main, Args: []string{"update-ref", "--end-of-options", ref, sha, old}, Write: true, Once: true})
 		if err == nil {
 			return nil
@@ -251,8 +251,8 @@ func (r Refs) MoveRef(ctx context.Context, ref, sha, old string) error {
 	})
 }
 
-// change calls do, which changes refs and checks for its own effect first, with retries; locks are those that only Trellis takes.
-func (r Refs) change(ctx context.Context, locks []string, do func() error) error {
+// withRetries calls do, which changes refs and checks for its own effect first, with retries; locks are those that only Trellis takes.
+func (r Refs) withRetries(ctx context.Context, locks []string, do func() error) error {
 	return RetryLocked(ctx, locks, func() error { return Retry(ctx, do) })
 }
 
@@ -280,7 +280,7 @@ func (r Refs) OnBranch(ctx context.Context, dir, want string) error {
 // become unreachable are lost: back them up first with snapshot.Backups.Backup.
 func (r Refs) DeleteBranch(ctx context.Context, name string) error {
 	locks := append(r.locks(BranchPrefix+name, "packed-refs", "config"), filepath.Join(r.repo.Common, "packed-refs.new")) // git fails at leftover ones
-	return r.change(ctx, locks, func() error {
+	return r.withRetries(ctx, locks, func() error {
 		tip, err := r.Branch(ctx, name)
 		if err != nil || tip == "" {
 			return err
@@ -322,7 +322,7 @@ func (r Refs) Heads(ctx context.Context) (h Heads, err error) {
 func (r Refs) heads(ctx context.Context) (map[string]string, error) {
 	heads := map[string]string{}
 	if c, err := ReadConfig(r.repo.Common); err == nil && !c.extended {
-		if refs, err := dotgit.New(folder{dir: r.repo.Common}).Refs(); err == nil {
+		if refs, err := dotgit.New(refFolder{dir: r.repo.Common}).Refs(); err == nil {
 			for _, ref := range refs {
 				name, ok := strings.CutPrefix(ref.Name().String(), BranchPrefix)
 				switch {
@@ -367,25 +367,25 @@ func (r Refs) Moved(ctx context.Context, h Heads) (list []RefChange, now Heads, 
 	}
 	switch {
 	case now.Branch != h.Branch:
-		list = append(list, RefChange{"HEAD", whereIs(h), whereIs(now), r.saidSince("HEAD", h.Logs["HEAD"])})
+		list = append(list, RefChange{"HEAD", headPosition(h), headPosition(now), r.reflogSince("HEAD", h.Logs["HEAD"])})
 	case now.Commit != h.Commit && now.Branch == "":
-		list = append(list, RefChange{"HEAD", h.Commit, now.Commit, r.saidSince("HEAD", h.Logs["HEAD"])})
+		list = append(list, RefChange{"HEAD", h.Commit, now.Commit, r.reflogSince("HEAD", h.Logs["HEAD"])})
 	}
 	for _, name := range slices.Sorted(maps.Keys(h.Branches)) {
 		if was, at := h.Branches[name], now.Branches[name]; was != at {
-			list = append(list, RefChange{name, was, at, r.saidSince(BranchPrefix+name, h.Logs[name])})
+			list = append(list, RefChange{name, was, at, r.reflogSince(BranchPrefix+name, h.Logs[name])})
 		}
 	}
 	return list, now, nil
 }
 
-// whereIs returns where HEAD is: on a branch, or at a commit.
-func whereIs(h Heads) string {
+// headPosition returns where HEAD is: on a branch, or at a commit.
+func headPosition(h Heads) string {
 	return cmp.Or(h.Branch, h.Commit)
 }
 
-// saidSince returns the messages that were added to a reflog since it had size bytes, none if it was truncated meanwhile.
-func (r Refs) saidSince(ref string, size int64) (said []string) {
+// reflogSince returns the messages that were added to a reflog since it had size bytes, none if it was truncated meanwhile.
+func (r Refs) reflogSince(ref string, size int64) (messages []string) {
 	const long = 1 << 20
 	if r.logSize(ref) <= size {
 		return nil
@@ -402,10 +402,10 @@ func (r Refs) saidSince(ref string, size int64) (said []string) {
 	lines := bufio.NewScanner(io.LimitReader(f, long))
 	for lines.Scan() {
 		if _, message, ok := strings.Cut(lines.Text(), "\t"); ok {
-			said = append(said, message)
+			messages = append(messages, message)
 		}
 	}
-	return said
+	return messages
 }
 
 // MovedError means that a ref is no longer where it was when somebody decided about it.
@@ -418,12 +418,12 @@ func (e *MovedError) Error() string {
 // RemoveBranch deletes a local branch that is not checked out anywhere, with its settings; it returns nil if there is none of that
 // name, and a *MovedError if the branch doesn't end in tip.
 func (r Refs) RemoveBranch(ctx context.Context, name, tip string) error {
-	if r.isLink(name) {
+	if r.isSymbolicRef(name) {
 		return fmt.Errorf("branch %s is only another name of one", name)
 	}
 	err := r.DeleteRef(ctx, BranchPrefix+name, tip)
 	if err == nil {
-		err = r.unconfigure(ctx, name)
+		err = r.removeBranchSettings(ctx, name)
 	}
 	if err != nil {
 		return fmt.Errorf("deleting branch %s: %w", name, err)
@@ -433,7 +433,7 @@ func (r Refs) RemoveBranch(ctx context.Context, name, tip string) error {
 
 // DeleteRef deletes a ref. It returns a *MovedError if the ref is not at sha, and nil if the ref doesn't exist.
 func (r Refs) DeleteRef(ctx context.Context, ref, sha string) error {
-	return r.change(ctx, r.locks(ref, "packed-refs"), func() error {
+	return r.withRetries(ctx, r.locks(ref, "packed-refs"), func() error {
 		now, err := r.RevParse(ctx, r.repo.Main, ref)
 		switch {
 		case errors.Is(err, ErrNotFound):
@@ -447,10 +447,10 @@ func (r Refs) DeleteRef(ctx context.Context, ref, sha string) error {
 	})
 }
 
-// unconfigure removes the settings of a branch from the configuration.
-func (r Refs) unconfigure(ctx context.Context, branch string) error {
+// removeBranchSettings removes the settings of a branch from the configuration.
+func (r Refs) removeBranchSettings(ctx context.Context, branch string) error {
 	pattern := "^branch\\." + regexp.QuoteMeta(branch) + "\\."
-	return r.change(ctx, r.locks("config"), func() error {
+	return r.withRetries(ctx, r.locks("config"), func() error {
 		_, none, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"config", "--local", "--name-only", "--get-regexp", pattern}, Accept: []int{1}})
 		if err != nil || none == 1 {
 			return err
@@ -483,8 +483,8 @@ func (r Refs) PruneRefs(ctx context.Context, ours, commit string) error {
 	return nil
 }
 
-// isLink reports whether a branch is a symbolic ref.
-func (r Refs) isLink(branch string) bool {
+// isSymbolicRef reports whether a branch is a symbolic ref.
+func (r Refs) isSymbolicRef(branch string) bool {
 	data, err := os.ReadFile(filepath.Join(r.repo.Common, "refs", "heads", filepath.FromSlash(branch)))
 	return err == nil && strings.HasPrefix(string(data), "ref:")
 }

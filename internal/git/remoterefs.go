@@ -46,7 +46,7 @@ func (r Remotes) PushRefs(ctx context.Context, remote string, limit time.Duratio
 	}
 	err := push()
 	if lockContended(err) { // the process that holds the lock is about to move the ref, or was killed
-		err = RetryLocked(ctx, r.locksAt(ctx, remote, moves), push)
+		err = RetryLocked(ctx, r.remoteLocks(ctx, remote, moves), push)
 	}
 	if moved := (*RefMovedError)(nil); err != nil && !errors.As(err, &moved) {
 		return fmt.Errorf("pushing to %s: %w", remote, err)
@@ -54,10 +54,10 @@ func (r Remotes) PushRefs(ctx context.Context, remote string, limit time.Duratio
 	return err
 }
 
-// locksAt returns the locks of Trellis' refs at a remote that is a folder of this machine. A push that is killed leaves them
+// remoteLocks returns the locks of Trellis' refs at a remote that is a folder of this machine. A push that is killed leaves them
 // there, and no push removes them. A file system shared with other machines is left out: nobody can know whether one of them holds
 // a lock.
-func (r Remotes) locksAt(ctx context.Context, remote string, moves []RefMove) (list []string) {
+func (r Remotes) remoteLocks(ctx context.Context, remote string, moves []RefMove) (list []string) {
 	addresses, _ := r.Addresses(ctx, remote) // the push reports the error
 	for _, address := range addresses {
 		dir, err := filepath.EvalSymlinks(AbsFrom(r.repo.Main, strings.TrimPrefix(address, "file://")))
@@ -116,12 +116,12 @@ func (r Remotes) pushRefs(ctx context.Context, remote string, limit time.Duratio
 	}
 	short, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	out, _, err := r.repo.Run(short, Command{Dir: r.repo.Main, Args: slices.Concat(args, []string{"--", remote}, specs), Env: r.signIn(), Write: true, Once: true})
+	out, _, err := r.repo.Run(short, Command{Dir: r.repo.Main, Args: slices.Concat(args, []string{"--", remote}, specs), Env: r.credentialEnv(), Write: true, Once: true})
 	if failed, ok := errors.AsType[*Error](err); ok {
 		failed.Args = append([]string{"push", remote}, refsOf(moves)...)
 		failed.Stderr = strings.TrimSpace(failed.Stderr + "\n" + out)
 	}
-	return tookTooLong(ctx, err, limit)
+	return timeoutError(ctx, err, limit)
 }
 
 func refsOf(moves []RefMove) (list []string) {
@@ -131,8 +131,8 @@ func refsOf(moves []RefMove) (list []string) {
 	return list
 }
 
-// tookTooLong replaces an error by one that names the exceeded limit, unless the caller's own context ended.
-func tookTooLong(ctx context.Context, err error, limit time.Duration) error {
+// timeoutError replaces an error by one that names the exceeded limit, unless the caller's own context ended.
+func timeoutError(ctx context.Context, err error, limit time.Duration) error {
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("it took longer than %v", limit)
 	}
@@ -144,9 +144,9 @@ func (r Remotes) RemoteRefs(ctx context.Context, remote string, limit time.Durat
 	short, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	args := append([]string{"ls-remote", "--", remote}, refs...)
-	out, _, err := r.repo.Run(short, Command{Dir: r.repo.Main, Args: args, Env: r.signIn()})
+	out, _, err := r.repo.Run(short, Command{Dir: r.repo.Main, Args: args, Env: r.credentialEnv()})
 	if err != nil {
-		return nil, tookTooLong(ctx, err, limit)
+		return nil, timeoutError(ctx, err, limit)
 	}
 	found := map[string]string{}
 	for line := range strings.Lines(out) {
@@ -168,7 +168,7 @@ func (r Remotes) FetchRefs(ctx context.Context, remote string, limit time.Durati
 // MayPush returns an error if a remote does not allow a push from here. Nothing is pushed; whether its hooks would refuse stays
 // unknown.
 func (r Remotes) MayPush(ctx context.Context, remote string) error {
-	err := r.repo.Do(ctx, Command{Dir: r.repo.Main, Env: r.signIn(), Args: []string{"push", "--quiet", "--dry-run", "--no-verify", "--end-of-options", remote, "HEAD:" + OwnPrefix + "run/may-push"}})
+	err := r.repo.Do(ctx, Command{Dir: r.repo.Main, Env: r.credentialEnv(), Args: []string{"push", "--quiet", "--dry-run", "--no-verify", "--end-of-options", remote, "HEAD:" + OwnPrefix + "run/may-push"}})
 	if err != nil {
 		return fmt.Errorf("trying to push to %s: %w", remote, err)
 	}

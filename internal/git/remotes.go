@@ -84,20 +84,20 @@ func (r Remotes) fetch(ctx context.Context, remote string, limit time.Duration, 
 	short, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	fetch := func() error {
-		return r.repo.Do(short, Command{Dir: r.repo.Main, Write: true, Once: true, Env: r.signIn(), Args: args})
+		return r.repo.Do(short, Command{Dir: r.repo.Main, Write: true, Once: true, Env: r.credentialEnv(), Args: args})
 	}
 	err := RetryLocked(short, nil, fetch)
-	for try := 1; try < 10 && overtaken(err); try++ {
+	for try := 1; try < 10 && isFetchRace(err); try++ {
 		err = RetryLocked(short, nil, fetch)
 	}
 	if err != nil {
-		return fmt.Errorf("fetching from %s: %w", remote, tookTooLong(ctx, err, limit))
+		return fmt.Errorf("fetching from %s: %w", remote, timeoutError(ctx, err, limit))
 	}
 	return nil
 }
 
-// overtaken reports whether another fetch moved a branch at the same moment.
-func overtaken(err error) bool {
+// isFetchRace reports whether another fetch moved a branch at the same moment.
+func isFetchRace(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && strings.Contains(e.Stderr, "cannot lock ref") && (strings.Contains(e.Stderr, "but expected") || strings.Contains(e.Stderr, "already exists"))
 }
@@ -132,7 +132,7 @@ func (r Remotes) Remote(ctx context.Context, branch string) (string, error) {
 		return name, err
 	}
 	list, err := r.Names(ctx)
-	return usual(list), err
+	return preferredRemote(list), err
 }
 
 // Names returns the names of all remotes.
@@ -144,8 +144,8 @@ func (r Remotes) Names(ctx context.Context) ([]string, error) {
 	return strings.Fields(out), err
 }
 
-// usual returns origin if it is among the remotes, else the only remote, else "".
-func usual(remotes []string) string {
+// preferredRemote returns origin if it is among the remotes, else the only remote, else "".
+func preferredRemote(remotes []string) string {
 	switch {
 	case slices.Contains(remotes, "origin"):
 		return "origin"
@@ -161,7 +161,7 @@ func (r Remotes) RemoteBranches(ctx context.Context, remote string, names ...str
 	for _, n := range names {
 		args = append(args, BranchPrefix+n)
 	}
-	out, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: args, Env: r.signIn()})
+	out, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: args, Env: r.credentialEnv()})
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +177,7 @@ func (r Remotes) RemoteBranches(ctx context.Context, remote string, names ...str
 
 // RemoteHead asks a remote for its default branch, "" if it has none.
 func (r Remotes) RemoteHead(ctx context.Context, remote string) (string, error) {
-	out, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"ls-remote", "--symref", "--", remote, "HEAD"}, Env: r.signIn()})
+	out, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"ls-remote", "--symref", "--", remote, "HEAD"}, Env: r.credentialEnv()})
 	ref, _, _ := strings.Cut(out, "\t")
 	name, is := strings.CutPrefix(ref, "ref: "+BranchPrefix)
 	if err != nil || !is {
@@ -228,10 +228,10 @@ func (r Remotes) Push(ctx context.Context, o PushOptions) (bool, error) {
 	if tip == o.Commit {
 		return false, r.refs.PruneRefs(ctx, ours, o.Commit)
 	}
-	if err := r.within(ctx, o, tip); err != nil {
+	if err := r.checkNotAhead(ctx, o, tip); err != nil {
 		return false, err
 	}
-	if err := r.replaceable(ctx, o, tip); err != nil {
+	if err := r.checkReplaceable(ctx, o, tip); err != nil {
 		return false, err
 	}
 	known, err := r.Pushed(ctx, o.Whose, o.Commit)
@@ -250,9 +250,9 @@ func (r Remotes) Push(ctx context.Context, o PushOptions) (bool, error) {
 // fetchWall is the time limit for fetching commits from a remote that are unknown here.
 const fetchWall = time.Minute
 
-// within returns an *AheadError if the tip of the remote's branch has the commit in its history. A tip that is unknown here is
+// checkNotAhead returns an *AheadError if the tip of the remote's branch has the commit in its history. A tip that is unknown here is
 // fetched.
-func (r Remotes) within(ctx context.Context, o PushOptions, tip string) error {
+func (r Remotes) checkNotAhead(ctx context.Context, o PushOptions, tip string) error {
 	if tip == "" {
 		return nil
 	}
@@ -295,9 +295,9 @@ func (r Remotes) Shown(ctx context.Context, whose, from, tip string) (bool, erro
 
 const pushedRefs = "refs/trellis/pushed/"
 
-// replaceable returns nil if a branch of a remote may go from tip to the commit: the branch doesn't exist, the commit has tip in
+// checkReplaceable returns nil if a branch of a remote may go from tip to the commit: the branch doesn't exist, the commit has tip in
 // its history, or Trellis pushed tip itself. Otherwise it returns a *DivergedError.
-func (r Remotes) replaceable(ctx context.Context, o PushOptions, tip string) error {
+func (r Remotes) checkReplaceable(ctx context.Context, o PushOptions, tip string) error {
 	if tip == "" {
 		return nil
 	}
@@ -324,7 +324,7 @@ func (r Remotes) push(ctx context.Context, o PushOptions, tip string) error {
 		return err
 	}
 	args := []string{"push", "--porcelain", "--no-follow-tags", "--recurse-submodules=no", "--force-with-lease=" + ref + ":" + tip, "--", to, o.Commit + ":" + ref}
-	out, _, err := r.repo.Run(ctx, Command{Dir: o.Dir, Args: args, Env: r.signIn(), Write: true, Hooks: true, Once: true})
+	out, _, err := r.repo.Run(ctx, Command{Dir: o.Dir, Args: args, Env: r.credentialEnv(), Write: true, Hooks: true, Once: true})
 	var failed *Error
 	if !errors.As(err, &failed) {
 		return err
@@ -336,7 +336,7 @@ func (r Remotes) push(ctx context.Context, o PushOptions, tip string) error {
 		return nil // it was done nevertheless
 	case lookErr == nil && now[o.Branch] != tip:
 		return &DivergedError{Remote: o.Remote, Branch: o.Branch}
-	case failed.Code == 1 && !refused && len(r.hooks.hooks(ctx, o.Dir, "pre-push")) > 0:
+	case failed.Code == 1 && !refused && len(r.hooks.installed(ctx, o.Dir, "pre-push")) > 0:
 		return hookError("pre-push", failed)
 	}
 	failed.Stderr = strings.TrimSpace(failed.Stderr + "\n" + out)
@@ -368,9 +368,9 @@ func (r Remotes) ForgetPushes(ctx context.Context, whose string) error {
 	return nil
 }
 
-// signIn returns the variables in which programs that git asks for a password may find it, in addition to those that every git
+// credentialEnv returns the variables in which programs that git asks for a password may find it, in addition to those that every git
 // command gets.
-func (r Remotes) signIn() (env []string) {
+func (r Remotes) credentialEnv() (env []string) {
 	for _, name := range []string{"GH_TOKEN", "GITHUB_TOKEN", "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN", "GH_HOST", "GH_CONFIG_DIR", "GIT_ASKPASS"} {
 		if v, ok := r.repo.getenv(name); ok {
 			env = append(env, name+"="+v)

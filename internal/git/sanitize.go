@@ -25,22 +25,22 @@ func (r *Repo) sanitize(ctx context.Context, c Command) error {
 	if err := removeLinks(gitDir); err != nil {
 		return fmt.Errorf("removing links from %s: %w", gitDir, err)
 	}
-	if slices.Contains(noLookInside, c.name()) {
+	if slices.Contains(nonRecursiveCommands, c.subcommand()) {
 		return nil
 	}
 	links, err := r.Index().gitlinks(ctx, c, gitDir)
 	if err != nil {
 		return err
 	}
-	foreign := slices.DeleteFunc(links, func(path string) bool { return r.ours(gitDir, filepath.Join(c.Dir, path, ".git")) })
+	foreign := slices.DeleteFunc(links, func(path string) bool { return r.isSafeGitFile(gitDir, filepath.Join(c.Dir, path, ".git")) })
 	if len(foreign) > 0 {
 		return &EmbeddedRepoError{foreign}
 	}
 	return nil
 }
 
-// noLookInside lists the git commands that don't inspect repositories within the work tree.
-var noLookInside = []string{"ls-files", "rev-parse", "symbolic-ref", "cat-file", "ls-tree", "rev-list", "merge-base", "for-each-ref", "check-ignore"}
+// nonRecursiveCommands lists the git commands that don't inspect repositories within the work tree.
+var nonRecursiveCommands = []string{"ls-files", "rev-parse", "symbolic-ref", "cat-file", "ls-tree", "rev-list", "merge-base", "for-each-ref", "check-ignore"}
 
 // removeLinks removes everything but regular files and folders from a worktree's git directory, except HEAD, which git never
 // writes through if it is a link, and modules: submodules have settings of their own, and sandboxed programs can't write there.
@@ -60,12 +60,12 @@ func removeLinks(gitDir string) error {
 	})
 }
 
-// ours reports whether a .git within a work tree doesn't exist, or leads to the git directory of a submodule of this repository.
-func (r *Repo) ours(gitDir, dot string) bool {
+// isSafeGitFile reports whether a .git within a work tree doesn't exist, or leads to the git directory of a submodule of this repository.
+func (r *Repo) isSafeGitFile(gitDir, dot string) bool {
 	if _, err := os.Lstat(dot); absent(err) {
 		return true
 	}
-	target, err := readLink(dot)
+	target, err := readGitFile(dot)
 	if err != nil {
 		return false
 	}

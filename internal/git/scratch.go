@@ -17,7 +17,7 @@ const (
 // Scratch creates a folder for files that only this process uses, and returns it with the function that removes it. The folders of
 // killed processes are removed by the next process that creates one.
 func (r *Repo) Scratch() (dir string, remove func() error, err error) {
-	r.swept.Do(removeAbandoned)
+	r.sweepOnce.Do(removeAbandoned)
 	for {
 		if dir, err = os.MkdirTemp("", scratchPrefix); err != nil {
 			return "", nil, err
@@ -41,13 +41,13 @@ func discardScratch(dir string, mine *durable.Lock) error {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
 		}
 	}
-	err = errors.Join(err, unlessDone(os.Remove(filepath.Join(dir, scratchLock))))
-	return errors.Join(err, unlessDone(os.Remove(dir)), mine.Unlock())
+	err = errors.Join(err, ignoreRemoved(os.Remove(filepath.Join(dir, scratchLock))))
+	return errors.Join(err, ignoreRemoved(os.Remove(dir)), mine.Unlock())
 }
 
-// unlessDone returns nil for the errors that mean that another process removed the file, or took the folder for abandoned once its
+// ignoreRemoved returns nil for the errors that mean that another process removed the file, or took the folder for abandoned once its
 // lock was gone: it then holds a lock of that process, which removes the folder.
-func unlessDone(err error) error {
+func ignoreRemoved(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) { // ErrExist: the folder is not empty
 		return nil
 	}

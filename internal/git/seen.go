@@ -13,10 +13,10 @@ import (
 // for unchanged, but others can write an index. If a file's stat data match those that Trellis saw, its content is known: each
 // change sets the file's change time (ctime) to the current time, and nobody sets the clock back. The zero value is empty.
 type seenFiles struct {
-	mu    sync.Mutex
-	files map[string]map[string]seenFile // by checkout and path
-	own   map[string]seenIndex           // by git directory: the index that Trellis wrote last
-	shown map[string][]string            // by git directory: paths that the index told git not to check
+	mu          sync.Mutex
+	files       map[string]map[string]seenFile // by checkout and path
+	lastWritten map[string]seenIndex           // by git directory: the index that Trellis wrote last
+	unhidden    map[string][]string            // by git directory: paths that the index told git not to check
 }
 
 // seenFile is the stat data of a file when its content was hashed.
@@ -33,13 +33,13 @@ type seenIndex struct {
 // clockTick is longer than the clock of a file system lags behind.
 const clockTick = 100 * time.Millisecond
 
-// learn caches the files of an index that git wrote after started, in a place that only Trellis writes. Files changed in the
+// recordStats caches the files of an index that git wrote after started, in a place that only Trellis writes. Files changed in the
 // second of started or later are left out: git compares whole seconds, and such a file may change again within the same one.
-func (l *seenFiles) learn(dir string, list []entry, started time.Time) {
+func (l *seenFiles) recordStats(dir string, list []entry, started time.Time) {
 	settled := started.Add(-clockTick).Unix()
 	files := make(map[string]seenFile, len(list))
 	for _, e := range list {
-		if e.stat == nil || e.conflict() || e.more != 0 || int64(binary.BigEndian.Uint32(e.stat)) >= settled {
+		if e.stat == nil || e.conflict() || e.extFlags != 0 || int64(binary.BigEndian.Uint32(e.stat)) >= settled {
 			continue
 		}
 		files[e.path] = seenFile{string(e.hash), [statSize]byte(e.stat)}
@@ -52,8 +52,8 @@ func (l *seenFiles) learn(dir string, list []entry, started time.Time) {
 	l.files[dir] = files
 }
 
-// known replaces the stat data of index entries by those that Trellis itself saw of their files, nil if it saw none.
-func (l *seenFiles) known(dir string, list []entry) {
+// setStats replaces the stat data of index entries by those that Trellis itself saw of their files, nil if it saw none.
+func (l *seenFiles) setStats(dir string, list []entry) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	files := l.files[dir]
@@ -69,29 +69,29 @@ func (l *seenFiles) forget(dir, gitDir string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.files, dir)
-	delete(l.own, gitDir)
-	delete(l.shown, gitDir)
+	delete(l.lastWritten, gitDir)
+	delete(l.unhidden, gitDir)
 }
 
-// wrote records the current index of a git directory as written by Trellis.
-func (l *seenFiles) wrote(gitDir string) {
+// recordWritten records the current index of a git directory as written by Trellis.
+func (l *seenFiles) recordWritten(gitDir string) {
 	now, ok := indexAt(gitDir)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.own == nil {
-		l.own = map[string]seenIndex{}
+	if l.lastWritten == nil {
+		l.lastWritten = map[string]seenIndex{}
 	}
-	if delete(l.own, gitDir); ok {
-		l.own[gitDir] = now
+	if delete(l.lastWritten, gitDir); ok {
+		l.lastWritten[gitDir] = now
 	}
 }
 
-// same reports whether the index of a git directory is the one that Trellis wrote last.
-func (l *seenFiles) same(gitDir string) bool {
+// isLastWritten reports whether the index of a git directory is the one that Trellis wrote last.
+func (l *seenFiles) isLastWritten(gitDir string) bool {
 	now, ok := indexAt(gitDir)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	was, known := l.own[gitDir]
+	was, known := l.lastWritten[gitDir]
 	return ok && known && was == now
 }
 
@@ -107,20 +107,20 @@ func indexAt(gitDir string) (s seenIndex, ok bool) {
 	return seenIndex{int64(sys.Ino), st.Size(), changedAt(sys).UnixNano()}, true
 }
 
-// unhid records paths that an index told git not to check; takeUnhid returns and forgets them.
-func (l *seenFiles) unhid(gitDir string, paths []string) {
+// recordUnhidden records paths that an index told git not to check; takeUnhidden returns and forgets them.
+func (l *seenFiles) recordUnhidden(gitDir string, paths []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.shown == nil {
-		l.shown = map[string][]string{}
+	if l.unhidden == nil {
+		l.unhidden = map[string][]string{}
 	}
-	l.shown[gitDir] = append(l.shown[gitDir], paths...)
+	l.unhidden[gitDir] = append(l.unhidden[gitDir], paths...)
 }
 
-func (l *seenFiles) takeUnhid(gitDir string) []string {
+func (l *seenFiles) takeUnhidden(gitDir string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	paths := l.shown[gitDir]
-	delete(l.shown, gitDir)
+	paths := l.unhidden[gitDir]
+	delete(l.unhidden, gitDir)
 	return paths
 }

@@ -32,7 +32,7 @@ func (e Entry) state(dir string) string {
 // parseStatus parses the output of git status --porcelain=v2 -z without renames.
 func parseStatus(out string) (list []Entry, err error) {
 	before := map[byte]int{'1': 8, 'u': 10} // fields in front of the path
-	for _, line := range nulls(out) {
+	for _, line := range splitNull(out) {
 		if path, ok := strings.CutPrefix(line, "? "); ok {
 			list = append(list, Entry{Path: path, Code: "??"})
 			continue

@@ -23,13 +23,13 @@ const (
 	realStore = "trellis" // in such an object folder: where the repository is mounted
 )
 
-// ownObjects returns the mounts that give programs in a worktree an object folder of its own, in which git add can write, instead
+// objectMounts returns the mounts that give programs in a worktree an object folder of its own, in which git add can write, instead
 // of the repository's, and the same for Git LFS. The repository's objects are a read-only alternate of that folder: git, and any
 // other program that reads objects, finds them in the usual way, in this repository only. Nothing is ever taken out of such a
 // folder: only the files of the worktree count.
-func (r ObjectStores) ownObjects(admin string) ([]Mount, error) {
-	r.sweepOwn()
-	if err := r.openOwn(admin); err != nil {
+func (r ObjectStores) objectMounts(admin string) ([]Mount, error) {
+	r.sweepOwnStores()
+	if err := r.restorePermissions(admin); err != nil {
 		return nil, err
 	}
 	objects, own := filepath.Join(r.repo.Common, "objects"), r.ownStore("objects", admin)
@@ -43,7 +43,7 @@ func (r ObjectStores) ownObjects(admin string) ([]Mount, error) {
 		{From: filepath.Join(own, "info"), To: filepath.Join(objects, "info")},
 		{From: r.repo.Common, To: filepath.Join(objects, realStore)},
 	}
-	if err := r.tellAlternates(own); err != nil {
+	if err := r.writeAlternates(own); err != nil {
 		return nil, err
 	}
 	lfs := filepath.Join(r.repo.Common, "lfs") // Git LFS finds the repository's files next to the alternate
@@ -60,22 +60,22 @@ func (r ObjectStores) ownStore(kind, admin string) string {
 	return filepath.Join(r.repo.Common, ownStores, kind, filepath.Base(admin))
 }
 
-// openOwn restores the permissions of a worktree's own object folders that a program removed.
-func (r ObjectStores) openOwn(admin string) error {
+// restorePermissions restores the permissions of a worktree's own object folders that a program removed.
+func (r ObjectStores) restorePermissions(admin string) error {
 	for _, kind := range []string{"objects", "lfs"} {
 		own := r.ownStore(kind, admin)
 		if st, err := os.Lstat(own); err != nil || !st.IsDir() || st.Mode().Perm()&0o700 == 0o700 {
 			continue
 		}
-		if err := openFolders(own); err != nil {
+		if err := grantOwnerAccess(own); err != nil {
 			return fmt.Errorf("opening a folder of objects: %w", err)
 		}
 	}
 	return nil
 }
 
-// openFolders gives the owner all permissions for a folder and all folders below it.
-func openFolders(dir string) error {
+// grantOwnerAccess gives the owner all permissions for a folder and all folders below it.
+func grantOwnerAccess(dir string) error {
 	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.IsDir() {
 			err = os.Chmod(path, 0o700)
@@ -101,9 +101,9 @@ func (r ObjectStores) alternates() (lines []string, err error) {
 	return lines, nil
 }
 
-// tellAlternates writes the alternates file of a worktree's own object folder: where the repository's objects are mounted, and the
+// writeAlternates writes the alternates file of a worktree's own object folder: where the repository's objects are mounted, and the
 // alternates of these that are relative paths, which git does not follow from one alternate to the next.
-func (r ObjectStores) tellAlternates(own string) error {
+func (r ObjectStores) writeAlternates(own string) error {
 	objects := filepath.Join(r.repo.Common, "objects")
 	lines := QuoteAlternate(filepath.Join(objects, realStore, "objects")) + "\n"
 	borrowed, err := r.alternates()
@@ -122,30 +122,30 @@ func (r ObjectStores) tellAlternates(own string) error {
 	return disk.WriteFile(filepath.Join(own, alternatesFile), []byte(lines), 0o600)
 }
 
-// dropOwn removes the own object folders of a worktree.
-func (r ObjectStores) dropOwn(admin string) error {
-	if err := errors.Join(removeOwn(r.ownStore("objects", admin)), removeOwn(r.ownStore("lfs", admin))); err != nil {
+// removeOwnStores removes the own object folders of a worktree.
+func (r ObjectStores) removeOwnStores(admin string) error {
+	if err := errors.Join(forceRemoveAll(r.ownStore("objects", admin)), forceRemoveAll(r.ownStore("lfs", admin))); err != nil {
 		return fmt.Errorf("removing the objects of a worktree: %w", err)
 	}
 	return nil
 }
 
-// removeOwn removes a folder, also if a program removed its permissions.
-func removeOwn(dir string) error {
+// forceRemoveAll removes a folder, also if a program removed its permissions.
+func forceRemoveAll(dir string) error {
 	err := os.RemoveAll(dir)
 	if errors.Is(err, fs.ErrPermission) {
-		err = errors.Join(openFolders(dir), os.RemoveAll(dir))
+		err = errors.Join(grantOwnerAccess(dir), os.RemoveAll(dir))
 	}
 	return err
 }
 
-// sweepOwn removes the own object folders of worktrees that no longer exist. A failed removal is tried again the next time.
-func (r ObjectStores) sweepOwn() {
+// sweepOwnStores removes the own object folders of worktrees that no longer exist. A failed removal is tried again the next time.
+func (r ObjectStores) sweepOwnStores() {
 	list, _ := os.ReadDir(filepath.Join(r.repo.Common, ownStores, "objects")) // an error means that there are none
 	for _, e := range list {
 		admin := filepath.Join(r.repo.Common, "worktrees", e.Name())
 		if _, err := os.Lstat(admin); errors.Is(err, fs.ErrNotExist) {
-			_ = r.dropOwn(admin)
+			_ = r.removeOwnStores(admin)
 		}
 	}
 }
@@ -163,11 +163,11 @@ func (r ObjectStores) ownLoose(gitDir string) map[string]bool {
 	return names
 }
 
-// emptyOwn removes the objects that were added in the sandbox of a worktree.
-func (r ObjectStores) emptyOwn(gitDir string) error {
+// removeOwnObjects removes the objects that were added in the sandbox of a worktree.
+func (r ObjectStores) removeOwnObjects(gitDir string) error {
 	store := r.ownStore("objects", gitDir)
 	for _, folder := range looseFolders(store) {
-		if err := removeOwn(filepath.Join(store, folder)); err != nil {
+		if err := forceRemoveAll(filepath.Join(store, folder)); err != nil {
 			return err
 		}
 	}
@@ -216,20 +216,20 @@ func (r ObjectStores) Store(dir string) (Store, error) {
 	}
 	fixed := append(configured, filepath.Join(dir, ".git"), filepath.Join(r.repo.Common, "objects"), filepath.Join(r.repo.Common, "lfs"))
 	if admin == r.repo.Common { // its index is next to the settings
-		s.Fixed = there(fixed...)
+		s.Fixed = existingPaths(fixed...)
 		return s, nil
 	}
-	s.Write = there(admin)
-	if err := r.settle(admin); err != nil {
+	s.Write = existingPaths(admin)
+	if err := r.createSettingsFiles(admin); err != nil {
 		return s, err
 	}
 	for _, name := range []string{"HEAD", "commondir", "gitdir", worktreeSettings, ownerFile, "modules"} {
 		fixed = append(fixed, filepath.Join(admin, name))
 	}
-	pointers, err := pointersOf(filepath.Join(admin, "modules"))
-	s.Fixed = there(append(fixed, pointers...)...)
+	pointers, err := submoduleGitFiles(filepath.Join(admin, "modules"))
+	s.Fixed = existingPaths(append(fixed, pointers...)...)
 	if err == nil {
-		s.Mounts, err = r.ownObjects(admin)
+		s.Mounts, err = r.objectMounts(admin)
 	}
 	return s, err
 }
@@ -237,9 +237,9 @@ func (r ObjectStores) Store(dir string) (Store, error) {
 // worktreeSettings is the file of a worktree's own settings.
 const worktreeSettings = "config.worktree"
 
-// settle creates the files that git would read if somebody else created them, empty: the folder of submodules, and the file of the
+// createSettingsFiles creates the files that git would read if somebody else created them, empty: the folder of submodules, and the file of the
 // worktree's own settings, even where git doesn't read it yet.
-func (r ObjectStores) settle(admin string) error {
+func (r ObjectStores) createSettingsFiles(admin string) error {
 	if err := os.MkdirAll(filepath.Join(admin, "modules"), 0o755); err != nil {
 		return fmt.Errorf("making sure of a worktree's submodules: %w", err)
 	}
@@ -250,8 +250,8 @@ func (r ObjectStores) settle(admin string) error {
 	return f.Close()
 }
 
-// pointersOf returns the .git files of the submodules whose git directories are below root.
-func pointersOf(root string) (files []string, err error) {
+// submoduleGitFiles returns the .git files of the submodules whose git directories are below root.
+func submoduleGitFiles(root string) (files []string, err error) {
 	err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
@@ -262,7 +262,7 @@ func pointersOf(root string) (files []string, err error) {
 		if c, err := ReadConfig(path); err == nil && c.worktree != "" {
 			files = append(files, filepath.Join(AbsFrom(path, c.worktree), ".git"))
 		}
-		inner, err := pointersOf(filepath.Join(path, "modules"))
+		inner, err := submoduleGitFiles(filepath.Join(path, "modules"))
 		if err != nil {
 			return err
 		}
@@ -272,8 +272,8 @@ func pointersOf(root string) (files []string, err error) {
 	return files, err
 }
 
-// there returns those of the paths that exist, with symbolic links resolved.
-func there(paths ...string) (real []string) {
+// existingPaths returns those of the paths that exist, with symbolic links resolved.
+func existingPaths(paths ...string) (real []string) {
 	for _, p := range paths {
 		if _, err := os.Lstat(p); err != nil {
 			continue

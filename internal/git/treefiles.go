@@ -26,24 +26,24 @@ type TreeFile struct {
 // CommitFiles creates a commit without parents that holds exactly these files, byte for byte, whatever attributes and settings
 // say, and sets ref to it, wherever ref was. Content that is in the repository already is not written again.
 func (r Trees) CommitFiles(ctx context.Context, ref, message string, at time.Time, files []TreeFile) (string, error) {
-	err := r.repo.Refs().change(ctx, r.repo.Refs().locks(ref), func() error {
-		return r.repo.Do(ctx, Command{Dir: r.repo.Main, Write: true, Once: true, Stdin: r.importing(ref, message, at, files),
+	err := r.repo.Refs().withRetries(ctx, r.repo.Refs().locks(ref), func() error {
+		return r.repo.Do(ctx, Command{Dir: r.repo.Main, Write: true, Once: true, Stdin: r.importStream(ref, message, at, files),
 			Args: []string{"fast-import", "--quiet", "--force", "--done", "--date-format=raw"}})
 	})
 	if err != nil {
 		return "", fmt.Errorf("writing %s: %w", ref, err)
 	}
-	commit, _, err := r.repo.Refs().read(ctx, r.repo.Common, ref)
+	commit, _, err := r.repo.Refs().readRef(ctx, r.repo.Common, ref)
 	return commit, err
 }
 
-// importing returns the input from which git fast-import creates the commit.
-func (r Trees) importing(ref, message string, at time.Time, files []TreeFile) io.Reader {
-	newHash, _ := r.repo.hashes()
+// importStream returns the input from which git fast-import creates the commit.
+func (r Trees) importStream(ref, message string, at time.Time, files []TreeFile) io.Reader {
+	newHash, _ := r.repo.hashFormat()
 	var in bytes.Buffer
 	fmt.Fprintf(&in, "commit %s\ncommitter trellis <trellis@localhost> %d +0000\ndata %d\n%s\n", ref, at.Unix(), len(message), message)
 	for _, f := range files {
-		if blob := nameOf("blob", f.Data, newHash); r.holds(blob) { // git checks its packs itself
+		if blob := hashObject("blob", f.Data, newHash); r.hasFreshLoose(blob) { // git checks its packs itself
 			fmt.Fprintf(&in, "M %o %x %s\n", f.Mode, blob, importPath(f.Path))
 			continue
 		}
@@ -53,9 +53,9 @@ func (r Trees) importing(ref, message string, at time.Time, files []TreeFile) io
 	return &in
 }
 
-// holds reports whether the repository itself has an object as a loose file. It renews the time of an old file, so that git gc
+// hasFreshLoose reports whether the repository itself has an object as a loose file. It renews the time of an old file, so that git gc
 // doesn't remove the object, which may be unreachable, before a ref leads to it.
-func (r Trees) holds(hash []byte) bool {
+func (r Trees) hasFreshLoose(hash []byte) bool {
 	const young = 24 * time.Hour // gc removes unreachable objects that are older than two weeks
 	file := looseFile(r.repo.Common, hash)
 	st, err := os.Lstat(file)
@@ -126,7 +126,7 @@ func (r Trees) fill(in *bufio.Reader, files []TreeFile, most, all int64) error {
 	for i, f := range files {
 		size, ok := blobSize(in)
 		if !ok {
-			return errors.Join(r.damaged(f.Blob, f.Path), io.ErrUnexpectedEOF)
+			return errors.Join(r.damagedError(f.Blob, f.Path), io.ErrUnexpectedEOF)
 		}
 		if all -= size; size > most || all < 0 {
 			return &durable.FileError{Path: f.Path, Err: durable.ErrTooLarge, Max: min(most, size)}
@@ -136,7 +136,7 @@ func (r Trees) fill(in *bufio.Reader, files []TreeFile, most, all int64) error {
 			return fmt.Errorf("reading %s: %w", f.Path, err)
 		}
 		if BlobID(data, f.Blob) != f.Blob {
-			return r.damaged(f.Blob, f.Path)
+			return r.damagedError(f.Blob, f.Path)
 		}
 		files[i].Data = data
 		if _, err := in.Discard(1); err != nil {

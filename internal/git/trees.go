@@ -69,7 +69,7 @@ func (r Trees) verifyLFS(dir, path, oid string) error {
 // Objects records the current state of the repository's object files. Files that were changed at since or later count as changed,
 // unless since is zero. If borrowed is not nil, it replaces the current alternates; see [Objects.Alternates].
 func (r Trees) Objects(since time.Time, borrowed []string) (*Objects, error) {
-	o := &Objects{r: r, folders: map[string]objectFolder{}, borrowed: borrowed}
+	o := &Objects{trees: r, folders: map[string]objectFolder{}, borrowed: borrowed}
 	seen, err := o.scan()
 	if err == nil && borrowed == nil {
 		o.borrowed, err = r.stores.alternates()
@@ -78,7 +78,7 @@ func (r Trees) Objects(since time.Time, borrowed []string) (*Objects, error) {
 		return nil, err
 	}
 	if !since.IsZero() {
-		maps.DeleteFunc(seen, func(_ string, f objectFile) bool { return f.since >= since.UnixNano() })
+		maps.DeleteFunc(seen, func(_ string, f objectFile) bool { return f.changed >= since.UnixNano() })
 	}
 	o.seen = seen
 	return o, nil
@@ -89,9 +89,9 @@ func (r Trees) openObject(name string) (*os.File, error) {
 	return os.OpenFile(filepath.Join(r.repo.Common, "objects", name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 }
 
-// sumOf returns the checksum at the end of a pack or pack index, "" for other files and for those that can't be read.
-func (r Trees) sumOf(name string, size int64) string {
-	_, length := r.repo.hashes()
+// storedChecksum returns the checksum at the end of a pack or pack index, "" for other files and for those that can't be read.
+func (r Trees) storedChecksum(name string, size int64) string {
+	_, length := r.repo.hashFormat()
 	if !strings.HasSuffix(name, ".pack") && !strings.HasSuffix(name, ".idx") || size < int64(length) {
 		return ""
 	}
@@ -107,21 +107,21 @@ func (r Trees) sumOf(name string, size int64) string {
 	return string(sum)
 }
 
-// summed reports whether a pack or pack index matches the checksum at its end.
-func (r Trees) summed(name string) bool {
+// matchesChecksum reports whether a pack or pack index matches the checksum at its end.
+func (r Trees) matchesChecksum(name string) bool {
 	f, err := r.openObject(name)
 	if err != nil {
 		return false
 	}
 	defer f.Close()
-	newHash, length := r.repo.hashes()
+	newHash, length := r.repo.hashFormat()
 	st, err := f.Stat()
 	if err != nil || !st.Mode().IsRegular() || st.Size() < int64(length) {
 		return false
 	}
 	h := newHash()
 	_, err = io.CopyN(h, f, st.Size()-int64(length))
-	return err == nil && string(h.Sum(nil)) == r.sumOf(name, st.Size())
+	return err == nil && string(h.Sum(nil)) == r.storedChecksum(name, st.Size())
 }
 
 // verifyObjectFile checks an object file that is new or changed. asked holds the commands that ran already: each checks all files.
@@ -159,7 +159,7 @@ func (r Trees) verifyObjectFile(ctx context.Context, name string, asked map[stri
 
 // verifyLoose checks that the content of a loose object matches its name.
 func (r Trees) verifyLoose(name string) error {
-	newHash, _ := r.repo.hashes()
+	newHash, _ := r.repo.hashFormat()
 	h, path := newHash(), filepath.Join(name[:2], name[2:])
 	f, err := r.openObject(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -227,7 +227,7 @@ func (r Trees) goneObjects(ctx context.Context, gone []string) (string, error) {
 	if len(names) == 0 {
 		return "", nil
 	}
-	missing, err := r.repo.missing(ctx, names)
+	missing, err := r.repo.missingObjects(ctx, names)
 	if len(missing) == 0 {
 		return "", err
 	}
@@ -258,8 +258,8 @@ func (e *DamagedError) Error() string {
 	return fmt.Sprintf("git's object %s is not what its name says: remove it (`rm -f %s`), and get it again by `git fetch --refetch`, or by `git hash-object -w %s` where you still have it", what, trellis.ShellWord(e.File), path)
 }
 
-// damaged returns the *DamagedError for an object.
-func (r Trees) damaged(object, path string) error {
+// damagedError returns the *DamagedError for an object.
+func (r Trees) damagedError(object, path string) error {
 	e := &DamagedError{Object: object, Path: path}
 	if hash, err := hex.DecodeString(object); err == nil && len(hash) > 0 && r.repo.isLoose(hash) {
 		e.File = filepath.Join(r.repo.Common, "objects", object[:2], object[2:])
@@ -274,7 +274,7 @@ func (r Trees) verifyCheckout(ctx context.Context, dir, commit string) error {
 	if err != nil {
 		return err
 	}
-	newHash, _ := r.repo.hashes()
+	newHash, _ := r.repo.hashFormat()
 	list, err := r.index.entries(ctx, dir, gitDir)
 	if err != nil {
 		return err
@@ -283,7 +283,7 @@ func (r Trees) verifyCheckout(ctx context.Context, dir, commit string) error {
 	if err != nil {
 		return err
 	}
-	if hex.EncodeToString(treeOf(list, 0, newHash)) != tree { // a hook may have added something
+	if hex.EncodeToString(hashTree(list, 0, newHash)) != tree { // a hook may have added something
 		if list, err = r.listTree(ctx, tree); err != nil {
 			return err
 		}
@@ -296,7 +296,7 @@ func (r Trees) verifyCheckout(ctx context.Context, dir, commit string) error {
 	if err != nil {
 		return err
 	}
-	r.repo.seen.learn(dir, list, started)
+	r.repo.seen.recordStats(dir, list, started)
 	return nil
 }
 
@@ -312,16 +312,16 @@ func (r Trees) VerifyTrees(ctx context.Context, commit string) error {
 
 // treeOfCommit returns the tree of a commit, after checking that the commit matches its name.
 func (r Trees) treeOfCommit(ctx context.Context, commit string) (string, error) {
-	if tree, _, err := r.repo.loose(commit); err == nil {
+	if tree, _, err := r.repo.looseCommit(commit); err == nil {
 		return tree, nil
 	}
 	text, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"cat-file", "commit", commit}})
 	if err != nil {
 		return "", err
 	}
-	newHash, _ := r.repo.hashes()
-	if hex.EncodeToString(nameOf("commit", []byte(text), newHash)) != commit {
-		return "", r.damaged(commit, "")
+	newHash, _ := r.repo.hashFormat()
+	if hex.EncodeToString(hashObject("commit", []byte(text), newHash)) != commit {
+		return "", r.damagedError(commit, "")
 	}
 	first, _, _ := strings.Cut(text, "\n")
 	return strings.TrimPrefix(first, "tree "), nil
@@ -330,19 +330,19 @@ func (r Trees) treeOfCommit(ctx context.Context, commit string) (string, error) 
 // listTree returns the files of a tree, after checking that the tree and all trees below it match their names.
 func (r Trees) listTree(ctx context.Context, tree string) (list []entry, err error) {
 	list, err = r.repo.lsTree(ctx, Command{Dir: r.repo.Main}, tree, []string{"-r"})
-	newHash, _ := r.repo.hashes()
-	if err != nil || hex.EncodeToString(treeOf(list, 0, newHash)) != tree {
-		return nil, errors.Join(r.damagedTree(ctx, tree, ""), err)
+	newHash, _ := r.repo.hashFormat()
+	if err != nil || hex.EncodeToString(hashTree(list, 0, newHash)) != tree {
+		return nil, errors.Join(r.damagedTreeError(ctx, tree, ""), err)
 	}
 	return list, nil
 }
 
-// damagedTree returns an error for the tree, at or below the given one, that doesn't match its name.
-func (r Trees) damagedTree(ctx context.Context, tree, path string) error {
+// damagedTreeError returns an error for the tree, at or below the given one, that doesn't match its name.
+func (r Trees) damagedTreeError(ctx context.Context, tree, path string) error {
 	text, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"cat-file", "tree", tree}})
-	newHash, size := r.repo.hashes()
-	if err != nil || hex.EncodeToString(nameOf("tree", []byte(text), newHash)) != tree {
-		return r.damaged(tree, path)
+	newHash, size := r.repo.hashFormat()
+	if err != nil || hex.EncodeToString(hashObject("tree", []byte(text), newHash)) != tree {
+		return r.damagedError(tree, path)
 	}
 	for text != "" {
 		about, rest, _ := strings.Cut(text, "\x00")
@@ -351,7 +351,7 @@ func (r Trees) damagedTree(ctx context.Context, tree, path string) error {
 			break
 		}
 		if mode == "40000" {
-			if err := r.damagedTree(ctx, hex.EncodeToString([]byte(rest[:size])), filepath.Join(path, name)); err != nil {
+			if err := r.damagedTreeError(ctx, hex.EncodeToString([]byte(rest[:size])), filepath.Join(path, name)); err != nil {
 				return err
 			}
 		}
@@ -369,7 +369,7 @@ func hashAll(ctx context.Context, dir string, list []entry, newHash func() hash.
 		all.Go(func() {
 			h, buffer := newHash(), make([]byte, 64<<10)
 			for i := range next {
-				same, hashErr := list[i].isIn(dir, h, buffer)
+				same, hashErr := list[i].matchesFile(dir, h, buffer)
 				if same && hashErr == nil {
 					continue
 				}
@@ -407,11 +407,11 @@ func (r Trees) verifyBlobs(ctx context.Context, dir string, list []entry) error 
 
 // readBlobs checks git's output of the blobs of entries, from which the files in dir were made.
 func (r Trees) readBlobs(in *bufio.Reader, dir string, list []entry) error {
-	newHash, _ := r.repo.hashes()
+	newHash, _ := r.repo.hashFormat()
 	for _, e := range list {
 		size, ok := blobSize(in)
 		if !ok {
-			return r.damaged(hex.EncodeToString(e.hash), e.path)
+			return r.damagedError(hex.EncodeToString(e.hash), e.path)
 		}
 		var text bytes.Buffer // content of a blob that may be an LFS pointer
 		h := newHash()
@@ -421,7 +421,7 @@ func (r Trees) readBlobs(in *bufio.Reader, dir string, list []entry) error {
 		}
 		fmt.Fprintf(h, "blob %d\x00", size)
 		if _, err := io.CopyN(to, in, size); err != nil || !bytes.Equal(h.Sum(nil), e.hash) {
-			return r.damaged(hex.EncodeToString(e.hash), e.path)
+			return r.damagedError(hex.EncodeToString(e.hash), e.path)
 		}
 		if oid := lfsObject(text.String()); oid != "" {
 			if err := r.verifyLFS(dir, e.path, oid); err != nil {

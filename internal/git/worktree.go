@@ -38,8 +38,8 @@ type NewWorktree struct {
 	Takes func(owner string) bool
 }
 
-// clean returns path with the symbolic links in its parent folders resolved, as git records it.
-func clean(path string) string {
+// resolvedPath returns path with the symbolic links in its parent folders resolved, as git records it.
+func resolvedPath(path string) string {
 	path = filepath.Clean(path)
 	for dir, rest := filepath.Dir(path), filepath.Base(path); ; dir, rest = filepath.Dir(dir), filepath.Join(filepath.Base(dir), rest) {
 		if real, err := filepath.EvalSymlinks(dir); err == nil {
@@ -51,33 +51,33 @@ func clean(path string) string {
 	}
 }
 
-// inTheMaking is longer than git takes to record the location of a new worktree.
-const inTheMaking = time.Minute
+// creationGrace is longer than git takes to record the location of a new worktree.
+const creationGrace = time.Minute
 
-// unnamed reports whether a worktree's folder in the common directory records no location and no process is about to write one: it
-// has been locked by its creator for longer than inTheMaking, or holds at most an index lock that a killed process left.
-func unnamed(admin string) bool {
+// isAbandonedAdmin reports whether a worktree's folder in the common directory records no location and no process is about to write one: it
+// has been locked by its creator for longer than creationGrace, or holds at most an index lock that a killed process left.
+func isAbandonedAdmin(admin string) bool {
 	if link, _ := os.ReadFile(filepath.Join(admin, "gitdir")); len(link) > 0 {
 		return false
 	}
 	if halfMade(admin) {
-		return old(filepath.Join(admin, "locked"))
+		return isOld(filepath.Join(admin, "locked"))
 	}
 	const lock = "index.lock"
 	list, err := os.ReadDir(admin)
-	if err != nil || len(list) > 1 || len(list) == 1 && list[0].Name() != lock || !old(admin) {
+	if err != nil || len(list) > 1 || len(list) == 1 && list[0].Name() != lock || !isOld(admin) {
 		return false
 	}
-	return len(list) == 0 || old(filepath.Join(admin, lock)) && !isOpen(filepath.Join(admin, lock))
+	return len(list) == 0 || isOld(filepath.Join(admin, lock)) && !isOpen(filepath.Join(admin, lock))
 }
 
-func old(path string) bool {
+func isOld(path string) bool {
 	st, err := os.Lstat(path)
-	return err == nil && time.Since(st.ModTime()) > inTheMaking
+	return err == nil && time.Since(st.ModTime()) > creationGrace
 }
 
-// vacant returns nil if a worktree can be created at path: it doesn't exist or is an empty folder.
-func (r Worktrees) vacant(path string) error {
+// checkVacant returns nil if a worktree can be created at path: it doesn't exist or is an empty folder.
+func (r Worktrees) checkVacant(path string) error {
 	list, err := os.ReadDir(path)
 	if lost := r.Lost(path); lost != nil {
 		return lost
@@ -86,9 +86,9 @@ func (r Worktrees) vacant(path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return &PathError{path, "is there already and is not a folder: " + away(path)}
+		return &PathError{path, "is there already and is not a folder: " + moveAsideHint(path)}
 	case len(list) > 0:
-		return &PathError{path, "is there already and is not a worktree of this repository: " + away(path)}
+		return &PathError{path, "is there already and is not a worktree of this repository: " + moveAsideHint(path)}
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func (r Worktrees) vacant(path string) error {
 // Lost returns a *PathError, with the command that keeps its files, if path was a worktree of this repository that git no longer
 // knows. Git may still have a folder for it in the common directory: the worktree or the repository was moved without git.
 func (r Worktrees) Lost(path string) error {
-	link, err := readLink(filepath.Join(path, ".git"))
+	link, err := readGitFile(filepath.Join(path, ".git"))
 	if err != nil {
 		return nil
 	}
@@ -106,7 +106,7 @@ func (r Worktrees) Lost(path string) error {
 		if link != admin {
 			return nil
 		}
-		return &PathError{path, "was a worktree, and git has lost its folder of it: " + away(path)}
+		return &PathError{path, "was a worktree, and git has lost its folder of it: " + moveAsideHint(path)}
 	}
 	if _, err = os.Lstat(AbsFrom(admin, strings.TrimSpace(string(data)))); !errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -114,8 +114,8 @@ func (r Worktrees) Lost(path string) error {
 	return &PathError{path, "is a worktree that git lost the way to: `git worktree repair " + trellis.ShellWord(path) + "` leads there again"}
 }
 
-// away returns a hint with the command that makes room at path. No branch name contains a ~, so no worktree has the new name.
-func away(path string) string {
+// moveAsideHint returns a hint with the command that makes room at path. No branch name contains a ~, so no worktree has the new name.
+func moveAsideHint(path string) string {
 	return "`mv " + trellis.ShellWord(path) + " " + trellis.ShellWord(path+"~kept") + "` keeps what is there"
 }
 
@@ -125,10 +125,10 @@ func halfMade(admin string) bool {
 	return err == nil && strings.TrimSpace(string(reason)) == "initializing"
 }
 
-// discard removes a half-made worktree: all its files come from the commit.
-func discard(w *Worktree) error {
+// removeHalfMade removes a half-made worktree: all its files come from the commit.
+func removeHalfMade(w *Worktree) error {
 	dot := filepath.Join(w.Path, ".git")
-	link, err := readLink(dot)
+	link, err := readGitFile(dot)
 	switch {
 	case err == nil && link == w.admin:
 		err = os.RemoveAll(w.Path)
@@ -145,8 +145,8 @@ func isEmpty(file string) bool {
 	return err == nil && st.Mode().IsRegular() && st.Size() == 0
 }
 
-// unlinked reports whether the .git file of a worktree is gone, by which git knows it. It returns false if path is a link.
-func unlinked(path string) bool {
+// lacksGitFile reports whether the .git file of a worktree is gone, by which git knows it. It returns false if path is a link.
+func lacksGitFile(path string) bool {
 	st, err := os.Lstat(path)
 	if err != nil || !st.IsDir() {
 		return false
@@ -171,11 +171,11 @@ func (w Worktree) Locked() (reason string, locked bool) {
 func (w Worktree) HalfMade() bool { return halfMade(w.admin) }
 
 // At reports whether path is the worktree's path, links in its parent folders resolved.
-func (w Worktree) At(path string) bool { return w.Path == clean(path) }
+func (w Worktree) At(path string) bool { return w.Path == resolvedPath(path) }
 
 // In reports whether the worktree lies below folder.
 func (w Worktree) In(folder string) bool {
-	return inside(filepath.Dir(clean(filepath.Join(folder, "x"))), w.Path)
+	return inside(filepath.Dir(resolvedPath(filepath.Join(folder, "x"))), w.Path)
 }
 
 // Owner returns the task that the worktree was created for, "" if none is recorded.

@@ -45,7 +45,7 @@ func (m WorktreeID) Same() error {
 	if m.Path == "" {
 		return nil
 	}
-	folder, err := m.linked()
+	folder, err := m.checkLinks()
 	if err != nil {
 		return err
 	}
@@ -64,9 +64,9 @@ func (m WorktreeID) Same() error {
 	return nil
 }
 
-// linked returns the FileID of a worktree's folder. It returns a *SwappedError unless the worktree and its folder in Common lead
+// checkLinks returns the FileID of a worktree's folder. It returns a *SwappedError unless the worktree and its folder in Common lead
 // to each other, without a symbolic link on the way.
-func (m WorktreeID) linked() (id FileID, err error) {
+func (m WorktreeID) checkLinks() (id FileID, err error) {
 	swapped := func(format string, args ...any) (FileID, error) {
 		return FileID{}, &SwappedError{m.Path, fmt.Sprintf(format, args...)}
 	}
@@ -124,7 +124,7 @@ func (m WorktreeID) brokenLink(root *os.Root) string {
 		return "git's folder of it is gone"
 	}
 	back, err := durable.ReadBelow(m.Admin, "gitdir", long)
-	if to := AbsFrom(m.Admin, strings.TrimSpace(string(back))); err != nil || clean(filepath.Dir(to)) != m.Path {
+	if to := AbsFrom(m.Admin, strings.TrimSpace(string(back))); err != nil || resolvedPath(filepath.Dir(to)) != m.Path {
 		return fmt.Sprintf("git's folder of it leads to %s", filepath.Dir(to))
 	}
 	if common, err := commonDir(m.Admin); err != nil || common != m.Common {

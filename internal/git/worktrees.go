@@ -40,7 +40,7 @@ func (r Worktrees) CheckOwn(dir string) error {
 // of this repository that exists at path, from a call that was cut off, is replaced. No hook runs. It returns a *DamagedError if
 // the files are not those of the commit. The caller removes the worktree with [Worktrees.Remove].
 func (r Worktrees) Checkout(ctx context.Context, path, commit string) error {
-	path = clean(path)
+	path = resolvedPath(path)
 	err := Retry(ctx, func() error { return r.checkout(ctx, path, commit) })
 	if err != nil {
 		return fmt.Errorf("checking out %s: %w", commit, err)
@@ -52,8 +52,8 @@ func (r Worktrees) checkout(ctx context.Context, path, commit string) error {
 	if err := r.Remove(ctx, path); err != nil && !errors.Is(err, ErrNoWorktree) {
 		return err
 	}
-	return r.repo.exclusively(ctx, func() error {
-		if err := r.vacant(path); err != nil {
+	return r.repo.withLock(ctx, func() error {
+		if err := r.checkVacant(path); err != nil {
 			return err
 		}
 		err := RetryLocked(ctx, nil, func() error {
@@ -70,7 +70,7 @@ func (r Worktrees) checkout(ctx context.Context, path, commit string) error {
 // Identify returns the identity of the worktree at path as it is now. It returns a *SwappedError if there is no worktree of this
 // repository at path, if it only seems to be one because of a link, or if the folder isn't the one recorded when it was created.
 func (r Worktrees) Identify(path string) (WorktreeID, error) {
-	m := WorktreeID{Path: clean(path), Common: r.repo.Common}
+	m := WorktreeID{Path: resolvedPath(path), Common: r.repo.Common}
 	admin, err := r.repo.gitDir(m.Path)
 	if err != nil || admin == r.repo.Common {
 		return m, &SwappedError{m.Path, "no worktree of this repository is there"}
@@ -84,7 +84,7 @@ func (r Worktrees) Identify(path string) (WorktreeID, error) {
 	if m.Repository, err = idOf(r.repo.Common); err != nil {
 		return m, fmt.Errorf("looking at the repository: %w", err)
 	}
-	if m.Folder, err = m.linked(); err != nil {
+	if m.Folder, err = m.checkLinks(); err != nil {
 		return m, err
 	}
 	if m.Repository == o.Repository && o.Folder != (FileID{}) && m.Folder != o.Folder {
@@ -96,7 +96,7 @@ func (r Worktrees) Identify(path string) (WorktreeID, error) {
 
 // Check returns a *SwappedError if an existing worktree was replaced by something else. See Identify.
 func (r Worktrees) Check(w Worktree) error {
-	if _, err := (WorktreeID{Path: w.Path, Admin: w.admin, Common: r.repo.Common}).linked(); err != nil {
+	if _, err := (WorktreeID{Path: w.Path, Admin: w.admin, Common: r.repo.Common}).checkLinks(); err != nil {
 		return err
 	}
 	_, err := r.Identify(w.Path)
@@ -159,8 +159,8 @@ func (r Worktrees) verifyHead(ctx context.Context, path string) error {
 func (r Worktrees) Add(ctx context.Context, n NewWorktree) error {
 	err := CheckBranchName(n.Branch)
 	if err == nil {
-		n.Path = clean(n.Path)
-		err = r.repo.exclusively(ctx, func() error {
+		n.Path = resolvedPath(n.Path)
+		err = r.repo.withLock(ctx, func() error {
 			return Retry(ctx, func() error { return r.addWorktree(ctx, n) })
 		})
 	}
@@ -171,16 +171,16 @@ func (r Worktrees) Add(ctx context.Context, n NewWorktree) error {
 }
 
 func (r Worktrees) addWorktree(ctx context.Context, n NewWorktree) error {
-	r.tidy()
+	r.removeAbandoned()
 	all, err := r.List(ctx)
 	if err != nil {
 		return err
 	}
-	done, err := r.clear(ctx, all, n)
+	done, err := r.makeRoom(ctx, all, n)
 	if done || err != nil {
 		return err
 	}
-	if err := r.only(ctx, all, n.Branch, n.Path); err != nil {
+	if err := r.checkOnlyAt(ctx, all, n.Branch, n.Path); err != nil {
 		return err
 	}
 	args, err := r.branchArgs(ctx, n)
@@ -190,7 +190,7 @@ func (r Worktrees) addWorktree(ctx context.Context, n NewWorktree) error {
 	err = RetryLocked(ctx, []string{r.repo.branchLock(n.Branch)}, func() error {
 		return r.repo.Do(ctx, Command{Dir: r.repo.Main, Args: append([]string{"worktree", "add", "--quiet"}, args...), Write: true, Once: true})
 	})
-	return r.made(ctx, n, err)
+	return r.recordCreated(ctx, n, err)
 }
 
 // Only returns a *BranchError if a branch is checked out anywhere else than at path, or anywhere at all if path is "".
@@ -199,10 +199,10 @@ func (r Worktrees) Only(ctx context.Context, branch, path string) error {
 	if err != nil {
 		return err
 	}
-	return r.only(ctx, all, branch, clean(path))
+	return r.checkOnlyAt(ctx, all, branch, resolvedPath(path))
 }
 
-func (r Worktrees) only(ctx context.Context, all []Worktree, branch, path string) error {
+func (r Worktrees) checkOnlyAt(ctx context.Context, all []Worktree, branch, path string) error {
 	main, err := r.refs.branchOf(ctx, r.repo.Common)
 	if err != nil {
 		return err
@@ -215,20 +215,20 @@ func (r Worktrees) only(ctx context.Context, all []Worktree, branch, path string
 	return nil
 }
 
-// tidy removes worktree entries in the common directory that git left when it was killed before it recorded the location of the
+// removeAbandoned removes worktree entries in the common directory that git left when it was killed before it recorded the location of the
 // worktree. Nothing refers to them, and git keeps them until somebody types git worktree prune.
-func (r Worktrees) tidy() {
+func (r Worktrees) removeAbandoned() {
 	folder := filepath.Join(r.repo.Common, "worktrees")
 	list, _ := os.ReadDir(folder) // an error means that there are none
 	for _, e := range list {
-		if admin := filepath.Join(folder, e.Name()); e.IsDir() && unnamed(admin) {
+		if admin := filepath.Join(folder, e.Name()); e.IsDir() && isAbandonedAdmin(admin) {
 			os.RemoveAll(admin)
 		}
 	}
 }
 
-// clear makes room for a worktree. It reports true if the worktree exists already and belongs to the owner.
-func (r Worktrees) clear(ctx context.Context, all []Worktree, n NewWorktree) (done bool, err error) {
+// makeRoom makes room for a worktree. It reports true if the worktree exists already and belongs to the owner.
+func (r Worktrees) makeRoom(ctx context.Context, all []Worktree, n NewWorktree) (done bool, err error) {
 	path := n.Path
 	var here *Worktree
 	for i := range all {
@@ -238,16 +238,16 @@ func (r Worktrees) clear(ctx context.Context, all []Worktree, n NewWorktree) (do
 	}
 	switch {
 	case here == nil:
-		return false, r.vacant(path)
+		return false, r.checkVacant(path)
 	case halfMade(here.admin):
-		return false, discard(here)
+		return false, removeHalfMade(here)
 	case here.Gone:
 		return false, r.unregister(ctx, path)
 	}
 	if err := r.Relink(*here); err != nil {
 		return false, err
 	}
-	if _, err := (WorktreeID{Path: path, Admin: here.admin, Common: r.repo.Common}).linked(); err != nil {
+	if _, err := (WorktreeID{Path: path, Admin: here.admin, Common: r.repo.Common}).checkLinks(); err != nil {
 		return false, err
 	}
 	if here.Branch != n.Branch {
@@ -281,9 +281,9 @@ func (r Worktrees) branchArgs(ctx context.Context, n NewWorktree) ([]string, err
 	return []string{"--no-track", "-B", branch, "--", path, base}, nil
 }
 
-// made records the owner of a worktree that git has created, also if the post-checkout hook failed, which runs after that.
-func (r Worktrees) made(ctx context.Context, n NewWorktree, err error) error {
-	if err = r.orHook(ctx, n, err); err != nil && !errors.As(err, new(*HookError)) {
+// recordCreated records the owner of a worktree that git has created, also if the post-checkout hook failed, which runs after that.
+func (r Worktrees) recordCreated(ctx context.Context, n NewWorktree, err error) error {
+	if err = r.asHookError(ctx, n, err); err != nil && !errors.As(err, new(*HookError)) {
 		return err
 	}
 	if damaged := r.verifyHead(ctx, n.Path); damaged != nil {
@@ -296,10 +296,10 @@ func (r Worktrees) made(ctx context.Context, n NewWorktree, err error) error {
 	return errors.Join(err, dirErr)
 }
 
-// orHook returns a *HookError if the worktree was created and only its post-checkout hook failed, and err otherwise.
-func (r Worktrees) orHook(ctx context.Context, n NewWorktree, err error) error {
+// asHookError returns a *HookError if the worktree was created and only its post-checkout hook failed, and err otherwise.
+func (r Worktrees) asHookError(ctx context.Context, n NewWorktree, err error) error {
 	var failed *Error
-	if !errors.As(err, &failed) || len(r.hooks.hooks(ctx, r.repo.Main, "post-checkout")) == 0 {
+	if !errors.As(err, &failed) || len(r.hooks.installed(ctx, r.repo.Main, "post-checkout")) == 0 {
 		return err
 	}
 	all, listErr := r.List(ctx)
@@ -317,10 +317,10 @@ func (r Worktrees) orHook(ctx context.Context, n NewWorktree, err error) error {
 // Remove removes the worktree at path with everything in it; if there is none, it returns nil. The branch stays. Back it up first
 // with snapshot.Backups.Backup.
 func (r Worktrees) Remove(ctx context.Context, path string) error {
-	path = clean(path)
-	err := r.modules.removeInner(ctx, path)
+	path = resolvedPath(path)
+	err := r.modules.removeWorktrees(ctx, path)
 	if err == nil {
-		err = r.repo.exclusively(ctx, func() error {
+		err = r.repo.withLock(ctx, func() error {
 			return Retry(ctx, func() error { return r.removeWorktree(ctx, path) })
 		})
 	}
@@ -331,7 +331,7 @@ func (r Worktrees) Remove(ctx context.Context, path string) error {
 }
 
 func (r Worktrees) removeWorktree(ctx context.Context, path string) error {
-	r.tidy()
+	r.removeAbandoned()
 	all, err := r.List(ctx)
 	if err != nil {
 		return err
@@ -340,11 +340,11 @@ func (r Worktrees) removeWorktree(ctx context.Context, path string) error {
 		if w.Path != path {
 			continue
 		}
-		if err := r.takeAway(ctx, w); err != nil {
+		if err := r.removeRegistered(ctx, w); err != nil {
 			return err
 		}
 		r.repo.seen.forget(w.Path, w.admin)
-		return r.stores.dropOwn(w.admin)
+		return r.stores.removeOwnStores(w.admin)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s is %w", path, ErrNoWorktree)
@@ -352,12 +352,12 @@ func (r Worktrees) removeWorktree(ctx context.Context, path string) error {
 	return nil
 }
 
-func (r Worktrees) takeAway(ctx context.Context, w Worktree) error {
+func (r Worktrees) removeRegistered(ctx context.Context, w Worktree) error {
 	switch {
 	case halfMade(w.admin):
-		return discard(&w)
-	case !w.Gone && unlinked(w.Path):
-		if err := r.unlinkedSame(w); err != nil {
+		return removeHalfMade(&w)
+	case !w.Gone && lacksGitFile(w.Path):
+		if err := r.checkSameFolder(w); err != nil {
 			return err
 		}
 		return errors.Join(os.RemoveAll(w.Path), os.RemoveAll(w.admin))
@@ -373,10 +373,10 @@ func (r Worktrees) takeAway(ctx context.Context, w Worktree) error {
 // Relink recreates the .git file of a worktree, by which git knows it, if that is gone: removed by an agent, or by a git that was
 // killed while it removed the worktree.
 func (r Worktrees) Relink(w Worktree) error {
-	if w.Gone || w.HalfMade() || !unlinked(w.Path) {
+	if w.Gone || w.HalfMade() || !lacksGitFile(w.Path) {
 		return nil
 	}
-	if err := r.unlinkedSame(w); err != nil {
+	if err := r.checkSameFolder(w); err != nil {
 		return err
 	}
 	if err := durable.WriteOwn(filepath.Join(w.Path, ".git"), []byte("gitdir: "+w.admin+"\n"), 0o644); err != nil {
@@ -385,8 +385,8 @@ func (r Worktrees) Relink(w Worktree) error {
 	return nil
 }
 
-// unlinkedSame returns a *SwappedError if a worktree without its .git file is not the folder that was created.
-func (r Worktrees) unlinkedSame(w Worktree) error {
+// checkSameFolder returns a *SwappedError if a worktree without its .git file is not the folder that was created.
+func (r Worktrees) checkSameFolder(w Worktree) error {
 	o, err := readOwner(w.admin)
 	if err != nil || o.Folder == (FileID{}) {
 		return err
@@ -483,15 +483,15 @@ func (r Worktrees) Resumable(ctx context.Context, path string) (bool, error) {
 		case !w.At(path):
 		case w.Gone || w.HalfMade():
 			return false, nil
-		case unlinked(w.Path):
-			err := r.unlinkedSame(w)
+		case lacksGitFile(w.Path):
+			err := r.checkSameFolder(w)
 			return err == nil, err
 		default:
 			err := r.Check(w)
 			return err == nil, err
 		}
 	}
-	return false, r.vacant(clean(path))
+	return false, r.checkVacant(resolvedPath(path))
 }
 
 // branchIn is branchOf, but mostly reads only HEAD in a plain repository: there may be hundreds of worktrees.
@@ -499,7 +499,7 @@ func (r Worktrees) branchIn(ctx context.Context, gitDir string, plain bool) (str
 	if plain {
 		head, err := os.ReadFile(filepath.Join(gitDir, "HEAD"))
 		name, ok := strings.CutPrefix(strings.TrimSpace(string(head)), "ref: "+BranchPrefix)
-		if err == nil && ok && CheckBranchName(name) == nil && !r.refs.isLink(name) {
+		if err == nil && ok && CheckBranchName(name) == nil && !r.refs.isSymbolicRef(name) {
 			return name, nil
 		}
 	}
@@ -508,7 +508,7 @@ func (r Worktrees) branchIn(ctx context.Context, gitDir string, plain bool) (str
 
 // Unlinked returns a *PathError, which names the repair command, if the worktree at path has lost its .git file.
 func (r Worktrees) Unlinked(ctx context.Context, path string) error {
-	if !unlinked(path) {
+	if !lacksGitFile(path) {
 		return nil
 	}
 	all, err := r.List(ctx)
@@ -520,12 +520,12 @@ func (r Worktrees) Unlinked(ctx context.Context, path string) error {
 
 // Mend recreates the .git file of a worktree that has lost it.
 func (r Worktrees) Mend(ctx context.Context, dir string) error {
-	if !unlinked(dir) {
+	if !lacksGitFile(dir) {
 		return nil
 	}
 	all, err := r.List(ctx)
 	for _, w := range all {
-		if err == nil && w.Path == clean(dir) {
+		if err == nil && w.Path == resolvedPath(dir) {
 			err = r.Relink(w)
 		}
 	}
@@ -537,19 +537,19 @@ func (r Worktrees) Mend(ctx context.Context, dir string) error {
 // yet. Nothing that its configuration names is run.
 func (r Worktrees) Unsaved(ctx context.Context, dir, inner string) (bool, error) {
 	inner = filepath.Join(dir, inner)
-	if link, err := readLink(filepath.Join(inner, ".git")); err == nil {
-		if common, err := commonDir(link); err == nil && !inside(dir, common) && !r.goesWithOne(common) {
+	if link, err := readGitFile(filepath.Join(inner, ".git")); err == nil {
+		if common, err := commonDir(link); err == nil && !inside(dir, common) && !r.isInWorktreeGitDir(common) {
 			return false, nil // its objects stay, since they are stored elsewhere
 		}
 	}
 	first := func(tips ...string) (string, error) {
-		return r.repo.Line(ctx, Command{Dir: inner, Args: slices.Concat([]string{"rev-list", "--max-count=1"}, tips, []string{"--not", "--remotes", "--tags"}), Env: unfetched})
+		return r.repo.Line(ctx, Command{Dir: inner, Args: slices.Concat([]string{"rev-list", "--max-count=1"}, tips, []string{"--not", "--remotes", "--tags"}), Env: noFetchEnv})
 	}
 	if named, err := first("--exclude=refs/tags/*", "--glob=refs/*"); err != nil || named != "" {
 		return named != "", err
 	}
 	if _, err := r.refs.RevParse(ctx, inner, "HEAD^{commit}"); errors.Is(err, ErrNotFound) {
-		tagged, err := r.repo.Line(ctx, Command{Dir: inner, Args: []string{"rev-list", "--max-count=1", "--tags", "--not", "--remotes"}, Env: unfetched})
+		tagged, err := r.repo.Line(ctx, Command{Dir: inner, Args: []string{"rev-list", "--max-count=1", "--tags", "--not", "--remotes"}, Env: noFetchEnv})
 		if err != nil || tagged != "" { // there is no reflog of HEAD to check
 			return tagged != "", err
 		}
@@ -559,11 +559,11 @@ func (r Worktrees) Unsaved(ctx context.Context, dir, inner string) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	return r.madeHere(ctx, inner, head)
+	return r.hasLocalCommits(ctx, inner, head)
 }
 
-// goesWithOne reports whether dir lies in the git directory of a worktree, or of a submodule's worktree, and is removed with it.
-func (r Worktrees) goesWithOne(dir string) bool {
+// isInWorktreeGitDir reports whether dir lies in the git directory of a worktree, or of a submodule's worktree, and is removed with it.
+func (r Worktrees) isInWorktreeGitDir(dir string) bool {
 	for inside(r.repo.Common, dir) && dir != r.repo.Common {
 		if _, err := os.Lstat(filepath.Join(dir, "commondir")); err == nil {
 			return true
@@ -573,15 +573,15 @@ func (r Worktrees) goesWithOne(dir string) bool {
 	return false
 }
 
-// madeHere reports whether commits that only tags or HEAD lead to were made here. Those of tags count as cloned unless the reflog
+// hasLocalCommits reports whether commits that only tags or HEAD lead to were made here. Those of tags count as cloned unless the reflog
 // of HEAD says otherwise. head, the commit of HEAD if no ref leads to it, counts as fetched if that log has its checkout and
 // nothing made.
-func (r Worktrees) madeHere(ctx context.Context, inner, head string) (bool, error) {
-	list, _, err := r.repo.Run(ctx, Command{Dir: inner, Args: []string{"rev-list", "--tags", "HEAD", "--not", "--remotes"}, Env: unfetched})
+func (r Worktrees) hasLocalCommits(ctx context.Context, inner, head string) (bool, error) {
+	list, _, err := r.repo.Run(ctx, Command{Dir: inner, Args: []string{"rev-list", "--tags", "HEAD", "--not", "--remotes"}, Env: noFetchEnv})
 	if err != nil || list == "" {
 		return false, err
 	}
-	log, _, err := r.repo.Run(ctx, Command{Dir: inner, Args: []string{"log", "--walk-reflogs", "--format=%H %gs", "HEAD"}, Env: unfetched})
+	log, _, err := r.repo.Run(ctx, Command{Dir: inner, Args: []string{"log", "--walk-reflogs", "--format=%H %gs", "HEAD"}, Env: noFetchEnv})
 	fetched := head == ""
 	for line := range strings.Lines(log) {
 		commit, what, _ := strings.Cut(line, " ")
