@@ -22,8 +22,8 @@ func (r Snapshots) saveBeforeUndo(ctx context.Context, dir, ref string) error {
 	return err
 }
 
-// makeBackup backs up dir and the submodules in it that are worktrees, unless may returns an error.
-func (r Snapshots) makeBackup(ctx context.Context, dir, ref, message string, may func(*Snapshot, context.Context, ...string) error, exclude ...string) (string, error) {
+// makeBackup backs up dir and the submodules in it that are worktrees, unless check returns an error.
+func (r Snapshots) makeBackup(ctx context.Context, dir, ref, message string, check func(*Snapshot, context.Context, ...string) error, exclude ...string) (string, error) {
 	s := &Snapshot{r: r, dir: dir, exclude: exclude}
 	defer s.Close()
 	err := r.worktrees.Mend(ctx, dir)
@@ -37,8 +37,8 @@ func (r Snapshots) makeBackup(ctx context.Context, dir, ref, message string, may
 	if err == nil {
 		kept, err = r.backupSubmodules(ctx, dir, ref, message)
 	}
-	if err == nil && may != nil {
-		err = may(s, ctx, kept...)
+	if err == nil && check != nil {
+		err = check(s, ctx, kept...)
 	}
 	sha := ""
 	if err == nil {
@@ -52,15 +52,15 @@ func (r Snapshots) makeBackup(ctx context.Context, dir, ref, message string, may
 
 // state is the state of a checkout to be saved.
 type state struct {
-	head, tree string // HEAD and its tree, "" when unborn
-	staged     string // tree of the index, "" if it has conflicts (these are in the work tree as well)
-	work       string // tree of the work tree
-	old, saved string // commit that the ref names, and its tree; "" if there is none
+	head, headTree     string // HEAD and its tree, "" when unborn
+	indexTree          string // tree of the index, "" if it has conflicts (these are in the work tree as well)
+	workTree           string // tree of the work tree
+	refCommit, refTree string // commit that the ref names, and its tree; "" if there is none
 }
 
-// known returns a tree if a commit has it, so that git need not write it, else "".
-func (st state) known(tree string) string {
-	if tree == st.tree || tree == st.saved {
+// ifCommitted returns a tree if a commit has it, so that git need not write it, else "".
+func (st state) ifCommitted(tree string) string {
+	if tree == st.headTree || tree == st.refTree {
 		return tree
 	}
 	return ""
@@ -68,20 +68,20 @@ func (st state) known(tree string) string {
 
 // commitState commits the state of the checkout as ref, unless ref holds it already, and returns the commit that ref then names.
 func (s *Snapshot) commitState(ctx context.Context, ref, message string) (string, error) {
-	st, err := s.state(ctx, ref)
+	st, err := s.readState(ctx, ref)
 	if err != nil {
 		return "", err
 	}
 	if saved, err := s.alreadySaved(ctx, st); err != nil || saved {
-		return st.old, err
+		return st.refCommit, err
 	}
 	sha := st.head
-	if st.old != "" || st.tree != st.work || st.differs() {
-		if sha, err = s.keep(ctx, st, message); err != nil {
+	if st.refCommit != "" || st.headTree != st.workTree || st.hasStagedOnly() {
+		if sha, err = s.commitBackup(ctx, st, message); err != nil {
 			return "", err
 		}
 	}
-	return sha, s.r.refs.MoveRef(ctx, ref, sha, st.old)
+	return sha, s.r.refs.MoveRef(ctx, ref, sha, st.refCommit)
 }
 
 // checkSaveable returns an *EmbeddedRepoError if something was changed in a repository within the work tree, other than in the
@@ -106,26 +106,26 @@ func (s *Snapshot) checkSaveable(ctx context.Context, kept ...string) error {
 	return nil
 }
 
-// differs reports whether the index holds something that neither HEAD nor the work tree has.
-func (st state) differs() bool {
-	return st.staged != "" && st.staged != st.tree && st.staged != st.work
+// hasStagedOnly reports whether the index holds something that neither HEAD nor the work tree has.
+func (st state) hasStagedOnly() bool {
+	return st.indexTree != "" && st.indexTree != st.headTree && st.indexTree != st.workTree
 }
 
 // alreadySaved reports whether the ref holds all of st.
 func (s *Snapshot) alreadySaved(ctx context.Context, st state) (bool, error) {
-	if st.old == "" || st.differs() {
+	if st.refCommit == "" || st.hasStagedOnly() {
 		return false, nil
 	}
-	if st.old == st.head {
-		return st.tree == st.work, nil
+	if st.refCommit == st.head {
+		return st.headTree == st.workTree, nil
 	}
-	if st.saved != st.work {
+	if st.refTree != st.workTree {
 		return false, nil
 	}
 	if st.head == "" {
 		return true, nil
 	}
-	return s.r.history.IsAncestor(ctx, st.head, st.old)
+	return s.r.history.IsAncestor(ctx, st.head, st.refCommit)
 }
 
 func (s *Snapshot) saveFolder(ctx context.Context, folder, ref, message string, except []string) (string, error) {
@@ -136,7 +136,7 @@ func (s *Snapshot) saveFolder(ctx context.Context, folder, ref, message string, 
 	if err := s.r.repo.Do(ctx, git.Command{Dir: s.dir, Env: s.env, Args: args, Write: true}); err != nil {
 		return "", err
 	}
-	tree, err := s.treeIn(ctx, s.index(), true)
+	tree, err := s.writeTree(ctx, s.index(), true)
 	if err != nil {
 		return "", err
 	}

@@ -77,12 +77,12 @@ func (r Backups) saveCommit(ctx context.Context, sha, except, ref string) error 
 // untracked. It reports whether there was anything; all of the checkout is then saved as ref first, unless ref is "". If there is
 // a repository within the paths, it returns an *EmbeddedRepoError and undoes nothing.
 func (r Backups) Discard(ctx context.Context, dir, ref string, paths ...string) (bool, error) {
-	entries, err := r.index.StatusOf(ctx, dir, below(paths))
+	entries, err := r.index.StatusOf(ctx, dir, pathspecOf(paths))
 	if err != nil {
 		return false, err
 	}
 	if slices.ContainsFunc(entries, func(e git.Entry) bool { return concerns(paths, e.Path) }) {
-		if err := errors.Join(r.repositoriesAt(ctx, dir, paths), r.snapshots.saveBeforeUndo(ctx, dir, ref)); err != nil {
+		if err := errors.Join(r.checkNoRepositories(ctx, dir, paths), r.snapshots.saveBeforeUndo(ctx, dir, ref)); err != nil {
 			return false, err
 		}
 	}
@@ -112,7 +112,7 @@ func (r Backups) Discard(ctx context.Context, dir, ref string, paths ...string) 
 			tracked = append(tracked, e.Path)
 			continue
 		}
-		if err := r.drop(ctx, root, e); err != nil {
+		if err := r.removeAdded(ctx, root, e); err != nil {
 			return true, err
 		}
 	}
@@ -123,8 +123,8 @@ func (r Backups) Discard(ctx context.Context, dir, ref string, paths ...string) 
 		Stdin: strings.NewReader(strings.Join(tracked, "\x00") + "\x00"), Env: []string{"GIT_LITERAL_PATHSPECS=1"}})
 }
 
-// below returns a pathspec for everything at or below the paths; nil, for all files, if they are too many for an argument list.
-func below(paths []string) (list []string) {
+// pathspecOf returns a pathspec for everything at or below the paths; nil, for all files, if they are too many for an argument list.
+func pathspecOf(paths []string) (list []string) {
 	const most = 500
 	if len(paths) > most {
 		return nil
@@ -135,8 +135,8 @@ func below(paths []string) (list []string) {
 	return list
 }
 
-// drop removes a path that HEAD does not have.
-func (r Backups) drop(ctx context.Context, root *os.Root, e git.Entry) error {
+// removeAdded removes a path that HEAD does not have.
+func (r Backups) removeAdded(ctx context.Context, root *os.Root, e git.Entry) error {
 	if !e.Untracked() {
 		err := r.repo.Do(ctx, git.Command{Dir: root.Name(), Write: true, Args: []string{"rm", "-q", "-f", "--cached", "--ignore-unmatch", "--", e.Path}, Env: []string{"GIT_LITERAL_PATHSPECS=1"}})
 		if err != nil {
@@ -159,8 +159,8 @@ func remove(root *os.Root, path string) (bool, error) {
 	return true, nil
 }
 
-// repositoriesAt returns an *EmbeddedRepoError if there are repositories at or below the paths: their content is not saved.
-func (r Backups) repositoriesAt(ctx context.Context, dir string, paths []string) error {
+// checkNoRepositories returns an *EmbeddedRepoError if there are repositories at or below the paths: their content is not saved.
+func (r Backups) checkNoRepositories(ctx context.Context, dir string, paths []string) error {
 	all, err := r.index.EmbeddedRepos(ctx, dir, nil, nil)
 	if err != nil {
 		return err
@@ -268,7 +268,7 @@ func (r Backups) Forward(ctx context.Context, dir, branch, from, to string, excl
 	}
 	var ready bool
 	if dir == "" {
-		ready, err = r.nowhere(ctx, branch)
+		ready, err = r.isNotCheckedOut(ctx, branch)
 	} else {
 		ready, err = r.forwardFiles(ctx, dir, from, to, exclude)
 	}
@@ -281,8 +281,8 @@ func (r Backups) Forward(ctx context.Context, dir, branch, from, to string, excl
 	return true, nil
 }
 
-// nowhere reports whether no checkout is on a branch.
-func (r Backups) nowhere(ctx context.Context, branch string) (bool, error) {
+// isNotCheckedOut reports whether no checkout is on a branch.
+func (r Backups) isNotCheckedOut(ctx context.Context, branch string) (bool, error) {
 	here, err := r.refs.CurrentBranch(ctx, r.repo.Main)
 	if err != nil || here == branch {
 		return false, err
@@ -300,7 +300,7 @@ func (r Backups) forwardFiles(ctx context.Context, dir, from, to string, exclude
 	if err != nil || differs == 0 {
 		return err == nil, err
 	}
-	if list, err := r.index.Status(ctx, dir, exclude...); err != nil || slices.ContainsFunc(list, func(e git.Entry) bool { return !around(e, exclude) }) {
+	if list, err := r.index.Status(ctx, dir, exclude...); err != nil || slices.ContainsFunc(list, func(e git.Entry) bool { return !containsExcluded(e, exclude) }) {
 		return false, err
 	}
 	if err := r.repo.Do(ctx, git.Command{Dir: dir, Write: true, Once: true, Args: []string{"read-tree", "-m", "-u", from, to}}); err != nil {
@@ -321,11 +321,11 @@ func (r Backups) Holds(ctx context.Context, backup, dir string) (held bool, err 
 	if err != nil || slices.ContainsFunc(changed, func(e git.Entry) bool { return e.Submodule }) {
 		return false, err
 	}
-	st, err := s.state(ctx, backup)
+	st, err := s.readState(ctx, backup)
 	if err != nil {
 		return false, err
 	}
-	list, err := r.history.ChangesBetween(ctx, backup, st.work)
+	list, err := r.history.ChangesBetween(ctx, backup, st.workTree)
 	if err != nil || slices.ContainsFunc(list, func(c git.Change) bool { return c.Kind != 'D' }) {
 		return false, err
 	}
@@ -334,12 +334,12 @@ func (r Backups) Holds(ctx context.Context, backup, dir string) (held bool, err 
 			return false, err
 		}
 	}
-	if !st.differs() {
+	if !st.hasStagedOnly() {
 		return true, nil
 	}
 	parents, err := r.repo.Line(ctx, git.Command{Dir: r.repo.Main, Args: []string{"rev-parse", backup, backup + "^@"}})
 	for sha := range strings.FieldsSeq(parents) {
-		if tree, err := r.refs.TreeAt(ctx, sha); err != nil || tree == st.staged {
+		if tree, err := r.refs.TreeAt(ctx, sha); err != nil || tree == st.indexTree {
 			return err == nil, err
 		}
 	}
@@ -377,15 +377,15 @@ func (r Backups) List(ctx context.Context, task string) (list []Saved, err error
 		seconds, _ := strconv.ParseInt(f[2], 10, 64) // 0 if the ref names something other than a commit
 		s := Saved{Ref: f[0], Commit: f[1], Subject: f[4], At: time.Unix(seconds, 0)}
 		if f[3] != "<trellis@localhost>" { // a commit of the work itself, older than its backup
-			s.At = r.touched(s.Ref, s.At)
+			s.At = r.writeTime(s.Ref, s.At)
 		}
 		list = append(list, s)
 	}
 	return list, nil
 }
 
-// touched returns when a ref was last written, or a later time where git keeps several refs in one file; never before least.
-func (r Backups) touched(ref string, least time.Time) time.Time {
+// writeTime returns when a ref was last written, or a later time where git keeps several refs in one file; never before least.
+func (r Backups) writeTime(ref string, least time.Time) time.Time {
 	for _, name := range []string{ref, "packed-refs", "reftable/tables.list"} {
 		if st, err := os.Stat(filepath.Join(r.repo.Common, filepath.FromSlash(name))); err == nil {
 			if st.ModTime().After(least) {
@@ -481,7 +481,7 @@ func (r Backups) PinBranch(ctx context.Context, branch, ref string) (string, err
 	return tip, r.refs.MoveRef(ctx, ref, tip, "")
 }
 
-// around reports whether e is an untracked folder with an excluded path in it, which may be the only reason why git lists it.
-func around(e git.Entry, exclude []string) bool {
+// containsExcluded reports whether e is an untracked folder with an excluded path in it, which may be the only reason why git lists it.
+func containsExcluded(e git.Entry, exclude []string) bool {
 	return e.Untracked() && slices.ContainsFunc(exclude, func(path string) bool { return strings.HasPrefix(path, e.Path) })
 }

@@ -10,18 +10,18 @@ import (
 
 // Changes returns the paths at which the snapshot differs from a commit, sorted.
 func (s *Snapshot) Changes(ctx context.Context, base string) ([]git.Change, error) {
-	return s.r.repo.ChangesOnce(base, s.Tree, func() (string, error) { return s.against(ctx, base, nil, "-z", "--raw", "--numstat") })
+	return s.r.repo.ChangesOnce(base, s.Tree, func() (string, error) { return s.compare(ctx, base, nil, "-z", "--raw", "--numstat") })
 }
 
-// against compares the snapshot with a commit or a tree.
-func (s *Snapshot) against(ctx context.Context, base string, out io.Writer, options ...string) (string, error) {
-	base, err := s.whole(ctx, base)
+// compare compares the snapshot with a commit or a tree.
+func (s *Snapshot) compare(ctx context.Context, base string, out io.Writer, options ...string) (string, error) {
+	base, err := s.comparisonTree(ctx, base)
 	if err != nil {
 		return "", err
 	}
 	args := slices.Concat([]string{"diff-index", "--cached"}, git.Plain, options, []string{base})
-	if s.held != s.Tree {
-		if err := s.store(ctx); err != nil {
+	if s.privateTree != s.Tree {
+		if err := s.storeTree(ctx); err != nil {
 			return "", err
 		}
 		args = slices.Concat([]string{"diff-tree", "-r"}, git.Plain, options, []string{base, s.Tree})
@@ -32,5 +32,5 @@ func (s *Snapshot) against(ctx context.Context, base string, out io.Writer, opti
 
 // DiffStat returns the difference to a commit as text for people: a line per file and the sum.
 func (s *Snapshot) DiffStat(ctx context.Context, base string) (string, error) {
-	return s.against(ctx, base, nil, "--stat=100")
+	return s.compare(ctx, base, nil, "--stat=100")
 }

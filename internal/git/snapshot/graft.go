@@ -8,9 +8,9 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
-// graft replaces the commit of a submodule, in the private index, by the files that the submodule holds.
-func (s *Snapshot) graft(ctx context.Context, i int) error {
-	m := s.inner[i]
+// expandSubmodule replaces the commit of a submodule, in the private index, by the files that the submodule holds.
+func (s *Snapshot) expandSubmodule(ctx context.Context, i int) error {
+	m := s.submodules[i]
 	dir := m.Dir(s.dir)
 	index := filepath.Join(s.temp, fmt.Sprintf("inner-%d", i))
 	if err := m.Index().WriteFresh(ctx, dir, index); err != nil {
@@ -24,11 +24,11 @@ func (s *Snapshot) graft(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	return s.replant(ctx, s.env, m.Path, tree)
+	return s.replaceByTree(ctx, s.env, m.Path, tree)
 }
 
-// replant replaces whatever an index has at path by a tree.
-func (s *Snapshot) replant(ctx context.Context, env []string, path, tree string) error {
+// replaceByTree replaces whatever an index has at path by a tree.
+func (s *Snapshot) replaceByTree(ctx context.Context, env []string, path, tree string) error {
 	err := s.r.repo.Do(ctx, git.Command{Dir: s.dir, Env: env, Args: []string{"rm", "-r", "--cached", "--force", "--quiet", "--ignore-unmatch", "--sparse", "--", git.Literal(path)}})
 	if err == nil {
 		err = s.r.repo.Do(ctx, git.Command{Dir: s.dir, Env: env, Args: []string{"read-tree", "--prefix=" + path + "/", tree}})
@@ -36,35 +36,35 @@ func (s *Snapshot) replant(ctx context.Context, env []string, path, tree string)
 	return err
 }
 
-// whole returns the tree that stands for base in a comparison with the snapshot: base itself, or with submodules a tree that has
+// comparisonTree returns the tree that stands for base in a comparison with the snapshot: base itself, or with submodules a tree that has
 // their files in their places.
-func (s *Snapshot) whole(ctx context.Context, base string) (string, error) {
-	if len(s.inner) == 0 {
+func (s *Snapshot) comparisonTree(ctx context.Context, base string) (string, error) {
+	if len(s.submodules) == 0 {
 		return base, nil
 	}
-	if tree := s.bases[base]; tree != "" {
+	if tree := s.baseTrees[base]; tree != "" {
 		return tree, nil
 	}
 	env := append(s.env[:len(s.env):len(s.env)], "GIT_INDEX_FILE="+filepath.Join(s.temp, "base"))
 	if err := s.r.repo.Do(ctx, git.Command{Dir: s.dir, Env: env, Args: []string{"read-tree", base}}); err != nil {
 		return "", err
 	}
-	for _, m := range s.inner {
+	for _, m := range s.submodules {
 		commit, err := s.r.modules.GitlinkIn(ctx, git.Command{Dir: s.dir, Env: s.env}, base, m.Path)
 		if err == nil && commit != "" { // otherwise it was not a submodule in base
-			err = s.replant(ctx, env, m.Path, commit+"^{tree}")
+			err = s.replaceByTree(ctx, env, m.Path, commit+"^{tree}")
 		}
 		if err != nil {
 			return "", err
 		}
 	}
-	tree, err := s.treeIn(ctx, filepath.Join(s.temp, "base"), false)
+	tree, err := s.writeTree(ctx, filepath.Join(s.temp, "base"), false)
 	if err != nil {
 		return "", err
 	}
-	if s.bases == nil {
-		s.bases = map[string]string{}
+	if s.baseTrees == nil {
+		s.baseTrees = map[string]string{}
 	}
-	s.bases[base] = tree
+	s.baseTrees[base] = tree
 	return tree, nil
 }

@@ -38,16 +38,16 @@ func New(r *git.Repo) Snapshots {
 type Snapshot struct {
 	Tree string // hash of the whole: the same exactly if nothing changed
 
-	r       Snapshots
-	dir     string
-	exclude []string
-	temp    string
-	remove  func() error // removes temp
-	env     []string
-	inner   []git.Module      // submodules that are worktrees: Tree has their files as if they were the superproject's
-	bases   map[string]string // by commit or tree to compare with: its tree with the files of submodules
-	held    string            // tree of the private index: Tree, until the work tree is read again
-	written bool              // Tree exists as an object
+	r           Snapshots
+	dir         string
+	exclude     []string
+	temp        string
+	remove      func() error // removes temp
+	env         []string
+	submodules  []git.Module      // submodules that are worktrees: Tree has their files as if they were the superproject's
+	baseTrees   map[string]string // by commit or tree to compare with: its tree with the files of submodules
+	privateTree string            // tree of the private index: Tree, until the work tree is read again
+	written     bool              // Tree exists as an object
 }
 
 // TreeOf returns the hash of the whole work tree, which tells whether anything changed.
@@ -70,7 +70,7 @@ func (r Snapshots) SnapshotIn(ctx context.Context, objects, dir string, exclude 
 	s := &Snapshot{r: r, dir: dir, exclude: exclude}
 	err := s.prepare(ctx, false)
 	if err == nil {
-		s.inner, err = r.modules.Inner(ctx, dir)
+		s.submodules, err = r.modules.Inner(ctx, dir)
 	}
 	if err == nil {
 		objects = cmp.Or(objects, filepath.Join(s.temp, "objects"))
@@ -81,7 +81,7 @@ func (r Snapshots) SnapshotIn(ctx context.Context, objects, dir string, exclude 
 		s.Tree, err = s.refresh(ctx)
 	}
 	if err == nil && objects != filepath.Join(s.temp, "objects") {
-		err = s.store(ctx)
+		err = s.storeTree(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("taking a snapshot of %s: %w", dir, err), s.Close())
@@ -105,7 +105,7 @@ func (r Snapshots) Commit(ctx context.Context, dir, message string, exclude ...s
 	if err := s.add(ctx, true); err != nil {
 		return "", "", err
 	}
-	if tree, err = s.treeIn(ctx, s.index(), true); err != nil {
+	if tree, err = s.writeTree(ctx, s.index(), true); err != nil {
 		return "", "", err
 	}
 	head, err := r.refs.Head(ctx, dir)
@@ -139,8 +139,8 @@ func (s *Snapshot) prepare(ctx context.Context, empty bool) (err error) {
 
 func (s *Snapshot) index() string { return filepath.Join(s.temp, "index") }
 
-// seen is the path of the private index as it was for Tree, once the private index itself has changed.
-func (s *Snapshot) seen() string { return filepath.Join(s.temp, "seen") }
+// originalIndex is the path of the private index as it was for Tree, once the private index itself has changed.
+func (s *Snapshot) originalIndex() string { return filepath.Join(s.temp, "seen") }
 
 // copyIndex copies an index with its modification time, by which git knows which entries are too young to be trusted.
 func copyIndex(from, to string) error {
@@ -163,35 +163,35 @@ func copyIndex(from, to string) error {
 
 // refresh updates the private index and returns its tree, which need not exist as an object yet.
 func (s *Snapshot) refresh(ctx context.Context) (tree string, err error) {
-	s.held = ""
+	s.privateTree = ""
 	if err := s.add(ctx, false); err != nil {
 		return "", err
 	}
 	if tree = s.r.index.Tree(s.index()); tree == "" {
-		tree, err = s.treeIn(ctx, s.index(), false)
+		tree, err = s.writeTree(ctx, s.index(), false)
 	}
 	if err == nil {
-		s.held = tree
+		s.privateTree = tree
 	}
 	return tree, err
 }
 
-// treeIn writes the tree of an index as an object.
-func (s *Snapshot) treeIn(ctx context.Context, index string, durable bool) (string, error) {
+// writeTree writes the tree of an index as an object.
+func (s *Snapshot) writeTree(ctx context.Context, index string, durable bool) (string, error) {
 	env := append(slices.Clone(s.env), "GIT_INDEX_FILE="+index)
 	return s.r.repo.Line(ctx, git.Command{Dir: s.dir, Env: env, Write: durable, Args: []string{"write-tree"}})
 }
 
-// store writes Tree as an object.
-func (s *Snapshot) store(ctx context.Context) error {
+// storeTree writes Tree as an object.
+func (s *Snapshot) storeTree(ctx context.Context) error {
 	if s.written {
 		return nil
 	}
 	index := s.index()
-	if s.held != s.Tree {
-		index = s.seen()
+	if s.privateTree != s.Tree {
+		index = s.originalIndex()
 	}
-	tree, err := s.treeIn(ctx, index, false)
+	tree, err := s.writeTree(ctx, index, false)
 	if err == nil && tree != s.Tree {
 		err = fmt.Errorf("git writes the tree %s, not %s", tree, s.Tree)
 	}
@@ -203,7 +203,7 @@ func (s *Snapshot) store(ctx context.Context) error {
 // are left out.
 func (s *Snapshot) add(ctx context.Context, durable bool) error {
 	exclude := slices.Clone(s.exclude)
-	for _, m := range s.inner {
+	for _, m := range s.submodules {
 		exclude = append(exclude, m.Path)
 	}
 	add := git.Command{Dir: s.dir, Env: s.env, Write: durable, Args: append([]string{"add", "--all", "--sparse", "--"}, git.Pathspec(exclude)...)}
@@ -219,9 +219,9 @@ func (s *Snapshot) add(ctx context.Context, durable bool) error {
 	if err == nil {
 		s.r.index.Learn(s.dir, s.index(), started)
 	}
-	for i := range s.inner {
+	for i := range s.submodules {
 		if err == nil {
-			err = s.graft(ctx, i)
+			err = s.expandSubmodule(ctx, i)
 		}
 	}
 	return err
@@ -229,15 +229,15 @@ func (s *Snapshot) add(ctx context.Context, durable bool) error {
 
 // Drift returns the changes in the work tree since the snapshot was taken.
 func (s *Snapshot) Drift(ctx context.Context) (list []git.Change, err error) {
-	if s.held == s.Tree && !s.written {
-		err = copyIndex(s.index(), s.seen())
+	if s.privateTree == s.Tree && !s.written {
+		err = copyIndex(s.index(), s.originalIndex())
 	}
 	if err == nil {
 		_, err = s.refresh(ctx)
 	}
-	if err == nil && s.held != s.Tree {
-		if err = s.store(ctx); err == nil {
-			list, err = s.moved(ctx)
+	if err == nil && s.privateTree != s.Tree {
+		if err = s.storeTree(ctx); err == nil {
+			list, err = s.diffFromTree(ctx)
 		}
 	}
 	if err != nil {
@@ -246,8 +246,8 @@ func (s *Snapshot) Drift(ctx context.Context) (list []git.Change, err error) {
 	return list, nil
 }
 
-// moved returns the paths at which the private index differs from Tree.
-func (s *Snapshot) moved(ctx context.Context) ([]git.Change, error) {
+// diffFromTree returns the paths at which the private index differs from Tree.
+func (s *Snapshot) diffFromTree(ctx context.Context) ([]git.Change, error) {
 	args := slices.Concat([]string{"diff-index", "--cached", "-z", "--raw", "--numstat"}, git.Plain, []string{s.Tree})
 	out, _, err := s.r.repo.Run(ctx, git.Command{Dir: s.dir, Env: s.env, Args: args})
 	if err != nil {
@@ -280,7 +280,7 @@ func (s *Snapshot) Restore(ctx context.Context, ref string) ([]git.Change, error
 		return drift, fmt.Errorf("restoring %s: %w", s.dir, err)
 	}
 	if err = s.r.repo.Do(ctx, git.Command{Dir: s.dir, Env: s.env, Args: []string{"read-tree", s.Tree}}); err == nil {
-		s.held = s.Tree
+		s.privateTree = s.Tree
 		err = s.r.repo.Do(ctx, git.Command{Dir: s.dir, Env: s.env, Args: []string{"checkout-index", "--force", "-z", "--stdin"}, Stdin: strings.NewReader(paths.String())})
 	}
 	if err != nil {
@@ -314,28 +314,28 @@ func removeWithin(dir, path string) error {
 	return nil
 }
 
-func (s *Snapshot) state(ctx context.Context, ref string) (st state, err error) {
-	if st.head, st.tree, err = s.head(ctx); err != nil {
+func (s *Snapshot) readState(ctx context.Context, ref string) (st state, err error) {
+	if st.head, st.headTree, err = s.head(ctx); err != nil {
 		return st, err
 	}
-	if st.old, err = s.r.refs.Find(ctx, ref); err == nil && st.old != "" {
-		st.saved, err = s.r.refs.TreeAt(ctx, st.old)
+	if st.refCommit, err = s.r.refs.Find(ctx, ref); err == nil && st.refCommit != "" {
+		st.refTree, err = s.r.refs.TreeAt(ctx, st.refCommit)
 	}
 	if err != nil {
 		return st, err
 	}
-	if st.staged, err = s.staged(ctx, st); err != nil {
+	if st.indexTree, err = s.stagedTree(ctx, st); err != nil {
 		return st, err
 	}
 	if err = s.add(ctx, true); err != nil {
 		return st, err
 	}
-	if st.work = st.known(s.r.index.Tree(s.index())); st.work == "" {
-		if st.work, err = s.treeIn(ctx, s.index(), true); err != nil {
+	if st.workTree = st.ifCommitted(s.r.index.Tree(s.index())); st.workTree == "" {
+		if st.workTree, err = s.writeTree(ctx, s.index(), true); err != nil {
 			return st, err
 		}
 	}
-	st.head, st.tree, err = s.head(ctx) // somebody may have committed meanwhile
+	st.head, st.headTree, err = s.head(ctx) // somebody may have committed meanwhile
 	return st, err
 }
 
@@ -350,9 +350,9 @@ func (s *Snapshot) head(ctx context.Context) (commit, tree string, err error) {
 	return commit, tree, err
 }
 
-// staged returns the tree of the index, "" if it has conflicts.
-func (s *Snapshot) staged(ctx context.Context, st state) (string, error) {
-	if tree := st.known(s.r.index.Tree(s.index())); tree != "" {
+// stagedTree returns the tree of the index, "" if it has conflicts.
+func (s *Snapshot) stagedTree(ctx context.Context, st state) (string, error) {
+	if tree := st.ifCommitted(s.r.index.Tree(s.index())); tree != "" {
 		return tree, nil
 	}
 	tree, err := s.r.repo.Line(ctx, git.Command{Dir: s.dir, Env: s.env, Args: []string{"write-tree"}, Write: true, Once: true})
@@ -366,17 +366,17 @@ func (s *Snapshot) staged(ctx context.Context, st state) (string, error) {
 	return s.r.repo.Line(ctx, git.Command{Dir: s.dir, Env: s.env, Args: []string{"write-tree"}, Write: true})
 }
 
-// keep creates the backup commit: the work tree, on top of HEAD, the index if it differs, and the previous backup.
-func (s *Snapshot) keep(ctx context.Context, st state, message string) (string, error) {
+// commitBackup creates the backup commit: the work tree, on top of HEAD, the index if it differs, and the previous backup.
+func (s *Snapshot) commitBackup(ctx context.Context, st state, message string) (string, error) {
 	parents := []string{st.head}
-	if st.differs() {
-		index, err := s.r.repo.CommitTree(ctx, st.staged, message+" (index)", st.head)
+	if st.hasStagedOnly() {
+		index, err := s.r.repo.CommitTree(ctx, st.indexTree, message+" (index)", st.head)
 		if err != nil {
 			return "", err
 		}
 		parents = append(parents, index)
 	}
-	return s.r.repo.CommitTree(ctx, st.work, message, append(parents, st.old)...)
+	return s.r.repo.CommitTree(ctx, st.workTree, message, append(parents, st.refCommit)...)
 }
 
 // Diff returns the difference to a commit as a patch, cut in the middle if it is longer than limit bytes.
@@ -384,7 +384,7 @@ func (s *Snapshot) Diff(ctx context.Context, base string, limit int) (string, er
 	var out *proc.Capped
 	err := git.Retry(ctx, func() error {
 		out = proc.NewCapped(limit)
-		_, err := s.against(ctx, base, out, "--patch")
+		_, err := s.compare(ctx, base, out, "--patch")
 		return err
 	})
 	return out.String(), err
@@ -393,7 +393,7 @@ func (s *Snapshot) Diff(ctx context.Context, base string, limit int) (string, er
 // alternates lists where a snapshot finds objects besides its own.
 func (s *Snapshot) alternates() string {
 	list := []string{git.QuoteAlternate(filepath.Join(s.r.repo.Common, "objects"))}
-	for _, m := range s.inner {
+	for _, m := range s.submodules {
 		list = append(list, git.QuoteAlternate(filepath.Join(m.Common, "objects")))
 	}
 	return strings.Join(list, string(filepath.ListSeparator))
