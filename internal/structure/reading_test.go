@@ -84,7 +84,7 @@ var openers = map[string]string{
 	"internal/git/snapshot.Backups.Discard": folderOpened,
 	"internal/git/snapshot.removeWithin":    folderOpened,
 	"internal/git.Objects.scanFolder":       folderOpened,
-	"internal/git/update.Updater.both":      freshOpened,
+	"internal/git/update.Updater.bothSides": freshOpened,
 	"internal/git.Index.WriteFresh":         freshOpened,
 	"internal/git.Index.replaceIndex":       freshOpened,
 	"internal/git.writeNew":                 freshOpened,

@@ -26,39 +26,39 @@ var ErrOldGit = errors.New("git " + mergesSince + " or newer is needed to merge 
 
 const mergesSince = "2.38"
 
-// merging is the result of merging two commits.
-type merging struct {
-	tree    string
-	clashes []clash  // files in which both sides can be shown
-	files   []string // files that conflict in another way
-	said    []string // descriptions of these conflicts; the commits are named by hash, or oneSide and otherSide
+// mergeResult is the result of merging two commits.
+type mergeResult struct {
+	tree         string
+	clashes      []clash  // files in which both sides can be shown
+	files        []string // files that conflict in another way
+	descriptions []string // descriptions of these conflicts; the commits are named by hash, or oneSide and otherSide
 
 	one, other string // the commits
 }
 
-func (m merging) conflicts() bool { return len(m.clashes)+len(m.files) > 0 }
+func (m mergeResult) hasConflicts() bool { return len(m.clashes)+len(m.files) > 0 }
 
-// mostClashes is the maximum number of files with both sides that anybody is asked to resolve.
-const mostClashes = 100
+// maxClashes is the maximum number of files with both sides that anybody is asked to resolve.
+const maxClashes = 100
 
-// refuse returns a *ConflictError if files can't show all conflicts, or too many files have some. one and other name the commits.
-func (m merging) refuse(one, other string) error {
+// checkResolvable returns a *ConflictError if files can't show all conflicts, or too many files have some. one and other name the commits.
+func (m mergeResult) checkResolvable(one, other string) error {
 	if len(m.files) > 0 {
 		m.clashes = nil
-		return m.conflict(one, other)
+		return m.conflictError(one, other)
 	}
-	if len(m.clashes) > mostClashes {
-		e := m.conflict(one, other)
+	if len(m.clashes) > maxClashes {
+		e := m.conflictError(one, other)
 		e.Said = []string{fmt.Sprintf("%d files conflict", len(m.clashes))}
 		return e
 	}
 	return nil
 }
 
-func (m merging) conflict(one, other string) *ConflictError {
+func (m mergeResult) conflictError(one, other string) *ConflictError {
 	e := &ConflictError{Files: slices.Clone(m.files)}
 	names := strings.NewReplacer(m.one, one, m.other, other, oneSide, one, otherSide, other)
-	for _, text := range m.said {
+	for _, text := range m.descriptions {
 		e.Said = append(e.Said, names.Replace(text))
 	}
 	for _, c := range m.clashes {
@@ -76,7 +76,7 @@ type clash struct {
 
 // Conflicts returns the files in which two commits can't be merged, sorted. It returns ErrOldGit if git is too old.
 func (r Updater) Conflicts(ctx context.Context, a, b string) ([]string, error) {
-	m, err := r.merging(ctx, a, b)
+	m, err := r.merge(ctx, a, b)
 	files := m.files
 	for _, c := range m.clashes {
 		files = append(files, c.path)
@@ -85,9 +85,9 @@ func (r Updater) Conflicts(ctx context.Context, a, b string) ([]string, error) {
 	return slices.Compact(files), err
 }
 
-// parseMerging parses the output of git merge-tree: the tree, the conflicting files by stage, an empty field, and for each message
+// parseMerge parses the output of git merge-tree: the tree, the conflicting files by stage, an empty field, and for each message
 // the number of its paths, the paths, its kind and its text.
-func (r Updater) parseMerging(ctx context.Context, f []string, clean bool) (m merging, err error) {
+func (r Updater) parseMerge(ctx context.Context, f []string, clean bool) (m mergeResult, err error) {
 	m.tree, f = f[0], f[1:]
 	if clean {
 		return m, nil
@@ -104,24 +104,24 @@ func (r Updater) parseMerging(ctx context.Context, f []string, clean bool) (m me
 			stages[path] = &clash{path: path}
 			order = append(order, path)
 		}
-		stages[path].take(part)
+		stages[path].addStage(part)
 		f = f[1:]
 	}
-	hard := m.messages(f, stages)
+	hard := m.collectMessages(f, stages)
 	for _, path := range order {
 		c := stages[path]
-		if !slices.Contains(hard, path) && c.shown() && r.isText(ctx, *c) {
+		if !slices.Contains(hard, path) && c.canHoldBoth() && r.isText(ctx, *c) {
 			m.clashes = append(m.clashes, *c)
 			continue
 		}
 		if m.files = append(m.files, path); !slices.Contains(hard, path) {
-			m.said = append(m.said, "both changed "+path+", which is neither text nor a link")
+			m.descriptions = append(m.descriptions, "both changed "+path+", which is neither text nor a link")
 		}
 	}
 	return m, nil
 }
 
-func (c *clash) take(part []string) {
+func (c *clash) addStage(part []string) {
 	i := int(part[2][0] - '1')
 	if i < 0 || i >= len(c.blobs) {
 		return
@@ -137,13 +137,13 @@ func (c *clash) take(part []string) {
 	}
 }
 
-// shown reports whether a file can hold both sides.
-func (c *clash) shown() bool {
+// canHoldBoth reports whether a file can hold both sides.
+func (c *clash) canHoldBoth() bool {
 	return strings.HasPrefix(c.mode, "100") && c.blobs[1] != "" && c.blobs[2] != ""
 }
 
-// messages collects git's messages about conflicts that can't be shown in a file, and returns the paths of those files.
-func (m *merging) messages(f []string, stages map[string]*clash) (paths []string) {
+// collectMessages collects git's messages about conflicts that can't be shown in a file, and returns the paths of those files.
+func (m *mergeResult) collectMessages(f []string, stages map[string]*clash) (paths []string) {
 	for len(f) > 0 && f[0] == "" {
 		f = f[1:]
 	}
@@ -155,7 +155,7 @@ func (m *merging) messages(f []string, stages map[string]*clash) (paths []string
 		of, kind, text := f[1:1+n], f[1+n], strings.TrimSpace(f[2+n])
 		if strings.HasPrefix(kind, "CONFLICT") && kind != "CONFLICT (contents)" {
 			paths = append(paths, of...)
-			m.said = append(m.said, inWords(kind, of, text, stages))
+			m.descriptions = append(m.descriptions, describeConflict(kind, of, text, stages))
 		}
 		f = f[n+3:]
 	}
@@ -168,8 +168,8 @@ const (
 	otherSide = "\x02"
 )
 
-// inWords returns a short description of a conflict for people, who don't see our commits, or else git's text.
-func inWords(kind string, of []string, text string, stages map[string]*clash) string {
+// describeConflict returns a short description of a conflict for people, who don't see our commits, or else git's text.
+func describeConflict(kind string, of []string, text string, stages map[string]*clash) string {
 	kind = strings.TrimSuffix(strings.TrimPrefix(kind, "CONFLICT ("), ")")
 	if len(of) == 0 {
 		return text
@@ -206,11 +206,11 @@ func (r Updater) isText(ctx context.Context, c clash) bool {
 	return true
 }
 
-// sides are the labels of conflict markers: of the one side, of the common ancestor, of the other side.
-type sides [3]string
+// markerLabels are the labels of conflict markers: of the one side, of the common ancestor, of the other side.
+type markerLabels [3]string
 
-// withMarks returns the tree of a merge in which the files that clash hold both sides and their common ancestor.
-func (r Updater) withMarks(ctx context.Context, m merging, names sides) (tree string, err error) {
+// treeWithMarkers returns the tree of a merge in which the files that clash hold both sides and their common ancestor.
+func (r Updater) treeWithMarkers(ctx context.Context, m mergeResult, labels markerLabels) (tree string, err error) {
 	temp, remove, err := r.repo.Scratch()
 	if err != nil {
 		return "", err
@@ -218,7 +218,7 @@ func (r Updater) withMarks(ctx context.Context, m merging, names sides) (tree st
 	defer func() { err = errors.Join(err, remove()) }()
 	var info strings.Builder
 	for _, c := range m.clashes {
-		blob, err := r.both(ctx, temp, c, names)
+		blob, err := r.bothSides(ctx, temp, c, labels)
 		if err != nil {
 			return "", err
 		}
@@ -234,8 +234,8 @@ func (r Updater) withMarks(ctx context.Context, m merging, names sides) (tree st
 	return r.repo.Line(ctx, git.Command{Dir: r.repo.Main, Env: env, Args: []string{"write-tree"}, Write: true})
 }
 
-// both returns the blob of a file with both sides in it.
-func (r Updater) both(ctx context.Context, temp string, c clash, names sides) (string, error) {
+// bothSides returns the blob of a file with both sides in it.
+func (r Updater) bothSides(ctx context.Context, temp string, c clash, labels markerLabels) (string, error) {
 	var files [3]string
 	for i, blob := range c.blobs {
 		text := ""
@@ -255,7 +255,7 @@ func (r Updater) both(ctx context.Context, temp string, c clash, names sides) (s
 		found = append(found, n+1)
 	}
 	text, _, err := r.repo.Run(ctx, git.Command{Dir: r.repo.Main, Accept: found,
-		Args: []string{"merge-file", "-p", "--zdiff3", "-L", names[0], "-L", names[1], "-L", names[2], files[1], files[0], files[2]}})
+		Args: []string{"merge-file", "-p", "--zdiff3", "-L", labels[0], "-L", labels[1], "-L", labels[2], files[1], files[0], files[2]}})
 	if err != nil {
 		return "", err
 	}

@@ -17,15 +17,15 @@ func (r Updater) begin(ctx context.Context, o Options) (*Update, error) {
 		return nil, err
 	}
 	u := &Update{Base: o.Base, Ours: tip, Onto: tip, Merge: o.Merge, About: o.About, Moving: true}
-	var m merging
+	var m mergeResult
 	if !u.Merge {
 		m, err = r.replay(ctx, o, u)
 	}
 	if err == nil && u.Merge { // asked for, or its history can't be replayed
-		m, err = r.mergingOwn(ctx, o, tip)
+		m, err = r.mergeOwn(ctx, o, tip)
 	}
 	if err == nil {
-		err = m.refuse(cmp.Or(o.Called, "the base"), "the task")
+		err = m.checkResolvable(cmp.Or(o.Called, "the base"), "the task")
 	}
 	if err != nil {
 		return nil, err
@@ -35,22 +35,22 @@ func (r Updater) begin(ctx context.Context, o Options) (*Update, error) {
 		u.Files = append(u.Files, c.path)
 	}
 	if len(m.clashes) > 0 {
-		if u.tree, err = r.withMarks(ctx, m, sides{shortName(o.Called, o.Base), "what both began with", shortName(o.Branch, tip)}); err != nil {
+		if u.tree, err = r.treeWithMarkers(ctx, m, markerLabels{shortName(o.Called, o.Base), "what both began with", shortName(o.Branch, tip)}); err != nil {
 			return nil, err
 		}
 	}
-	if err = r.fits(ctx, o, u); err == nil && !u.Merge {
+	if err = r.checkSwitch(ctx, o, u); err == nil && !u.Merge {
 		_, err = r.backups.PinBranch(ctx, o.Branch, o.Backup)
 	}
 	if err == nil {
-		err = r.note(ctx, o.Whose, u)
+		err = r.record(ctx, o.Whose, u)
 	}
 	return u, err
 }
 
-// mergingOwn merges the branch's own changes. A base that was rewritten, or that has the commits before the branch as other
+// mergeOwn merges the branch's own changes. A base that was rewritten, or that has the commits before the branch as other
 // commits (a squash), is treated as if it continued from where the branch began: otherwise both sides would have changed the same.
-func (r Updater) mergingOwn(ctx context.Context, o Options, tip string) (m merging, err error) {
+func (r Updater) mergeOwn(ctx context.Context, o Options, tip string) (m mergeResult, err error) {
 	theirs := o.Base
 	grew, err := r.history.IsAncestor(ctx, o.From, o.Base)
 	if err != nil {
@@ -58,16 +58,16 @@ func (r Updater) mergingOwn(ctx context.Context, o Options, tip string) (m mergi
 	}
 	within, err := r.history.IsAncestor(ctx, o.From, tip)
 	if err == nil && within && !grew {
-		theirs, err = r.standIn(ctx, o.Base, o.From)
+		theirs, err = r.commitWithParent(ctx, o.Base, o.From)
 	}
 	if err != nil {
 		return m, err
 	}
-	return r.merging(ctx, theirs, tip)
+	return r.merge(ctx, theirs, tip)
 }
 
-// standIn creates a commit that is on no branch: the tree of one commit, with another one as parent.
-func (r Updater) standIn(ctx context.Context, commit, parent string) (string, error) {
+// commitWithParent creates a commit that is on no branch: the tree of one commit, with another one as parent.
+func (r Updater) commitWithParent(ctx context.Context, commit, parent string) (string, error) {
 	tree, err := r.refs.TreeAt(ctx, commit)
 	if err != nil {
 		return "", err
@@ -80,15 +80,15 @@ func shortName(name, commit string) string { return name + " " + commit[:min(12,
 // replay replays the commits of the branch on the base, one after the other, and drops those that change nothing there. It ends at
 // the first one that conflicts: that one and all later ones are merged then, not committed. A history with merges, or one that
 // conflicts in single commits but not as a whole, is left to a merge.
-func (r Updater) replay(ctx context.Context, o Options, u *Update) (m merging, err error) {
-	list, straight, err := r.ownLine(ctx, o, u.Ours)
+func (r Updater) replay(ctx context.Context, o Options, u *Update) (m mergeResult, err error) {
+	list, straight, err := r.ownCommits(ctx, o, u.Ours)
 	if err != nil || !straight {
 		u.Merge = !straight
 		return m, err
 	}
 	at, signed := o.Base, false
 	if len(list) > 0 {
-		if signed, err = r.signs(ctx); err != nil {
+		if signed, err = r.signsCommits(ctx); err != nil {
 			return m, err
 		}
 	}
@@ -101,12 +101,12 @@ func (r Updater) replay(ctx context.Context, o Options, u *Update) (m merging, e
 		if err != nil {
 			return m, err
 		}
-		here, err := r.standIn(ctx, at, c.parent) // so that both have the same parent
+		here, err := r.commitWithParent(ctx, at, c.parent) // so that both have the same parent
 		if err != nil {
 			return m, err
 		}
-		if m, err = r.merging(ctx, here, c.sha); err == nil && m.conflicts() {
-			if m, err = r.merging(ctx, here, u.Ours); err == nil && !m.conflicts() { // a later commit undid the conflict
+		if m, err = r.merge(ctx, here, c.sha); err == nil && m.hasConflicts() {
+			if m, err = r.merge(ctx, here, u.Ours); err == nil && !m.hasConflicts() { // a later commit undid the conflict
 				u.Merge = true
 				return m, nil
 			}
@@ -114,22 +114,22 @@ func (r Updater) replay(ctx context.Context, o Options, u *Update) (m merging, e
 			return m, err
 		}
 		if err == nil && m.tree != tree {
-			at, err = r.remake(ctx, c.sha, m.tree, at, signed)
+			at, err = r.recreateCommit(ctx, c.sha, m.tree, at, signed)
 		}
 		if err != nil {
 			return m, err
 		}
 	}
 	u.Onto = at
-	m = merging{}
+	m = mergeResult{}
 	m.tree, err = r.refs.TreeAt(ctx, at)
 	return m, err
 }
 
-type link struct{ sha, parent string }
+type ownCommit struct{ sha, parent string }
 
-// ownLine returns the commits of the branch alone, oldest first; straight is false if one of them has several parents, or none.
-func (r Updater) ownLine(ctx context.Context, o Options, tip string) (list []link, straight bool, err error) {
+// ownCommits returns the commits of the branch alone, oldest first; straight is false if one of them has several parents, or none.
+func (r Updater) ownCommits(ctx context.Context, o Options, tip string) (list []ownCommit, straight bool, err error) {
 	out, _, err := r.repo.Run(ctx, git.Command{Dir: r.repo.Main, Args: []string{"rev-list", "--reverse", "--topo-order", "--parents", "--end-of-options", tip, "^" + o.From, "^" + o.Base}})
 	if err != nil {
 		return nil, false, err
@@ -139,28 +139,28 @@ func (r Updater) ownLine(ctx context.Context, o Options, tip string) (list []lin
 		if len(f) != 2 {
 			return nil, false, nil
 		}
-		list = append(list, link{f[0], f[1]})
+		list = append(list, ownCommit{f[0], f[1]})
 	}
 	return list, true, nil
 }
 
-// named keeps git from making up an identity from user and host name.
-var named = []string{"-c", "user.useConfigOnly=true"}
+// identityOptions keeps git from making up an identity from user and host name.
+var identityOptions = []string{"-c", "user.useConfigOnly=true"}
 
-// signs reports whether the user wants commits signed.
-func (r Updater) signs(ctx context.Context) (bool, error) {
+// signsCommits reports whether the user wants commits signed.
+func (r Updater) signsCommits(ctx context.Context) (bool, error) {
 	out, _, err := r.repo.Run(ctx, git.Command{Dir: r.repo.Main, Args: []string{"config", "--type=bool", "--get", "commit.gpgSign"}, Accept: []int{1}})
 	return strings.TrimSpace(out) == "true", err
 }
 
-// remake creates a commit again, with another tree and parent; author and message stay.
-func (r Updater) remake(ctx context.Context, old, tree, parent string, signed bool) (string, error) {
+// recreateCommit creates a commit again, with another tree and parent; author and message stay.
+func (r Updater) recreateCommit(ctx context.Context, old, tree, parent string, signed bool) (string, error) {
 	raw, _, err := r.repo.Run(ctx, git.Command{Dir: r.repo.Main, Args: []string{"cat-file", "commit", old}})
 	if err != nil {
 		return "", err
 	}
 	head, message, _ := strings.Cut(raw, "\n\n")
-	args, env := slices.Clone(named), []string(nil)
+	args, env := slices.Clone(identityOptions), []string(nil)
 	for row := range strings.SplitSeq(head, "\n") {
 		switch key, value, _ := strings.Cut(row, " "); key {
 		case "author":

@@ -66,12 +66,12 @@ const updateRefs = "refs/trellis/update/"
 // Errors that callers distinguish: *ConflictError (nothing was changed), ErrOldGit.
 func (r Updater) Update(ctx context.Context, o Options) (*Update, error) {
 	u, err := r.Updating(ctx, o.Whose)
-	again := u != nil
-	if err == nil && !again {
+	resumed := u != nil
+	if err == nil && !resumed {
 		u, err = r.begin(ctx, o)
 	}
 	if err == nil && u.Moving {
-		u, err = r.carryOn(ctx, o, u, again)
+		u, err = r.apply(ctx, o, u, resumed)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("bringing %s up to %.12s: %w", o.Branch, o.Base, err)
@@ -106,7 +106,7 @@ func (r Updater) Updating(ctx context.Context, whose string) (*Update, error) {
 // Redo makes an update write its files again, into a checkout that was created anew.
 func (r Updater) Redo(ctx context.Context, whose string, u *Update) error {
 	u.Moving = true
-	return r.note(ctx, whose, u)
+	return r.record(ctx, whose, u)
 }
 
 // EndUpdate removes the record of an update that is done, or given up.
@@ -121,8 +121,8 @@ func (r Updater) EndUpdate(ctx context.Context, whose string) error {
 	return nil
 }
 
-// note records the current state of the update in its ref.
-func (r Updater) note(ctx context.Context, whose string, u *Update) error {
+// record records the current state of the update in its ref.
+func (r Updater) record(ctx context.Context, whose string, u *Update) error {
 	text, err := json.Marshal(u)
 	if err != nil {
 		return err
@@ -139,8 +139,8 @@ func (r Updater) note(ctx context.Context, whose string, u *Update) error {
 	return err
 }
 
-// carryOn moves the files, then the branch. late means that an earlier call may have done part of it.
-func (r Updater) carryOn(ctx context.Context, o Options, u *Update, late bool) (*Update, error) {
+// apply moves the files, then the branch. resumed means that an earlier call may have done part of it.
+func (r Updater) apply(ctx context.Context, o Options, u *Update, resumed bool) (*Update, error) {
 	tip, err := r.refs.Branch(ctx, o.Branch)
 	if err != nil {
 		return nil, err
@@ -151,10 +151,10 @@ func (r Updater) carryOn(ctx context.Context, o Options, u *Update, late bool) (
 	if err := r.refs.OnBranch(ctx, o.Dir, o.Branch); err != nil {
 		return nil, err
 	}
-	if late {
-		err = r.refill(ctx, o, u)
+	if resumed {
+		err = r.resetFiles(ctx, o, u)
 	} else {
-		err = r.fill(ctx, o, u)
+		err = r.switchFiles(ctx, o, u)
 	}
 	if err == nil {
 		err = r.refs.MoveRef(ctx, git.BranchPrefix+o.Branch, u.Onto, tip)
@@ -166,29 +166,29 @@ func (r Updater) carryOn(ctx context.Context, o Options, u *Update, late bool) (
 		return nil, r.EndUpdate(ctx, o.Whose)
 	}
 	u.Moving = false
-	return u, r.note(ctx, o.Whose, u)
+	return u, r.record(ctx, o.Whose, u)
 }
 
-// shallow keeps git from recursing into submodules.
-var shallow = []string{"-c", "submodule.recurse=false"}
+// noSubmodules keeps git from recursing into submodules.
+var noSubmodules = []string{"-c", "submodule.recurse=false"}
 
-// fill sets files and index to those of the update, unless that would overwrite something.
-func (r Updater) fill(ctx context.Context, o Options, u *Update, also ...string) error {
-	args := slices.Concat(shallow, []string{"read-tree", "-m", "-u"}, also, []string{u.Ours, u.tree})
+// switchFiles sets files and index to those of the update, unless that would overwrite something.
+func (r Updater) switchFiles(ctx context.Context, o Options, u *Update, also ...string) error {
+	args := slices.Concat(noSubmodules, []string{"read-tree", "-m", "-u"}, also, []string{u.Ours, u.tree})
 	return r.repo.Do(ctx, git.Command{Dir: o.Dir, Args: args, Write: true, Once: true})
 }
 
-// fits returns an error if fill would overwrite something.
-func (r Updater) fits(ctx context.Context, o Options, u *Update) error {
+// checkSwitch returns an error if switchFiles would overwrite something.
+func (r Updater) checkSwitch(ctx context.Context, o Options, u *Update) error {
 	err := r.repo.Do(ctx, git.Command{Dir: o.Dir, Args: []string{"update-index", "-q", "--refresh"}, Write: true, Accept: []int{1}})
 	if err == nil {
-		err = r.fill(ctx, o, u, "--dry-run")
+		err = r.switchFiles(ctx, o, u, "--dry-run")
 	}
 	return err
 }
 
-// refill sets files and index to those of the update, whatever they are. If files differ from the update, all are backed up first.
-func (r Updater) refill(ctx context.Context, o Options, u *Update) error {
+// resetFiles sets files and index to those of the update, whatever they are. If files differ from the update, all are backed up first.
+func (r Updater) resetFiles(ctx context.Context, o Options, u *Update) error {
 	if err := r.repo.Unlock(ctx, o.Dir); err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (r Updater) refill(ctx context.Context, o Options, u *Update) error {
 		_, err = r.backups.Backup(ctx, o.Dir, o.Backup+"-files", "trellis: files of "+o.Branch+" when its update was cut off, or after that")
 	}
 	if err == nil {
-		err = r.repo.Do(ctx, git.Command{Dir: o.Dir, Args: slices.Concat(shallow, []string{"read-tree", "--reset", "-u", u.tree}), Write: true})
+		err = r.repo.Do(ctx, git.Command{Dir: o.Dir, Args: slices.Concat(noSubmodules, []string{"read-tree", "--reset", "-u", u.tree}), Write: true})
 	}
 	return err
 }
@@ -211,18 +211,18 @@ func (r Updater) Joined(ctx context.Context, ours, theirs, message string) (stri
 			return two[1], err
 		}
 	}
-	m, err := r.merging(ctx, ours, theirs)
+	m, err := r.merge(ctx, ours, theirs)
 	if err != nil {
 		return "", err
 	}
-	if m.conflicts() {
-		return "", m.conflict("the branch here", "what was pushed")
+	if m.hasConflicts() {
+		return "", m.conflictError("the branch here", "what was pushed")
 	}
-	signed, err := r.signs(ctx)
+	signed, err := r.signsCommits(ctx)
 	if err != nil {
 		return "", err
 	}
-	args := append(slices.Clone(named), "commit-tree", m.tree, "-p", ours, "-p", theirs)
+	args := append(slices.Clone(identityOptions), "commit-tree", m.tree, "-p", ours, "-p", theirs)
 	if signed {
 		args = append(args, "-S")
 	}
@@ -233,8 +233,8 @@ func (r Updater) Joined(ctx context.Context, ours, theirs, message string) (stri
 	return sha, nil
 }
 
-// merging merges two commits; it writes objects and nothing else.
-func (r Updater) merging(ctx context.Context, one, other string) (m merging, err error) {
+// merge merges two commits; it writes objects and nothing else.
+func (r Updater) merge(ctx context.Context, one, other string) (m mergeResult, err error) {
 	out, code, err := r.repo.Run(ctx, git.Command{Dir: r.repo.Main, Args: []string{"merge-tree", "--write-tree", "--messages", "-z", one, other}, Write: true, Accept: []int{1}})
 	if err == nil && code == 1 && out == "" {
 		err = fmt.Errorf("merging %.12s and %.12s: %w", one, other, git.ErrNotFound)
@@ -245,7 +245,7 @@ func (r Updater) merging(ctx context.Context, one, other string) (m merging, err
 		}
 		return m, err
 	}
-	m, err = r.parseMerging(ctx, strings.Split(out, "\x00"), code == 0)
+	m, err = r.parseMerge(ctx, strings.Split(out, "\x00"), code == 0)
 	m.one, m.other = one, other
 	return m, err
 }
