@@ -40,7 +40,7 @@ func (d *Disk) append(path string, line []byte, perm os.FileMode) error {
 		return err
 	}
 	defer f.Close()
-	size, open, err := d.mendTail(f, path)
+	size, open, err := d.repairTail(f, path)
 	if err != nil {
 		return err
 	}
@@ -84,8 +84,8 @@ func openForAppend(path string, perm os.FileMode) (*os.File, error) {
 	}
 }
 
-// mendTail removes a torn last line. It returns the size of the file and whether its last line still lacks the newline.
-func (d *Disk) mendTail(f *os.File, path string) (size int64, open bool, err error) {
+// repairTail removes a torn last line. It returns the size of the file and whether its last line still lacks the newline.
+func (d *Disk) repairTail(f *os.File, path string) (size int64, open bool, err error) {
 	st, err := f.Stat()
 	if err != nil || st.Size() == 0 {
 		return 0, false, err
@@ -97,7 +97,7 @@ func (d *Disk) mendTail(f *os.File, path string) (size int64, open bool, err err
 	}
 	tail, err := lastLine(f, size)
 	if err != nil {
-		return size, false, unfitFile(path, MaxRecords, err)
+		return size, false, fileError(path, MaxRecords, err)
 	}
 	if wholeRecord(tail) {
 		return size, true, nil

@@ -51,7 +51,7 @@ func (d *Disk) WriteFile(path string, data []byte, perm os.FileMode) error {
 }
 
 func (d *Disk) writeFile(path string, data []byte, perm os.FileMode) error {
-	err := d.place(path, data, perm, createTemp, func(temp *os.File) error {
+	err := d.writeAndMove(path, data, perm, createTemp, func(temp *os.File) error {
 		if err := d.Step("rename", path); err != nil {
 			return err
 		}
@@ -63,9 +63,9 @@ func (d *Disk) writeFile(path string, data []byte, perm os.FileMode) error {
 	return d.SyncDir(filepath.Dir(path))
 }
 
-// place writes and syncs a file beside path, which create makes, and calls move to bring it to path. If that fails, it removes the
+// writeAndMove writes and syncs a file beside path, which create makes, and calls move to bring it to path. If that fails, it removes the
 // file.
-func (d *Disk) place(path string, data []byte, perm os.FileMode, create func(string, os.FileMode) (*os.File, error), move func(temp *os.File) error) error {
+func (d *Disk) writeAndMove(path string, data []byte, perm os.FileMode, create func(string, os.FileMode) (*os.File, error), move func(temp *os.File) error) error {
 	if err := d.Step("create", path); err != nil {
 		return err
 	}

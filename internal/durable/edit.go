@@ -65,12 +65,12 @@ func (d *Disk) Replace(path string, old, data []byte) error {
 
 func (d *Disk) replace(path string, old, data []byte) error {
 	if old == nil {
-		return d.place(path, data, 0o644, createUnique, func(temp *os.File) error { return d.moveNew(temp, path) })
+		return d.writeAndMove(path, data, 0o644, createUnique, func(temp *os.File) error { return d.moveNew(temp, path) })
 	}
 	if err := waitUnchanged(path, old); err != nil { // before anything is written and synced for nothing
 		return err
 	}
-	return d.place(path, data, 0o644, createUnique, func(temp *os.File) error { return d.swap(temp, path, old, data) })
+	return d.writeAndMove(path, data, 0o644, createUnique, func(temp *os.File) error { return d.swap(temp, path, old, data) })
 }
 
 // Remove is Replace with nothing: it removes the file only if that still has the content old. The file is moved aside and checked
@@ -102,7 +102,7 @@ func (d *Disk) remove(path string, old []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := unchanged(aside, old); err != nil {
+	if err := checkUnchanged(aside, old); err != nil {
 		if lost := moveBack(aside, path); lost != nil {
 			return lost
 		}
@@ -157,7 +157,7 @@ func (d *Disk) swap(temp *os.File, path string, old, data []byte) error {
 	case err != nil:
 		return err
 	}
-	return d.settle(name, path, old, data)
+	return d.checkSwapped(name, path, old, data)
 }
 
 // lockSwaps lets one process at a time swap files in path's folder, for ten seconds at most: of two that swap the same file, each
@@ -183,18 +183,18 @@ func lockSwaps(path string) (unlock func(), err error) {
 	return func() { folder.Close() }, nil // which unlocks it
 }
 
-// settle checks the file that was swapped out of path and is now named out: at once, and again after the folder is synced, in case
+// checkSwapped checks the file that was swapped out of path and is now named out: at once, and again after the folder is synced, in case
 // the kernel was just letting a writer in.
-func (d *Disk) settle(out, path string, old, data []byte) error {
+func (d *Disk) checkSwapped(out, path string, old, data []byte) error {
 	err := d.Step("look", path)
 	if err == nil {
-		err = unchanged(out, old)
+		err = checkUnchanged(out, old)
 	}
 	if err != nil {
 		return errors.Join(asChanged(err), putBack(out, path, data))
 	}
 	syncErr := d.SyncDir(filepath.Dir(path))
-	if err := unchanged(out, old); err != nil {
+	if err := checkUnchanged(out, old); err != nil {
 		return errors.Join(asChanged(err), putBack(out, path, data))
 	}
 	return errors.Join(syncErr, os.Remove(out))
@@ -203,7 +203,7 @@ func (d *Disk) settle(out, path string, old, data []byte) error {
 // putBack undoes the exchange after which out is the file that somebody saved, and path our file with the content data. A file
 // that has got to path since was saved later: it stays, and the earlier save is removed.
 func putBack(out, path string, data []byte) error {
-	ours := func() bool { return unchanged(out, data) == nil }
+	ours := func() bool { return checkUnchanged(out, data) == nil }
 	for {
 		saved, err := os.Lstat(out)
 		if err != nil {
@@ -225,7 +225,7 @@ func putBack(out, path string, data []byte) error {
 
 // renameUnchanged renames from to path, unless path changed, on file systems that can't exchange two names.
 func (d *Disk) renameUnchanged(from, path string, old []byte) error {
-	if err := unchanged(path, old); err != nil {
+	if err := checkUnchanged(path, old); err != nil {
 		return asChanged(err)
 	}
 	if err := os.Rename(from, path); err != nil {
@@ -249,8 +249,8 @@ func asChanged(err error) error {
 	return err
 }
 
-// unchanged returns an error unless the file path has the content old and nobody is writing it.
-func unchanged(path string, old []byte) error {
+// checkUnchanged returns an error unless the file path has the content old and nobody is writing it.
+func checkUnchanged(path string, old []byte) error {
 	now, err := readOnce(path)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !bytes.Equal(now, old) {
 		return ErrChanged
@@ -259,7 +259,7 @@ func unchanged(path string, old []byte) error {
 }
 
 func waitUnchanged(path string, old []byte) error {
-	return waitWriter(path, func() error { return unchanged(path, old) })
+	return waitWriter(path, func() error { return checkUnchanged(path, old) })
 }
 
 // ReadSettled reads a regular file that nobody is writing at that moment, as far as the system tells (see Replace). It waits for a
@@ -293,11 +293,11 @@ func readOnce(path string) ([]byte, error) {
 		err = ErrLink
 	}
 	if err != nil {
-		return nil, unfitFile(path, MaxRecords, err)
+		return nil, fileError(path, MaxRecords, err)
 	}
 	defer f.Close()
-	if err := regular(f, MaxRecords); err != nil {
-		return nil, unfitFile(path, MaxRecords, err)
+	if err := checkRegular(f, MaxRecords); err != nil {
+		return nil, fileError(path, MaxRecords, err)
 	}
 	if beingWritten(f) {
 		return nil, errWriting
@@ -308,7 +308,7 @@ func readOnce(path string) ([]byte, error) {
 	}
 	data, err := readAll(f, MaxRecords)
 	if err != nil {
-		return nil, unfitFile(path, MaxRecords, err)
+		return nil, fileError(path, MaxRecords, err)
 	}
 	if beingWritten(f) {
 		return nil, errWriting

@@ -99,19 +99,19 @@ func TakeOver(path string, h Holder, clear func(former Holder) error) (*Lock, er
 	if err != nil {
 		return nil, err
 	}
-	said := h
+	holder := h
 	clearErr := clear(l.previous)
 	if clearErr != nil {
-		said = l.previous
+		holder = l.previous
 	}
-	if err := errors.Join(clearErr, l.say(said)); err != nil {
+	if err := errors.Join(clearErr, l.recordHolder(holder)); err != nil {
 		return nil, errors.Join(err, l.Unlock())
 	}
 	return l, nil
 }
 
-// say writes h into the file of a held lock.
-func (l *Lock) say(h Holder) error {
+// recordHolder writes h into the file of a held lock.
+func (l *Lock) recordHolder(h Holder) error {
 	st, err := l.f.Stat()
 	if err == nil {
 		err = writeHolder(l.f, h, int(st.Size()))
@@ -122,8 +122,8 @@ func (l *Lock) say(h Holder) error {
 	return nil
 }
 
-// tryLock takes the lock, calls first with the former holder, and writes the result into the file.
-func tryLock(path string, first func(former Holder) Holder) (*Lock, error) {
+// tryLock takes the lock, calls newHolder with the former holder, and writes the result into the file.
+func tryLock(path string, newHolder func(former Holder) Holder) (*Lock, error) {
 	for {
 		f, err := OpenOwn(path, os.O_RDWR|os.O_CREATE, 0o600)
 		if err != nil {
@@ -134,7 +134,7 @@ func tryLock(path string, first func(former Holder) Holder) (*Lock, error) {
 			return nil, lockError(path, err)
 		}
 		if sameFile(f, path) { // else it was removed between open and flock
-			return newLock(f, path, first)
+			return newLock(f, path, newHolder)
 		}
 		f.Close()
 	}
@@ -168,7 +168,7 @@ func lockError(path string, err error) error {
 	return &HeldError{path, h}
 }
 
-func newLock(f *os.File, path string, first func(former Holder) Holder) (*Lock, error) {
+func newLock(f *os.File, path string, newHolder func(former Holder) Holder) (*Lock, error) {
 	old, err := readAll(f, maxHolder)
 	if errors.Is(err, ErrTooLarge) { // no holder wrote so much
 		old, err = nil, f.Truncate(0)
@@ -176,7 +176,7 @@ func newLock(f *os.File, path string, first func(former Holder) Holder) (*Lock, 
 	l := &Lock{path: path, f: f}
 	if err == nil {
 		l.previous, _ = parseHolder(old) // what can't be read is not worth keeping
-		err = writeHolder(f, first(l.previous), len(old))
+		err = writeHolder(f, newHolder(l.previous), len(old))
 	}
 	if err != nil {
 		f.Close()
@@ -198,8 +198,8 @@ func writeHolder(f *os.File, h Holder, length int) error {
 	return err
 }
 
-// lockEvery is the pause between two attempts to take a lock that somebody holds.
-const lockEvery = 3 * time.Millisecond
+// lockPause is the pause between two attempts to take a lock that somebody holds.
+const lockPause = 3 * time.Millisecond
 
 // WaitLock is TryLock, except that it waits for the lock until ctx ends. It tries every few milliseconds and is for locks that are
 // held about as long. When ctx ends, the error matches both ErrHeld and the cause.
@@ -209,7 +209,7 @@ func WaitLock(ctx context.Context, path string, h Holder) (*Lock, error) {
 		if !errors.Is(err, ErrHeld) {
 			return l, err
 		}
-		if cause := patience.Sleep(ctx, lockEvery); cause != nil {
+		if cause := patience.Sleep(ctx, lockPause); cause != nil {
 			return nil, fmt.Errorf("waiting for a lock: %w: %w", err, cause)
 		}
 	}
@@ -217,7 +217,7 @@ func WaitLock(ctx context.Context, path string, h Holder) (*Lock, error) {
 
 // WaitLockFor is WaitLock with a time limit. When that is over, the error matches ErrHeld and names the holder.
 func WaitLockFor(path string, h Holder, wait time.Duration) (*Lock, error) {
-	for end := patience.New(wait); ; time.Sleep(lockEvery) {
+	for end := patience.New(wait); ; time.Sleep(lockPause) {
 		l, err := TryLock(path, h)
 		if held, ok := errors.AsType[*HeldError](err); ok && end.Over() {
 			return nil, fmt.Errorf("%w, and was waited for %v", held, wait)
@@ -284,7 +284,7 @@ func parseHolder(data []byte) (h Holder, err error) {
 func Held(path string) bool {
 	f, err := OpenOwn(path, os.O_RDONLY, 0)
 	if err != nil {
-		return !slices.ContainsFunc(noLock, func(why error) bool { return errors.Is(err, why) })
+		return !slices.ContainsFunc(notLockable, func(why error) bool { return errors.Is(err, why) })
 	}
 	defer f.Close()
 	if err := Flock(f, unix.LOCK_SH|unix.LOCK_NB); err != nil {
@@ -293,7 +293,7 @@ func Held(path string) bool {
 	return Flock(f, unix.LOCK_UN) != nil
 }
 
-var noLock = []error{fs.ErrNotExist, ErrLink, ErrIrregular, unix.EISDIR, unix.ENOTDIR}
+var notLockable = []error{fs.ErrNotExist, ErrLink, ErrIrregular, unix.EISDIR, unix.ENOTDIR}
 
 // Flock is flock(2), repeated if a signal interrupts it.
 func Flock(f *os.File, how int) error {

@@ -14,7 +14,7 @@ func RealFolder(dir string) error {
 	st, err := os.Lstat(dir)
 	switch {
 	case err != nil:
-		return unfitFile(dir, 0, err)
+		return fileError(dir, 0, err)
 	case st.Mode()&fs.ModeSymlink != 0:
 		return &FileError{Path: dir, Err: ErrLink}
 	case !st.IsDir():
@@ -43,7 +43,7 @@ func OpenOwn(path string, flags int, perm os.FileMode) (*os.File, error) {
 		err = ErrLink
 	}
 	if f, err = ifRegular(f, AnySize, err); err != nil {
-		return nil, unfitFile(path, 0, err)
+		return nil, fileError(path, 0, err)
 	}
 	return f, nil
 }
@@ -65,7 +65,7 @@ func WriteBelow(dir, name string, data []byte, perm os.FileMode) error {
 	name = filepath.FromSlash(name)
 	f, err := createBelow(dir, name, perm)
 	if err != nil {
-		return unfitFile(filepath.Join(dir, name), 0, err)
+		return fileError(filepath.Join(dir, name), 0, err)
 	}
 	_, err = f.Write(data)
 	return errors.Join(err, f.Close())

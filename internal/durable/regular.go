@@ -62,7 +62,7 @@ func (e *FileError) Reason() string {
 	var errno syscall.Errno
 	switch {
 	case errors.Is(e.Err, ErrTooLarge):
-		return fmt.Sprintf("is larger than the %s that Trellis reads", size(e.Max))
+		return fmt.Sprintf("is larger than the %s that Trellis reads", formatSize(e.Max))
 	case errors.Is(e.Err, syscall.EISDIR):
 		return "is a folder, not a file"
 	case errors.Is(e.Err, syscall.ENOTDIR):
@@ -79,7 +79,7 @@ func (e *FileError) Reason() string {
 func (e *FileError) Mend() string {
 	switch {
 	case errors.Is(e.Err, ErrTooLarge):
-		return "shorten it to at most " + size(e.Max)
+		return "shorten it to at most " + formatSize(e.Max)
 	case errors.Is(e.Err, ErrTooManyLines):
 		return "take lines out of it"
 	case errors.Is(e.Err, ErrOutside), errors.Is(e.Err, ErrLink), errors.Is(e.Err, syscall.ELOOP):
@@ -119,7 +119,7 @@ func MakeYours(path string) string {
 	return "make it yours: chmod u+rwX " + trellis.ShellWord(path)
 }
 
-func size(n int64) string {
+func formatSize(n int64) string {
 	if n >= 1<<20 {
 		return fmt.Sprintf("%d MB", n>>20)
 	}
@@ -133,7 +133,7 @@ func OpenBelow(dir, name string, max int64) (*os.File, error) {
 	name = filepath.FromSlash(name)
 	f, err := openBelow(dir, name, max)
 	if err != nil {
-		return nil, unfitFile(filepath.Join(dir, name), max, err)
+		return nil, fileError(filepath.Join(dir, name), max, err)
 	}
 	return f, nil
 }
@@ -145,7 +145,7 @@ func openBelow(dir, name string, max int64) (*os.File, error) {
 	}
 	defer root.Close()
 	f, err := openIn(root, name, max)
-	if err == nil && linked(root, name) && throughGit(dir, name) {
+	if err == nil && hasLink(root, name) && leadsIntoGit(dir, name) {
 		f.Close()
 		err = ErrOutside
 	}
@@ -178,7 +178,7 @@ func ReadIn(root *os.Root, name string, max int64) ([]byte, error) {
 	path := filepath.Join(root.Name(), name)
 	f, err := openIn(root, name, max)
 	if err != nil {
-		return nil, unfitFile(path, max, err)
+		return nil, fileError(path, max, err)
 	}
 	defer f.Close()
 	return ReadOpen(f, path, max)
@@ -243,7 +243,7 @@ func ReadOwn(path string, max int64) ([]byte, error) {
 func ReadOpen(f *os.File, path string, max int64) ([]byte, error) {
 	data, err := readAll(f, max)
 	if err != nil {
-		return nil, unfitFile(path, max, err)
+		return nil, fileError(path, max, err)
 	}
 	return data, nil
 }
@@ -257,12 +257,12 @@ func Read(path string, max int64) ([]byte, error) {
 func ReadDirBelow(dir, name string) ([]fs.DirEntry, error) {
 	f, err := openFolder(dir, filepath.FromSlash(name))
 	if err != nil {
-		return nil, unfitFile(filepath.Join(dir, name), 0, err)
+		return nil, fileError(filepath.Join(dir, name), 0, err)
 	}
 	defer f.Close()
 	list, err := f.ReadDir(-1)
 	if err != nil {
-		return nil, unfitFile(filepath.Join(dir, name), 0, err)
+		return nil, fileError(filepath.Join(dir, name), 0, err)
 	}
 	slices.SortFunc(list, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return list, nil
@@ -272,7 +272,7 @@ func ReadDirBelow(dir, name string) ([]fs.DirEntry, error) {
 func FolderBelow(dir, name string) error {
 	f, err := openFolder(dir, filepath.FromSlash(name))
 	if err != nil {
-		return unfitFile(filepath.Join(dir, name), 0, err)
+		return fileError(filepath.Join(dir, name), 0, err)
 	}
 	return f.Close()
 }
@@ -349,15 +349,15 @@ func readAll(f *os.File, max int64) ([]byte, error) {
 // says why.
 func ifRegular(f *os.File, max int64, err error) (*os.File, error) {
 	if err == nil {
-		if err = regular(f, max); err != nil {
+		if err = checkRegular(f, max); err != nil {
 			f.Close()
 		}
 	}
 	return f, err
 }
 
-// regular returns an error unless an open file is a regular one of at most max bytes.
-func regular(f *os.File, max int64) error {
+// checkRegular returns an error unless an open file is a regular one of at most max bytes.
+func checkRegular(f *os.File, max int64) error {
 	st, err := f.Stat()
 	switch {
 	case err != nil:
@@ -372,8 +372,8 @@ func regular(f *os.File, max int64) error {
 	return nil
 }
 
-// linked reports whether there is a link on the way to name.
-func linked(root *os.Root, name string) bool {
+// hasLink reports whether there is a link on the way to name.
+func hasLink(root *os.Root, name string) bool {
 	for at := filepath.Clean(name); at != "."; at = filepath.Dir(at) {
 		if st, err := root.Lstat(at); err != nil || st.Mode()&fs.ModeSymlink != 0 {
 			return true
@@ -382,8 +382,8 @@ func linked(root *os.Root, name string) bool {
 	return false
 }
 
-// throughGit reports whether links lead into a .git, with its settings and credentials.
-func throughGit(dir, name string) bool {
+// leadsIntoGit reports whether links lead into a .git, with its settings and credentials.
+func leadsIntoGit(dir, name string) bool {
 	base, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return true
@@ -396,9 +396,9 @@ func throughGit(dir, name string) bool {
 	return err != nil || slices.Contains(strings.Split(strings.ToLower(rel), string(filepath.Separator)), ".git")
 }
 
-// unfitFile returns the error for a file at path that can't be opened. For a link that leads out, an os.Root returns an error
+// fileError returns the error for a file at path that can't be opened. For a link that leads out, an os.Root returns an error
 // without an errno.
-func unfitFile(path string, max int64, err error) error {
+func fileError(path string, max int64, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return &fs.PathError{Op: "open", Path: path, Err: fs.ErrNotExist}
 	}

@@ -18,8 +18,8 @@ func exchange(a, b string) error {
 	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 }
 
-// remote lists file systems that refuse leases because the server has not granted one, whether or not somebody writes.
-var remote = []int64{unix.NFS_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.SMB_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC}
+// remoteFilesystems lists file systems that refuse leases because the server has not granted one, whether or not somebody writes.
+var remoteFilesystems = []int64{unix.NFS_SUPER_MAGIC, unix.CIFS_SUPER_MAGIC, unix.SMB_SUPER_MAGIC, unix.SMB2_SUPER_MAGIC}
 
 // beingWritten reports whether anybody has the file f open for writing: the kernel then refuses a read lease. It returns false
 // where that can't be known.
@@ -30,5 +30,5 @@ func beingWritten(f *os.File) bool {
 		return false
 	}
 	var fs unix.Statfs_t
-	return errors.Is(err, unix.EAGAIN) && unix.Fstatfs(int(f.Fd()), &fs) == nil && !slices.Contains(remote, int64(fs.Type))
+	return errors.Is(err, unix.EAGAIN) && unix.Fstatfs(int(f.Fd()), &fs) == nil && !slices.Contains(remoteFilesystems, int64(fs.Type))
 }

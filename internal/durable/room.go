@@ -9,16 +9,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// unfit lists the errors of a disk that can't store anything now: it is full, over its quota, broken or read-only.
-var unfit = []error{unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.EROFS}
+// diskErrors lists the errors of a disk that can't store anything now: it is full, over its quota, broken or read-only.
+var diskErrors = []error{unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.EROFS}
 
 // Unfit reports whether err means that the disk is at fault, and not the operation.
 func Unfit(err error) bool {
-	return slices.ContainsFunc(unfit, func(cause error) bool { return errors.Is(err, cause) })
+	return slices.ContainsFunc(diskErrors, func(cause error) bool { return errors.Is(err, cause) })
 }
 
-// room is the number of bytes that Room writes, more than most files of Trellis have.
-const room = 64 << 10
+// roomSize is the number of bytes that Room writes, more than most files of Trellis have.
+const roomSize = 64 << 10
 
 // Room returns an error if the folder dir can't take more files. It writes to a file that it has already removed, so that nothing
 // is left. Programs report a full disk in their own words; Room tells whether it was the disk.
@@ -35,7 +35,7 @@ func (d *Disk) Room(dir string) error {
 	if err := os.Remove(path); err != nil {
 		return err
 	}
-	if _, err := f.Write(make([]byte, room)); err != nil {
+	if _, err := f.Write(make([]byte, roomSize)); err != nil {
 		return err
 	}
 	return f.Sync()
