@@ -36,13 +36,13 @@ const (
 //
 // None of them shows its environment, which has accounts of agents in it, or its memory to other programs of the same user.
 func Guard() (worker bool, code int, err error) {
-	seclude()
+	hideMemory()
 	if reaper, ok := Guarded(); ok {
-		return true, 0, followGuard(reaper)
+		return true, 0, endWithReaper(reaper)
 	}
-	run := guard
+	run := runGuard
 	if os.Getenv(reaperVar) != "" {
-		run = reap
+		run = runReaper
 	}
 	code, err = run()
 	if err != nil && !errors.As(err, new(*SignalError)) {
@@ -57,22 +57,22 @@ func Guarded() (ID, bool) {
 	return id, ok && id.PID == os.Getppid() && id.Alive()
 }
 
-// guard runs a reaper, which learns of the guard's end by a pipe whose other end only the guard holds.
-func guard() (code int, err error) {
+// runGuard runs a reaper, which learns of the guard's end by a pipe whose other end only the guard holds.
+func runGuard() (code int, err error) {
 	life, held, err := os.Pipe()
 	if err != nil {
 		return 0, err
 	}
 	defer held.Close()
-	return watchOver(func() (*os.Process, error) {
+	return runGuarded(func() (*os.Process, error) {
 		defer life.Close()
 		// In a separate group: whoever kills the group that people see leaves the reaper to end the rest.
-		return startAgain(environWith(reaperVar, Self()), &syscall.SysProcAttr{Setpgid: true}, life)
+		return startSelf(environWith(reaperVar, Self()), &syscall.SysProcAttr{Setpgid: true}, life)
 	})
 }
 
-// reap runs a worker, and kills it when the guard is gone.
-func reap() (code int, err error) {
+// runReaper runs a worker, and kills it when the guard is gone.
+func runReaper() (code int, err error) {
 	guard, _ := parseID(os.Getenv(reaperVar))
 	group, err := unix.Getpgid(guard.PID)
 	if err != nil {
@@ -80,10 +80,10 @@ func reap() (code int, err error) {
 	}
 	life := os.NewFile(3, "life")
 	unix.CloseOnExec(3)
-	return watchOver(func() (*os.Process, error) {
+	return runGuarded(func() (*os.Process, error) {
 		attr := workerAttr()
 		attr.Setpgid, attr.Pgid = true, group // the group that gets a terminal's signals
-		p, err := startAgain(environWith(guardVar, Self()), attr)
+		p, err := startSelf(environWith(guardVar, Self()), attr)
 		if err == nil {
 			go func() { // runs as long as this process
 				io.Copy(io.Discard, life) //nolint:errcheck // an end is an end
@@ -94,8 +94,8 @@ func reap() (code int, err error) {
 	})
 }
 
-// watchOver starts a process, waits for its end, and ends its remaining descendants.
-func watchOver(start func() (*os.Process, error)) (code int, err error) {
+// runGuarded starts a process, waits for its end, and ends its remaining descendants.
+func runGuarded(start func() (*os.Process, error)) (code int, err error) {
 	runtime.LockOSThread() // the worker is signalled when the thread that started it ends
 	defer runtime.UnlockOSThread()
 	if err := adoptOrphans(); err != nil {
@@ -119,15 +119,15 @@ func watchOver(start func() (*os.Process, error)) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	code, _ = decode(status)
+	code, _ = exitStatus(status)
 	if status.Signaled() && status.Signal() == syscall.SIGKILL {
 		err = &SignalError{syscall.SIGKILL}
 	}
 	return code, err
 }
 
-// startAgain starts this program again, with the same arguments and streams.
-func startAgain(env []string, attr *syscall.SysProcAttr, files ...*os.File) (*os.Process, error) {
+// startSelf starts this program again, with the same arguments and streams.
+func startSelf(env []string, attr *syscall.SysProcAttr, files ...*os.File) (*os.Process, error) {
 	path, err := ownPath()
 	if err != nil {
 		return nil, err

@@ -16,8 +16,8 @@ func adoptOrphans() error { return nil }
 
 func workerAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{} }
 
-// followGuard kills this process when the reaper ends.
-func followGuard(g ID) error {
+// endWithReaper kills this process when the reaper ends.
+func endWithReaper(g ID) error {
 	queue, err := unix.Kqueue()
 	if err != nil {
 		return fmt.Errorf("watching the guard: %w", err)

@@ -15,8 +15,8 @@ func adoptOrphans() error { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0,
 
 func workerAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
-// followGuard does nothing: the kernel kills this process with the reaper.
-func followGuard(ID) error { return nil }
+// endWithReaper does nothing: the kernel kills this process with the reaper.
+func endWithReaper(ID) error { return nil }
 
 // ownPath returns the file of this program. If that was replaced or removed since the program started, it is the running file.
 func ownPath() (string, error) {

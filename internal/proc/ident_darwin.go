@@ -26,8 +26,8 @@ func processes() (list []info) {
 	return list
 }
 
-// after always returns false: pids are not assigned in order.
-func after(int) (list []info, ok bool) { return nil, false }
+// startedAfter always returns false: pids are not assigned in order.
+func startedAfter(int) (list []info, ok bool) { return nil, false }
 
 func inspect(pid int) (info, bool) {
 	if pid <= 0 {

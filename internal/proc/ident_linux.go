@@ -46,9 +46,9 @@ func inspectAll(pids []int) (list []info) {
 	return list
 }
 
-// after returns the processes that were started after pid, which was started moments ago. Pids are assigned in ascending order:
+// startedAfter returns the processes that were started after pid, which was started moments ago. Pids are assigned in ascending order:
 // unless the last one assigned is below pid, all these are above it. ok is false if that can't be told.
-func after(pid int) (list []info, ok bool) {
+func startedAfter(pid int) (list []info, ok bool) {
 	if !manyPIDs() {
 		return nil, false
 	}

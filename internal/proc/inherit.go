@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepFiles keeps the files that this process inherited, besides its three streams, from being passed on: an open folder leads out
+// closeFilesOnExec keeps the files that this process inherited, besides its three streams, from being passed on: an open folder leads out
 // of a sandbox. Go itself opens no file that children inherit.
-func keepFiles() {
+func closeFilesOnExec() {
 	entries, _ := os.ReadDir("/dev/fd") // without it nothing can be done
 	for _, e := range entries {
 		if fd, err := strconv.Atoi(e.Name()); err == nil && fd > 2 {

@@ -22,17 +22,17 @@ func Sweep(marker string, cgroups ...string) []int {
 	}
 	left := sweepCgroups(marker, cgroups...)
 	run := runTag(marker)
-	return append(left, sweep(nil, func(i info) bool { return tagOf(i.id.PID).of(run) || carries(i.id.PID, MarkerVar, marker) })...)
+	return append(left, sweep(nil, func(i info) bool { return tagOf(i.id.PID).isOfRun(run) || hasVariable(i.id.PID, MarkerVar, marker) })...)
 }
 
-// carries reports whether a process was started with this value of a variable.
-func carries(pid int, name, value string) bool {
+// hasVariable reports whether a process was started with this value of a variable.
+func hasVariable(pid int, name, value string) bool {
 	got, ok := Getenv(environ(pid), name)
 	return ok && got == value
 }
 
-// moments is too short for any system to start as many processes as it has pids.
-const moments = 20 * time.Millisecond
+// recentStart is too short for any system to start as many processes as it has pids.
+const recentStart = 20 * time.Millisecond
 
 // sweep kills the processes that match, with their descendants, and waits until they are dead. If from is set, they have to come
 // from it, and processes that were started earlier are not inspected.
@@ -42,11 +42,11 @@ func sweep(from *Process, match func(info) bool) []int {
 	for end := patience.New(sweepTime); ; time.Sleep(pollGroup) {
 		dying = slices.DeleteFunc(dying, func(id ID) bool { return !id.Alive() })
 		all, first := candidates(from)
-		roots := marked(all, first, match)
+		roots := matching(all, first, match)
 		if len(roots) > 0 && spared == nil {
 			spared = append(ancestors(os.Getpid()), os.Getpid())
 		}
-		found := living(all, roots, spared)
+		found := withDescendants(all, roots, spared)
 		for _, id := range found {
 			id.Kill()
 			if !slices.Contains(dying, id) {
@@ -71,16 +71,16 @@ func candidates(p *Process) (list []info, first ID) {
 	if p == nil {
 		return processes(), ID{}
 	}
-	if time.Since(p.began) < moments {
-		if list, ok := after(p.os.Pid); ok && time.Since(p.began) < moments {
+	if time.Since(p.began) < recentStart {
+		if list, ok := startedAfter(p.os.Pid); ok && time.Since(p.began) < recentStart {
 			return list, p.id
 		}
 	}
 	return processes(), p.id
 }
 
-// marked returns the living processes that match, and that did not start before first.
-func marked(all []info, first ID, match func(info) bool) map[int]bool {
+// matching returns the living processes that match, and that did not start before first.
+func matching(all []info, first ID, match func(info) bool) map[int]bool {
 	roots := map[int]bool{}
 	for _, i := range all {
 		if !i.dead && i.id.notBefore(first) && match(i) {
@@ -90,12 +90,12 @@ func marked(all []info, first ID, match func(info) bool) map[int]bool {
 	return roots
 }
 
-// living returns roots and all their descendants, without the dead and the spared.
-func living(all []info, roots map[int]bool, spared []int) (ids []ID) {
+// withDescendants returns roots and all their descendants, without the dead and the spared.
+func withDescendants(all []info, roots map[int]bool, spared []int) (ids []ID) {
 	for _, pid := range spared {
 		delete(roots, pid)
 	}
-	for _, i := range append(descendants(all, roots), among(all, roots)...) {
+	for _, i := range append(descendants(all, roots), selected(all, roots)...) {
 		if !i.dead && !slices.Contains(spared, i.id.PID) {
 			ids = append(ids, i.id)
 		}
@@ -103,7 +103,7 @@ func living(all []info, roots map[int]bool, spared []int) (ids []ID) {
 	return ids
 }
 
-func among(all []info, pids map[int]bool) (list []info) {
+func selected(all []info, pids map[int]bool) (list []info) {
 	for _, i := range all {
 		if pids[i.id.PID] {
 			list = append(list, i)

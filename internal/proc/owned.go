@@ -2,9 +2,9 @@ package proc
 
 // Owned returns the variable that short-lived commands of the process p, those of git, have in their environment, with all that
 // they start.
-func Owned(p ID) string { return MarkerVar + "=" + ownedBy + p.String() }
+func Owned(p ID) string { return MarkerVar + "=" + ownerPrefix + p.String() }
 
-const ownedBy = "git-"
+const ownerPrefix = "git-"
 
 // EndOwned ends the remaining commands of a process that is gone. If that was killed together with its guard, its commands go on
 // with the repository while another process takes over its work. It returns those that stay alive.
@@ -12,5 +12,5 @@ func EndOwned(p ID) []int {
 	if p.PID == 0 || p.Alive() {
 		return nil
 	}
-	return Sweep(ownedBy + p.String())
+	return Sweep(ownerPrefix + p.String())
 }

@@ -19,7 +19,7 @@ func Page(ctx context.Context, cmd *exec.Cmd, write func(io.Writer) error) error
 	interrupts := make(chan os.Signal, 1)
 	signal.Notify(interrupts, syscall.SIGINT)
 	defer signal.Stop(interrupts)
-	p := &page{cmd: cmd}
+	p := &pagerInput{cmd: cmd}
 	err := write(p)
 	if p.in == nil {
 		return errors.Join(err, p.failed)
@@ -35,7 +35,7 @@ func Page(ctx context.Context, cmd *exec.Cmd, write func(io.Writer) error) error
 	switch ended := cmd.Wait(); {
 	case errors.As(ended, &exit) && (exit.ExitCode() == 126 || exit.ExitCode() == 127): // sh can't run it
 		return fmt.Errorf("running the pager: %w", ended)
-	case p.left, interrupted(ctx):
+	case p.closed, interrupted(ctx):
 		return nil
 	}
 	return err
@@ -47,29 +47,29 @@ func interrupted(ctx context.Context) bool {
 	return ctx.Err() != nil && errors.As(context.Cause(ctx), &by) && by.Signal == syscall.SIGINT
 }
 
-// page is the input of a pager.
-type page struct {
+// pagerInput is the input of a pager.
+type pagerInput struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	failed error // the program could not be started
-	left   bool  // the program no longer reads
+	closed bool  // the program no longer reads
 }
 
-func (p *page) Write(b []byte) (int, error) {
+func (p *pagerInput) Write(b []byte) (int, error) {
 	if p.in == nil && p.failed == nil {
-		p.begin()
+		p.start()
 	}
 	if p.failed != nil {
 		return 0, p.failed
 	}
 	n, err := p.in.Write(b)
 	if err != nil {
-		p.left = true
+		p.closed = true
 	}
 	return n, err
 }
 
-func (p *page) begin() {
+func (p *pagerInput) start() {
 	in, err := p.cmd.StdinPipe()
 	if err == nil {
 		err = p.cmd.Start()

@@ -17,12 +17,12 @@ const drainWait = 500 * time.Millisecond
 
 // pipes connect a program with the reader and the writers of its Command.
 type pipes struct {
-	child  [3]*os.File // what the program gets
-	ours   []*os.File  // those of child that we opened
-	stdin  *os.File    // our end; nil if there is none
-	from   io.Reader
-	fed    chan struct{} // closed once all of from was copied to stdin
-	drains []*drain
+	child     [3]*os.File // what the program gets
+	opened    []*os.File  // those of child that we opened
+	stdin     *os.File    // our end; nil if there is none
+	input     io.Reader
+	inputDone chan struct{} // closed once all of input was copied to stdin
+	drains    []*drain
 }
 
 // drain copies one pipe to one writer.
@@ -34,13 +34,13 @@ type drain struct {
 }
 
 func openPipes(c Command) (*pipes, error) {
-	p := &pipes{from: c.Stdin, fed: make(chan struct{})}
+	p := &pipes{input: c.Stdin, inputDone: make(chan struct{})}
 	err := p.openInput(c.Stdin)
 	if err == nil {
 		p.child[1], err = p.openOutput(c.Stdout)
 	}
 	if err == nil {
-		if c.Stdout != nil && same(c.Stdout, c.Stderr) {
+		if c.Stdout != nil && isSameWriter(c.Stdout, c.Stderr) {
 			p.child[2] = p.child[1]
 		} else {
 			p.child[2], err = p.openOutput(c.Stderr)
@@ -57,13 +57,13 @@ func openPipes(c Command) (*pipes, error) {
 func (p *pipes) openInput(r io.Reader) (err error) {
 	switch r := r.(type) {
 	case nil:
-		p.child[0], err = p.own(os.Open(os.DevNull))
+		p.child[0], err = p.track(os.Open(os.DevNull))
 	case *os.File:
 		p.child[0] = r
 	default:
 		var end *os.File
 		if end, p.stdin, err = os.Pipe(); err == nil {
-			p.child[0], err = p.own(end, nil)
+			p.child[0], err = p.track(end, nil)
 		}
 	}
 	return err
@@ -72,7 +72,7 @@ func (p *pipes) openInput(r io.Reader) (err error) {
 func (p *pipes) openOutput(w io.Writer) (*os.File, error) {
 	switch w := w.(type) {
 	case nil:
-		return p.own(os.OpenFile(os.DevNull, os.O_WRONLY, 0))
+		return p.track(os.OpenFile(os.DevNull, os.O_WRONLY, 0))
 	case *os.File:
 		return w, nil
 	}
@@ -81,26 +81,26 @@ func (p *pipes) openOutput(w io.Writer) (*os.File, error) {
 		return nil, err
 	}
 	p.drains = append(p.drains, &drain{r: r, w: w, done: make(chan struct{})})
-	return p.own(end, nil)
+	return p.track(end, nil)
 }
 
-// own records a file that is to be closed once the program has it.
-func (p *pipes) own(f *os.File, err error) (*os.File, error) {
+// track records a file that is to be closed once the program has it.
+func (p *pipes) track(f *os.File, err error) (*os.File, error) {
 	if err == nil {
-		p.ours = append(p.ours, f)
+		p.opened = append(p.opened, f)
 	}
 	return f, err
 }
 
-// same reports whether both outputs are the same writer; they then get one pipe and keep their order.
-func same(a, b io.Writer) bool {
+// isSameWriter reports whether both outputs are the same writer; they then get one pipe and keep their order.
+func isSameWriter(a, b io.Writer) bool {
 	return b != nil && reflect.TypeOf(a) == reflect.TypeOf(b) && reflect.TypeOf(a).Comparable() && a == b
 }
 
 func (p *pipes) childFiles() []*os.File { return p.child[:] }
 
 func (p *pipes) closeChildFiles() {
-	for _, f := range p.ours {
+	for _, f := range p.opened {
 		f.Close()
 	}
 }
@@ -115,16 +115,16 @@ func (p *pipes) abandon() {
 	}
 }
 
-// pump starts copying.
-func (p *pipes) pump() {
+// startCopying starts to copy the input to the program, and what it writes to the writers.
+func (p *pipes) startCopying() {
 	if p.stdin != nil {
 		go func() {
-			defer close(p.fed)
+			defer close(p.inputDone)
 			defer p.stdin.Close()
-			io.Copy(p.stdin, p.from) // a program need not read all it is given
+			io.Copy(p.stdin, p.input) // a program need not read all it is given
 		}()
 	} else {
-		close(p.fed)
+		close(p.inputDone)
 	}
 	for _, d := range p.drains {
 		go d.copy()
@@ -147,7 +147,7 @@ func (p *pipes) finish() error {
 		errs = append(errs, d.err)
 	}
 	select {
-	case <-p.fed:
+	case <-p.inputDone:
 	case <-time.After(time.Until(end)): // its reader blocks; the goroutine ends when the reader returns
 	}
 	return errors.Join(errs...)
@@ -163,7 +163,7 @@ func (d *drain) copy() {
 			return
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			d.rest(buf)
+			d.copyRest(buf)
 			return
 		}
 		if err != nil {
@@ -172,9 +172,9 @@ func (d *drain) copy() {
 	}
 }
 
-// rest copies the remaining content of the pipe, at most what a pipe holds: a slow writer must not lose output that the program
+// copyRest copies the remaining content of the pipe, at most what a pipe holds: a slow writer must not lose output that the program
 // wrote in time.
-func (d *drain) rest(buf []byte) {
+func (d *drain) copyRest(buf []byte) {
 	const pipeSize = 1 << 20
 	d.r.SetReadDeadline(time.Time{})
 	conn, err := d.r.SyscallConn()

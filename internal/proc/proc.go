@@ -129,7 +129,7 @@ func start(c Command) (*Process, error) {
 		}
 		argv = slices.Concat(c.Launcher, []string{path}, c.Argv[1:])
 		path = c.Launcher[0]
-		keepFiles()
+		closeFilesOnExec()
 	}
 	p := &Process{c: c, began: time.Now(), stopping: make(chan struct{}), done: make(chan struct{})}
 	if p.pipes, err = openPipes(c); err != nil {
@@ -142,7 +142,7 @@ func start(c Command) (*Process, error) {
 		// A session of its own, not only a group: without a terminal nothing can stop to ask for a password.
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	}
-	letChildrenHear()
+	unignoreForChildren()
 	var g *cgroup
 	if p.call != "" {
 		g = newCgroup(c.Marker)
@@ -150,7 +150,7 @@ func start(c Command) (*Process, error) {
 	p.os, p.cgroup, err = startIn(g, path, argv, attr)
 	p.pipes.closeChildFiles()
 	if err != nil {
-		atWork.Delete(p.call)
+		activeCalls.Delete(p.call)
 		p.pipes.abandon()
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func start(c Command) (*Process, error) {
 		i, _ := inspect(p.os.Pid) // nobody has waited for it yet, so that it exists even if it has ended
 		p.id = i.id
 	}
-	p.pipes.pump()
+	p.pipes.startCopying()
 	return p, nil
 }
 
@@ -183,10 +183,10 @@ func (p *Process) environ() []string {
 	}
 	if p.c.Marker != "" {
 		p.call, p.tag = callPrefix()+rand.Text(), newTag(p.c.Marker)
-		atWork.Store(p.call, p.tag)
+		activeCalls.Store(p.call, p.tag)
 		extra = append(extra, MarkerVar+"="+p.c.Marker, callVar+"="+p.call)
 	}
-	return merge(p.c.Env, extra)
+	return mergeEnv(p.c.Env, extra)
 }
 
 // callPrefix returns the ID of the reaper for call markers, by which it finds processes where the system has no subreaper.
@@ -280,11 +280,11 @@ func Environ(base, allow []string, extra ...string) []string {
 			kept = append(kept, entry)
 		}
 	}
-	return merge(kept, extra)
+	return mergeEnv(kept, extra)
 }
 
-// merge returns base and extra with each variable once, with its last value. The result is never nil, which would mean to inherit.
-func merge(base, extra []string) []string {
+// mergeEnv returns base and extra with each variable once, with its last value. The result is never nil, which would mean to inherit.
+func mergeEnv(base, extra []string) []string {
 	all := slices.Concat(base, extra)
 	last := map[string]int{}
 	for i, entry := range all {

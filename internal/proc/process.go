@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	settle    = 500 * time.Millisecond // for processes that finish by themselves after their parent, like tee at the end of a pipe
-	afterTerm = time.Second            // for left-over members of the group to end after SIGTERM
-	afterKill = 3 * time.Second        // for the kernel to end processes after SIGKILL
-	pollGroup = 10 * time.Millisecond
+	settleTime = 500 * time.Millisecond // for processes that finish by themselves after their parent, like tee at the end of a pipe
+	afterTerm  = time.Second            // for left-over members of the group to end after SIGTERM
+	afterKill  = 3 * time.Second        // for the kernel to end processes after SIGKILL
+	pollGroup  = 10 * time.Millisecond
 )
 
 // Process is a running program. Its methods are safe for concurrent use.
@@ -72,7 +72,7 @@ func (p *Process) supervise(ctx context.Context) {
 	}()
 	timedOut := p.watch(ctx, exited)
 	<-exited
-	strays := p.clear()
+	strays := p.endLeftovers()
 	writeErr := p.pipes.finish()
 	p.result = outcome(state, timedOut)
 	if n := p.result.Code - codeSignal; len(p.c.Launcher) > 0 && p.result.Signal == "" && !timedOut && n > 0 {
@@ -150,11 +150,11 @@ func (p *Process) targets() (targets []int) {
 	return targets
 }
 
-// clear ends the processes that the program left running and returns those that could not be killed. The id of a group is not
+// endLeftovers ends the processes that the program left running and returns those that could not be killed. The id of a group is not
 // reused while the group has members, so that no other group is hit.
-func (p *Process) clear() (strays []int) {
+func (p *Process) endLeftovers() (strays []int) {
 	group := p.os.Pid
-	if !groupEnds(group, settle) {
+	if !groupEnds(group, settleTime) {
 		unix.Kill(-group, syscall.SIGTERM)
 		unix.Kill(-group, syscall.SIGCONT)
 		if !groupEnds(group, min(afterTerm, max(p.c.Grace, pollGroup))) {
@@ -166,8 +166,8 @@ func (p *Process) clear() (strays []int) {
 	}
 	if p.call != "" {
 		strays = append(strays, p.cgroup.end()...)
-		strays = append(strays, sweep(p, p.left())...)
-		atWork.Delete(p.call)
+		strays = append(strays, sweep(p, p.leftovers())...)
+		activeCalls.Delete(p.call)
 	}
 	return strays
 }
@@ -200,7 +200,7 @@ func outcome(state *os.ProcessState, timedOut bool) Result {
 		return r
 	}
 	if status, ok := state.Sys().(syscall.WaitStatus); ok {
-		r.Code, r.Signal = decode(status)
+		r.Code, r.Signal = exitStatus(status)
 	}
 	if timedOut {
 		r.Code = CodeTimeout
@@ -208,7 +208,7 @@ func outcome(state *os.ProcessState, timedOut bool) Result {
 	return r
 }
 
-func decode(status syscall.WaitStatus) (code int, signal string) {
+func exitStatus(status syscall.WaitStatus) (code int, signal string) {
 	if status.Signaled() {
 		return codeSignal + int(status.Signal()), unix.SignalName(status.Signal())
 	}

@@ -18,20 +18,20 @@ const (
 
 // Redactor masks secrets. It is safe for concurrent use; the zero value masks nothing.
 type Redactor struct {
-	begins  *[1 << 16]bool      // the first two bytes of secrets
-	byFour  map[string][]string // secrets by their first four bytes, longest first
-	sorted  []string
-	longest int
+	firstTwo *[1 << 16]bool      // the first two bytes of secrets
+	byFour   map[string][]string // secrets by their first four bytes, longest first
+	sorted   []string
+	longest  int
 }
 
 // NewRedactor returns a Redactor for the given values, without the white space around them, that are at least 8 bytes long. It
 // masks them also as JSON strings, URLs and base64 spell them, whatever these are part of. Every stretch of text that secrets
 // cover, also several that overlap or touch, becomes one ***. The time it takes does not grow with the number of values.
 func NewRedactor(secrets []string) *Redactor {
-	r := &Redactor{begins: new([1 << 16]bool), byFour: map[string][]string{}}
+	r := &Redactor{firstTwo: new([1 << 16]bool), byFour: map[string][]string{}}
 	for _, s := range secrets {
 		if s = strings.TrimSpace(s); len(s) >= minSecret {
-			for _, piece := range cut(s) {
+			for _, piece := range splitSecret(s) {
 				r.sorted = append(r.sorted, spellings(piece)...)
 			}
 		}
@@ -39,7 +39,7 @@ func NewRedactor(secrets []string) *Redactor {
 	slices.Sort(r.sorted)
 	r.sorted = slices.Compact(r.sorted)
 	for _, s := range r.sorted {
-		r.begins[int(s[0])<<8|int(s[1])] = true
+		r.firstTwo[int(s[0])<<8|int(s[1])] = true
 		r.byFour[s[:4]] = append(r.byFour[s[:4]], s)
 		r.longest = max(r.longest, len(s))
 	}
@@ -49,8 +49,8 @@ func NewRedactor(secrets []string) *Redactor {
 	return r
 }
 
-// cut splits a secret into pieces of bounded length, none of them short.
-func cut(s string) (pieces []string) {
+// splitSecret splits a secret into pieces of bounded length, none of them short.
+func splitSecret(s string) (pieces []string) {
 	for len(s) > maxSecret {
 		n := min(maxSecret, len(s)-minSecret)
 		pieces, s = append(pieces, s[:n]), s[n:]
@@ -121,11 +121,11 @@ func pieces(s string) iter.Seq[string] {
 func (r *Redactor) Writer(w io.Writer) io.WriteCloser { return &redacting{r: r, w: w} }
 
 type redacting struct {
-	r      *Redactor
-	w      io.Writer
-	buf    []byte // not passed on yet
-	cover  int    // number of bytes of buf that belong to secrets that began before it
-	masked bool   // the byte before buf was masked
+	r       *Redactor
+	w       io.Writer
+	buf     []byte // not passed on yet
+	covered int    // number of bytes of buf that belong to secrets that began before it
+	masked  bool   // the byte before buf was masked
 }
 
 func (w *redacting) Write(p []byte) (int, error) {
@@ -133,7 +133,7 @@ func (w *redacting) Write(p []byte) (int, error) {
 		return w.w.Write(p)
 	}
 	w.buf = append(w.buf, p...)
-	if err := w.pass(w.r.undecided(w.buf)); err != nil {
+	if err := w.pass(w.r.decidedLength(w.buf)); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -145,16 +145,16 @@ func (w *redacting) Close() error { return w.pass(len(w.buf)) }
 func (w *redacting) pass(n int) error {
 	var out []byte
 	for i, b := range w.buf[:n] {
-		w.cover = max(w.cover, i+w.r.match(w.buf[i:]))
+		w.covered = max(w.covered, i+w.r.matchLength(w.buf[i:]))
 		switch {
-		case i >= w.cover:
+		case i >= w.covered:
 			out = append(out, b)
 		case !w.masked:
 			out = append(out, mask...)
 		}
-		w.masked = i < w.cover
+		w.masked = i < w.covered
 	}
-	w.cover = max(w.cover-n, 0)
+	w.covered = max(w.covered-n, 0)
 	w.buf = append(w.buf[:0], w.buf[n:]...)
 	if len(out) == 0 {
 		return nil
@@ -163,9 +163,9 @@ func (w *redacting) pass(n int) error {
 	return err
 }
 
-// match returns the length of the longest secret that text begins with.
-func (r *Redactor) match(text []byte) int {
-	if len(text) < minSecret || !r.begins[int(text[0])<<8|int(text[1])] {
+// matchLength returns the length of the longest secret that text begins with.
+func (r *Redactor) matchLength(text []byte) int {
+	if len(text) < minSecret || !r.firstTwo[int(text[0])<<8|int(text[1])] {
 		return 0
 	}
 	for _, s := range r.byFour[string(text[:4])] {
@@ -176,19 +176,19 @@ func (r *Redactor) match(text []byte) int {
 	return 0
 }
 
-// undecided returns the index of the first secret that may continue beyond text: every secret that covers a byte before it is
+// decidedLength returns the index of the first secret that may continue beyond text: every secret that covers a byte before it is
 // whole.
-func (r *Redactor) undecided(text []byte) int {
+func (r *Redactor) decidedLength(text []byte) int {
 	for i := max(0, len(text)-r.longest+1); i < len(text); i++ {
-		if rest := text[i:]; (len(rest) == 1 || r.begins[int(rest[0])<<8|int(rest[1])]) && r.isBegun(string(rest)) {
+		if rest := text[i:]; (len(rest) == 1 || r.firstTwo[int(rest[0])<<8|int(rest[1])]) && r.isSecretPrefix(string(rest)) {
 			return i
 		}
 	}
 	return len(text)
 }
 
-// isBegun reports whether text is the beginning of a longer secret.
-func (r *Redactor) isBegun(text string) bool {
+// isSecretPrefix reports whether text is the beginning of a longer secret.
+func (r *Redactor) isSecretPrefix(text string) bool {
 	i, whole := slices.BinarySearch(r.sorted, text)
 	if whole {
 		i++

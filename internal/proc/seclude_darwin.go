@@ -1,4 +1,4 @@
 package proc
 
-// seclude does nothing here: ps shows the environment of a user's processes to all processes of that user.
-func seclude() {}
+// hideMemory does nothing here: ps shows the environment of a user's processes to all processes of that user.
+func hideMemory() {}

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// seclude hides what this process knows from other programs of the same user: accounts of agents are in its environment and in its
+// hideMemory hides what this process knows from other programs of the same user: accounts of agents are in its environment and in its
 // memory. It wipes the environment that the system shows, except Trellis' own marks, by which processes are found, and lets nobody
 // but root read the rest. What this process and its children know of the environment does not change. Where the system does not
 // allow this, nothing changes.
-func seclude() {
+func hideMemory() {
 	if from, to, err := environBlock(); err == nil {
 		wipe(from, to)
 	}

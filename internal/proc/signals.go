@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// echo is the time within which a signal that comes again counts as the same: a terminal sends it to the guard and to the worker,
+// repeatWindow is the time within which a signal that comes again counts as the same: a terminal sends it to the guard and to the worker,
 // and the guard passes its own on.
-const echo = time.Second
+const repeatWindow = time.Second
 
 // SignalError is the cause of a context that a signal ended.
 type SignalError struct{ Signal syscall.Signal }
@@ -44,7 +44,7 @@ func SignalContext(parent context.Context) (ctx context.Context, stop context.Ca
 		for ended := false; !ended; {
 			select {
 			case s := <-signals:
-				if ended = s != syscall.SIGHUP || !reloads.take(); ended {
+				if ended = s != syscall.SIGHUP || !reloads.deliver(); ended {
 					cancel(&SignalError{s.(syscall.Signal)})
 				}
 			case <-stopped:
@@ -52,7 +52,7 @@ func SignalContext(parent context.Context) (ctx context.Context, stop context.Ca
 			}
 		}
 		select {
-		case <-time.After(echo):
+		case <-time.After(repeatWindow):
 		case <-stopped:
 		}
 	})
@@ -66,20 +66,20 @@ func SignalContext(parent context.Context) (ctx context.Context, stop context.Ca
 
 // hangups delivers the SIGHUPs that ask for something other than the end.
 type hangups struct {
-	wanted atomic.Bool
-	asked  chan struct{}
-	once   sync.Once
+	wanted   atomic.Bool
+	received chan struct{}
+	once     sync.Once
 }
 
 type hangupKey struct{}
 
-// take passes a SIGHUP on, if somebody wants them. One that was not received yet represents later ones, too.
-func (h *hangups) take() bool {
+// deliver passes a SIGHUP on, if somebody wants them. One that was not received yet represents later ones, too.
+func (h *hangups) deliver() bool {
 	if !h.wanted.Load() {
 		return false
 	}
 	select {
-	case h.asked <- struct{}{}:
+	case h.received <- struct{}{}:
 	default:
 	}
 	return true
@@ -92,9 +92,9 @@ func Hangups(ctx context.Context) <-chan struct{} {
 	if !ok || onTerminal() {
 		return nil
 	}
-	h.once.Do(func() { h.asked = make(chan struct{}, 1) })
+	h.once.Do(func() { h.received = make(chan struct{}, 1) })
 	h.wanted.Store(true)
-	return h.asked
+	return h.received
 }
 
 // onTerminal reports whether this process has a controlling terminal, whatever its streams are.
@@ -124,9 +124,9 @@ func Resizes(resized func()) (stop func()) {
 	}
 }
 
-// ignored returns the signals that this process was started to ignore, as under nohup and in a script's background job. It is
+// ignoredSignals returns the signals that this process was started to ignore, as under nohup and in a script's background job. It is
 // called before any of them is caught.
-var ignored = sync.OnceValue(func() (all []os.Signal) {
+var ignoredSignals = sync.OnceValue(func() (all []os.Signal) {
 	for _, s := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT} {
 		if signal.Ignored(s) {
 			all = append(all, s)
@@ -138,16 +138,16 @@ var ignored = sync.OnceValue(func() (all []os.Signal) {
 // notify is signal.Notify without the signals that are to be ignored.
 func notify(c chan<- os.Signal, signals ...os.Signal) {
 	for _, s := range signals {
-		if !slices.Contains(ignored(), s) {
+		if !slices.Contains(ignoredSignals(), s) {
 			signal.Notify(c, s)
 		}
 	}
 }
 
-// letChildrenHear makes programs that are started from now on receive the signals that this process ignores: it stops them by
+// unignoreForChildren makes programs that are started from now on receive the signals that this process ignores: it stops them by
 // signals. Children inherit ignored signals, but not caught ones; no terminal signals them, since they have their own sessions.
-var letChildrenHear = sync.OnceFunc(func() {
-	for _, s := range ignored() {
+var unignoreForChildren = sync.OnceFunc(func() {
+	for _, s := range ignoredSignals() {
 		signal.Notify(make(chan os.Signal, 1), s) // nobody reads it
 	}
 })

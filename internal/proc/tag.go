@@ -17,12 +17,12 @@ const (
 	runBits  = 62 - callBits
 )
 
-// calls counts the calls of this process that got a tag.
-var calls atomic.Uint64
+// callCount counts the calls of this process that got a tag.
+var callCount atomic.Uint64
 
 // newTag returns a different tag for every call. A call's number is used again after a million others.
 func newTag(marker string) tag {
-	return runTag(marker) | tag(calls.Add(1)%(1<<callBits))
+	return runTag(marker) | tag(callCount.Add(1)%(1<<callBits))
 }
 
 // runTag returns the part that all tags of a run have in common.
@@ -32,5 +32,5 @@ func runTag(marker string) tag {
 	return tag(tagBit | run<<callBits)
 }
 
-// of reports whether the call belongs to the run.
-func (t tag) of(run tag) bool { return t>>callBits == run>>callBits }
+// isOfRun reports whether the call belongs to the run.
+func (t tag) isOfRun(run tag) bool { return t>>callBits == run>>callBits }
