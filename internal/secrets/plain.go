@@ -14,25 +14,25 @@ const (
 	letters = capital + small
 )
 
-// common lists values that are in ordinary text, whatever their names say.
-var common = strings.Fields(`localhost password passwort passwords changeme changeit change-me change_me example examples testtest testing test-test testpass testuser test1234
+// commonValues lists values that are in ordinary text, whatever their names say.
+var commonValues = strings.Fields(`localhost password passwort passwords changeme changeit change-me change_me example examples testtest testing test-test testpass testuser test1234
 	administrator postgres postgresql rabbitmq mongodb minioadmin username development production staging undefined disabled required optional
 	placeholder anonymous unlimited internal external inherit automatic keychain osxkeychain libsecret manager manager-core 12345678 123456789 1234567890 00000000 11111111`)
 
-// filledIn matches values that only stand for another one: a variable, a place to fill in.
-var filledIn = trellis.Pattern(`(?i)^(?:\$[A-Z_][A-Z0-9_]*|\$\{.*\}|\$\(.*\)|%[A-Z_]\w*%|<.*>|\{\{?[^"']*\}\}?|\*+|process\.env\..*|os\.environ.*|your[-_ ].*|my[-_ ]?(?:secret|token|password|key)|x{8,})$`)
+// placeholder matches values that only stand for another one: a variable, a place to fill in.
+var placeholder = trellis.Pattern(`(?i)^(?:\$[A-Z_][A-Z0-9_]*|\$\{.*\}|\$\(.*\)|%[A-Z_]\w*%|<.*>|\{\{?[^"']*\}\}?|\*+|process\.env\..*|os\.environ.*|your[-_ ].*|my[-_ ]?(?:secret|token|password|key)|x{8,})$`)
 
-// ordinary reports whether a value need not be hidden, since it is short or common, or only stands for another one.
-func ordinary(v string) bool {
+// isOrdinary reports whether a value need not be hidden, since it is short or common, or only stands for another one.
+func isOrdinary(v string) bool {
 	lower := strings.ToLower(v)
-	return len(v) < minKnown || slices.Contains(common, lower) || strings.Contains(lower, "changeme") || strings.Trim(v, v[:1]) == "" || filledIn().MatchString(v)
+	return len(v) < minKnown || slices.Contains(commonValues, lower) || strings.Contains(lower, "changeme") || strings.Trim(v, v[:1]) == "" || placeholder().MatchString(v)
 }
 
-// path matches the beginning of a file path. A secret can begin with a slash too, but hardly with a word between two slashes.
-var path = trellis.Pattern(`^(?:/[A-Za-z.]+(?:/|$)|\.\.?/|~/|\\\\|[A-Za-z]:[/\\])`)
+// pathStart matches the beginning of a file path. A secret can begin with a slash too, but hardly with a word between two slashes.
+var pathStart = trellis.Pattern(`^(?:/[A-Za-z.]+(?:/|$)|\.\.?/|~/|\\\\|[A-Za-z]:[/\\])`)
 
-// random reports whether a value is long, has letters and digits, and repeats few characters.
-func random(v string) bool {
+// looksRandom reports whether a value is long, has letters and digits, and repeats few characters.
+func looksRandom(v string) bool {
 	if strings.ContainsAny(v, " /:@") || !strings.ContainsAny(v, digits) || !strings.ContainsAny(v, letters) {
 		return false
 	}
@@ -40,8 +40,8 @@ func random(v string) bool {
 	return len(v) >= 20 && entropy(v) >= 3.5 || len(v) >= 16 && mixed && entropy(v) >= 3.2
 }
 
-// odd reports whether a value has a stretch in which letters and digits are mixed as in no word, version or place.
-func odd(v string) bool {
+// hasMixedPart reports whether a value has a stretch in which letters and digits are mixed as in no word, version or place.
+func hasMixedPart(v string) bool {
 	if strings.ContainsAny(v, " /:@") {
 		return false
 	}

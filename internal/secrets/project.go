@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// with adds the settings of a project's .gitleaks.toml: its rules, which change those with the same ID, its allowlists, and the
+// addConfig adds the settings of a project's .gitleaks.toml: its rules, which change those with the same ID, its allowlists, and the
 // rules that it turns off. What can't be used is left out, with a message in wrong.
-func (s *Scanner) with(text string) (wrong []string) {
-	doc, err := document{}, bounded(text)
+func (s *Scanner) addConfig(text string) (wrong []string) {
+	doc, err := document{}, checkBounds(text)
 	if err == nil {
 		doc, err = parse(text)
 	}
@@ -25,7 +25,7 @@ func (s *Scanner) with(text string) (wrong []string) {
 		byID[r.ID] = r
 	}
 	for _, r := range rules {
-		r, err := r.over(byID[r.ID])
+		r, err := r.withDefaults(byID[r.ID])
 		if err != nil {
 			wrong = append(wrong, err.Error())
 			continue
@@ -43,7 +43,7 @@ func (s *Scanner) with(text string) (wrong []string) {
 		s.rules = append(s.rules, byID[id])
 	}
 	for _, a := range global {
-		if err := a.broken(); err != nil {
+		if err := a.check(); err != nil {
 			wrong = append(wrong, err.Error())
 			continue
 		}
@@ -52,8 +52,8 @@ func (s *Scanner) with(text string) (wrong []string) {
 	return wrong
 }
 
-// over returns the rule with everything that it does not set itself taken from base, which may be nil.
-func (r *rule) over(base *rule) (*rule, error) {
+// withDefaults returns the rule with everything that it does not set itself taken from base, which may be nil.
+func (r *rule) withDefaults(base *rule) (*rule, error) {
 	merged := *r
 	if base != nil {
 		if r.Regex == nil {
@@ -75,28 +75,28 @@ func (r *rule) over(base *rule) (*rule, error) {
 		return nil, fmt.Errorf("rule %q says nothing", r.ID)
 	}
 	for _, p := range []*pattern{r.Regex, r.Path} {
-		if err := p.broken(); err != nil {
+		if err := p.check(); err != nil {
 			return nil, fmt.Errorf("rule %s: %w", r.ID, err)
 		}
 	}
 	for _, a := range r.Allowlists {
-		if err := a.broken(); err != nil {
+		if err := a.check(); err != nil {
 			return nil, fmt.Errorf("rule %s: %w", r.ID, err)
 		}
 	}
 	return &merged, nil
 }
 
-func (a *allowlist) broken() error {
+func (a *allowlist) check() error {
 	for _, p := range slices.Concat(a.Paths, a.Regexes) {
-		if err := p.broken(); err != nil {
+		if err := p.check(); err != nil {
 			return fmt.Errorf("an allowlist: %w", err)
 		}
 	}
 	return nil
 }
 
-func (p *pattern) broken() error {
+func (p *pattern) check() error {
 	if p == nil {
 		return nil
 	}

@@ -32,7 +32,9 @@ type allowlist struct {
 	TargetRules []string // IDs of the rules that it is for; none: all rules
 }
 
-func (a *allowlist) all() bool { return strings.EqualFold(a.Condition, "AND") || a.Condition == "&&" }
+func (a *allowlist) needsAll() bool {
+	return strings.EqualFold(a.Condition, "AND") || a.Condition == "&&"
+}
 
 // pattern is a regular expression that is compiled on first use; few of them ever are.
 type pattern struct {
@@ -47,24 +49,24 @@ func (p *pattern) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// said returns nil for a pattern without text, and p otherwise.
-func (p *pattern) said() *pattern {
+// orNil returns nil for a pattern without text, and p otherwise.
+func (p *pattern) orNil() *pattern {
 	if p == nil || p.text == "" {
 		return nil
 	}
 	return p
 }
 
-// get returns the compiled pattern. It panics if the text is invalid: patterns of a project are checked before.
-func (p *pattern) get() *regexp.Regexp {
+// compiled returns the compiled pattern. It panics if the text is invalid: patterns of a project are checked before.
+func (p *pattern) compiled() *regexp.Regexp {
 	p.once.Do(func() { p.re = regexp.MustCompile(p.text) })
 	return p.re
 }
 
-func (p *pattern) fits(s string) bool { return p.get().MatchString(s) }
+func (p *pattern) matches(s string) bool { return p.compiled().MatchString(s) }
 
-func anyFits(list []*pattern, s string) bool {
-	return slices.ContainsFunc(list, func(p *pattern) bool { return p.fits(s) })
+func anyMatches(list []*pattern, s string) bool {
+	return slices.ContainsFunc(list, func(p *pattern) bool { return p.matches(s) })
 }
 
 // candidate is a match of a rule, before allowlists are applied.
@@ -75,10 +77,10 @@ type candidate struct {
 
 // allowsPath reports whether a file need not be scanned.
 func (a *allowlist) allowsPath(path string) bool {
-	if a.all() && len(a.Regexes)+len(a.Stopwords) > 0 {
+	if a.needsAll() && len(a.Regexes)+len(a.Stopwords) > 0 {
 		return false // the other conditions must match too
 	}
-	return anyFits(a.Paths, path)
+	return anyMatches(a.Paths, path)
 }
 
 func (a *allowlist) allows(c candidate) bool {
@@ -89,21 +91,21 @@ func (a *allowlist) allows(c candidate) bool {
 	case "line":
 		target = c.line
 	}
-	if !a.all() {
-		return target != "" && anyFits(a.Regexes, target) || a.stops(c.secret)
+	if !a.needsAll() {
+		return target != "" && anyMatches(a.Regexes, target) || a.hasStopword(c.secret)
 	}
-	return (len(a.Paths) == 0 || anyFits(a.Paths, c.path)) && (len(a.Regexes) == 0 || anyFits(a.Regexes, target)) &&
-		(len(a.Stopwords) == 0 || a.stops(c.secret))
+	return (len(a.Paths) == 0 || anyMatches(a.Paths, c.path)) && (len(a.Regexes) == 0 || anyMatches(a.Regexes, target)) &&
+		(len(a.Stopwords) == 0 || a.hasStopword(c.secret))
 }
 
-func (a *allowlist) stops(secret string) bool {
+func (a *allowlist) hasStopword(secret string) bool {
 	secret = strings.ToLower(secret)
 	return slices.ContainsFunc(a.Stopwords, func(w string) bool { return strings.Contains(secret, w) })
 }
 
 // candidates returns the matches of a rule in a text that are random enough to be a secret.
 func (r *rule) candidates(path, text string) (list []candidate) {
-	for _, at := range r.Regex.get().FindAllStringIndex(text, -1) {
+	for _, at := range r.Regex.compiled().FindAllStringIndex(text, -1) {
 		match := strings.Trim(text[at[0]:at[1]], "\n")
 		end := at[0] + len(match)
 		from := strings.LastIndexByte(text[:at[0]], '\n') + 1
@@ -121,7 +123,7 @@ func (r *rule) candidates(path, text string) (list []candidate) {
 
 // secretIn returns the group that the rule names, else the first group that matched something, else the whole match.
 func (r *rule) secretIn(match string) string {
-	groups := r.Regex.get().FindStringSubmatch(match)
+	groups := r.Regex.compiled().FindStringSubmatch(match)
 	if r.SecretGroup > 0 && r.SecretGroup < len(groups) {
 		return groups[r.SecretGroup]
 	}
@@ -154,11 +156,11 @@ func (d document) rules() (rules []*rule, global []*allowlist, wrong []string) {
 			wrong = append(wrong, fmt.Sprintf("rule %s depends on another", r.ID))
 			continue
 		}
-		r.Regex, r.Path = r.Regex.said(), r.Path.said()
-		r.Keywords, r.Allowlists = lower(r.Keywords), both(r.Allowlists, r.Allowlist)
+		r.Regex, r.Path = r.Regex.orNil(), r.Path.orNil()
+		r.Keywords, r.Allowlists = lower(r.Keywords), joinAllowlists(r.Allowlists, r.Allowlist)
 		rules, byID[r.ID] = append(rules, r), r
 	}
-	for _, a := range both(d.Allowlists, d.Allowlist) {
+	for _, a := range joinAllowlists(d.Allowlists, d.Allowlist) {
 		if len(a.TargetRules) == 0 {
 			global = append(global, a)
 		}
@@ -173,8 +175,8 @@ func (d document) rules() (rules []*rule, global []*allowlist, wrong []string) {
 	return rules, global, wrong
 }
 
-// both returns the allowlists of both forms in one list.
-func both(list []*allowlist, old *allowlist) []*allowlist {
+// joinAllowlists returns the allowlists of both forms in one list.
+func joinAllowlists(list []*allowlist, old *allowlist) []*allowlist {
 	if old != nil {
 		list = append(list, old)
 	}

@@ -70,7 +70,7 @@ type Scanner struct {
 	global   []*allowlist
 	ignored  map[place]bool
 	known    []string
-	keywords *words
+	keywords *keywordIndex
 }
 
 // minKnown is the minimum length of a known value, in bytes: shorter ones are in ordinary text too.
@@ -80,42 +80,42 @@ const minKnown = 8
 func New(o Options) (*Scanner, []string) {
 	d := defaults()
 	s := &Scanner{rules: d.rules, global: d.global, ignored: placesIn(o.Ignore)}
-	wrong := s.with(o.Config)
+	wrong := s.addConfig(o.Config)
 	for _, v := range o.Known {
 		if v = strings.TrimSpace(v); len(v) >= minKnown && !slices.Contains(s.known, v) {
 			s.known = append(s.known, v)
 		}
 	}
-	s.keywords = newWords(s.rules)
+	s.keywords = newKeywordIndex(s.rules)
 	return s, wrong
 }
 
 // Scan returns the secrets in lines that were added to a file; first is the number of the first line. In a file that is not text
 // it finds only known values, and files that are secret as such.
 func (s *Scanner) Scan(path string, first int, text string) []Finding {
-	found := s.values(path, first, text)
+	found := s.findKnown(path, first, text)
 	if slices.ContainsFunc(s.global, func(a *allowlist) bool { return a.allowsPath(path) }) {
-		return s.kept(found)
+		return s.filter(found)
 	}
 	binary := strings.IndexByte(text, 0) >= 0
 	var near []bool
 	if !binary {
-		near = s.keywords.in(text)
+		near = s.keywords.matchingRules(text)
 	}
 	for i, r := range s.rules {
 		switch {
-		case r.Path != nil && !r.Path.fits(path), slices.ContainsFunc(r.Allowlists, func(a *allowlist) bool { return a.allowsPath(path) }):
+		case r.Path != nil && !r.Path.matches(path), slices.ContainsFunc(r.Allowlists, func(a *allowlist) bool { return a.allowsPath(path) }):
 		case r.Regex == nil:
 			found = append(found, Finding{Path: path, Rule: r.ID})
 		case !binary && (len(r.Keywords) == 0 || near[i]):
-			found = append(found, s.matches(r, path, first, text)...)
+			found = append(found, s.findMatches(r, path, first, text)...)
 		}
 	}
-	return s.kept(found)
+	return s.filter(found)
 }
 
-// values returns the places of known values.
-func (s *Scanner) values(path string, first int, text string) (found []Finding) {
+// findKnown returns the places of known values.
+func (s *Scanner) findKnown(path string, first int, text string) (found []Finding) {
 	for _, v := range s.known {
 		for at, next := 0, 0; next >= 0; at += len(v) {
 			if next = strings.Index(text[at:], v); next >= 0 {
@@ -127,7 +127,7 @@ func (s *Scanner) values(path string, first int, text string) (found []Finding) 
 	return found
 }
 
-func (s *Scanner) matches(r *rule, path string, first int, text string) (found []Finding) {
+func (s *Scanner) findMatches(r *rule, path string, first int, text string) (found []Finding) {
 	for _, c := range r.candidates(path, text) {
 		allows := func(a *allowlist) bool { return a.allows(c) }
 		if !slices.ContainsFunc(s.global, allows) && !slices.ContainsFunc(r.Allowlists, allows) {
@@ -137,8 +137,8 @@ func (s *Scanner) matches(r *rule, path string, first int, text string) (found [
 	return found
 }
 
-// kept leaves out ignored findings, duplicates, and findings of a generic rule where a specific rule found the same secret.
-func (s *Scanner) kept(found []Finding) (list []Finding) {
+// filter leaves out ignored findings, duplicates, and findings of a generic rule where a specific rule found the same secret.
+func (s *Scanner) filter(found []Finding) (list []Finding) {
 	seen := map[place]bool{}
 	for _, f := range found {
 		named := strings.Contains(f.Rule, "generic") && slices.ContainsFunc(found, func(g Finding) bool {

@@ -13,16 +13,16 @@ import (
 // shape is what some secrets look like, whatever their names are. Its groups are the secret parts of a match, which is secret as a
 // whole if the first group is empty.
 type shape struct {
-	needs  []string // lower case; every match contains one of them: most texts have none, and need no closer look
-	regexp func() *regexp.Regexp
+	markers []string // lower case; every match contains one of them: most texts have none, and need no closer look
+	regexp  func() *regexp.Regexp
 }
 
 // tokens are beginnings of tokens that tell who issued them, and with which hardly any other word begins.
 const tokens = `gh[a-z]_|github_pat_|glpat-|xox[a-z]-|xapp-|sk-|[sr]k_(?:live|test)_|whsec_|pypi-|dop_v1_|shpat_|lin_api_|AGE-SECRET-KEY-`
 
-// in returns the matches of the shape in a text, which is also given in lower case.
-func (s shape) in(text, lower string) [][]string {
-	if !slices.ContainsFunc(s.needs, func(part string) bool { return strings.Contains(lower, part) }) {
+// find returns the matches of the shape in a text, which is also given in lower case.
+func (s shape) find(text, lower string) [][]string {
+	if !slices.ContainsFunc(s.markers, func(part string) bool { return strings.Contains(lower, part) }) {
 		return nil
 	}
 	return s.regexp().FindAllStringSubmatch(text, -1)
@@ -56,24 +56,24 @@ var shapes = sync.OnceValue(func() (list []shape) {
 	return list
 })
 
-// shaped returns what looks like a secret in a text. Ordinary values in it, such as postgres, are removed later, by values.
-func shaped(text string) (list []string) {
+// findByShape returns what looks like a secret in a text. Ordinary values in it, such as postgres, are removed later, by values.
+func findByShape(text string) (list []string) {
 	lower := strings.ToLower(text)
 	for _, shape := range shapes() {
-		for _, m := range shape.in(text, lower) {
+		for _, m := range shape.find(text, lower) {
 			if m[1] == "" {
 				list = append(list, partsOf(m[0])...)
 			}
 			for _, part := range m[1:] {
-				list = append(list, spelled(part)...)
+				list = append(list, urlSpellings(part)...)
 			}
 		}
 	}
 	return list
 }
 
-// spelled returns the ways in which a part of a URL may be written elsewhere.
-func spelled(part string) []string {
+// urlSpellings returns the ways in which a part of a URL may be written elsewhere.
+func urlSpellings(part string) []string {
 	if plain, err := url.PathUnescape(part); err == nil && plain != part {
 		return []string{part, plain}
 	}
@@ -83,7 +83,7 @@ func spelled(part string) []string {
 // partsOf returns a secret and, if it has several lines, each of them: programs print and indent them one by one.
 func partsOf(v string) []string {
 	list := []string{v}
-	for _, text := range []string{v, writtenOut(v)} {
+	for _, text := range []string{v, unescapeNewlines(v)} {
 		if !strings.Contains(text, "\n") {
 			continue
 		}
@@ -96,8 +96,8 @@ func partsOf(v string) []string {
 	return list
 }
 
-// writtenOut returns a text with its escape sequences for line ends replaced.
-func writtenOut(v string) string {
+// unescapeNewlines returns a text with its escape sequences for line ends replaced.
+func unescapeNewlines(v string) string {
 	return strings.NewReplacer(`\r\n`, "\n", `\n`, "\n").Replace(v)
 }
 

@@ -34,11 +34,11 @@ const (
 	maxDeep  = 32      // depth of nested values
 )
 
-// marks matches what nests in TOML, what ends a name, and strings and comments as a whole.
-var marks = trellis.Pattern(`(?s)"""(?:\\.|.)*?"{3,5}|'''.*?'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|#[^\n]*|[][{}.,=\n]`)
+// tomlTokens matches what nests in TOML, what ends a name, and strings and comments as a whole.
+var tomlTokens = trellis.Pattern(`(?s)"""(?:\\.|.)*?"{3,5}|'''.*?'{3,5}|"(?:\\.|[^"\\\n])*"|'[^'\n]*'|#[^\n]*|[][{}.,=\n]`)
 
-// bounded returns an error for a document that would cost the library too much, which has no limits of its own.
-func bounded(text string) error {
+// checkBounds returns an error for a document that would cost the library too much, which has no limits of its own.
+func checkBounds(text string) error {
 	longest := 0
 	for line := range strings.Lines(text) {
 		longest = max(longest, len(line))
@@ -47,7 +47,7 @@ func bounded(text string) error {
 		return errors.New("it is too large")
 	}
 	open, dots := 0, 0
-	for _, at := range marks().FindAllStringIndex(text, -1) {
+	for _, at := range tomlTokens().FindAllStringIndex(text, -1) {
 		switch text[at[0]:at[1]] {
 		case "[", "{":
 			open++

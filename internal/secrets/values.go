@@ -25,7 +25,7 @@ func InEnv(env []string) []string {
 	var f finder
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")
-		f.value(name, value)
+		f.addValue(name, value)
 	}
 	return f.values()
 }
@@ -55,7 +55,7 @@ func ValuesIn(root string, paths []string) []string {
 			}
 			bytes -= st.Size()
 			f.vault, f.settings, f.folder = isVault(path), path == named, path != named
-			f.file(path)
+			f.addFile(path)
 			return nil
 		})
 	}
@@ -80,42 +80,42 @@ type finder struct {
 
 // values returns the values that were found, each once, without ordinary ones.
 func (f *finder) values() []string {
-	list := slices.DeleteFunc(f.list, ordinary)
+	list := slices.DeleteFunc(f.list, isOrdinary)
 	slices.Sort(list)
 	return slices.Compact(list)
 }
 
 func (f *finder) add(values ...string) { f.list = append(f.list, values...) }
 
-func (f *finder) value(name, v string) {
+func (f *finder) addValue(name, v string) {
 	v = strings.TrimSpace(v)
-	f.add(shaped(v)...)
-	if f.object(name, v) {
+	f.add(findByShape(v)...)
+	if f.addJSON(name, v) {
 		return
 	}
-	if !ordinary(v) && f.secret(name, v) {
+	if !isOrdinary(v) && f.isSecret(name, v) {
 		f.add(partsOf(v)...)
 	}
 }
 
-// secret reports whether a value is secret, by its name and by what it looks like.
-func (f *finder) secret(name, v string) bool {
+// isSecret reports whether a value is secret, by its name and by what it looks like.
+func (f *finder) isSecret(name, v string) bool {
 	h := hintOf(name)
 	switch {
-	case path().MatchString(v):
+	case pathStart().MatchString(v):
 		return false
 	case strings.Contains(v, "://"):
-		return h == surely && (strings.ContainsAny(v, "@?=") || strings.Contains(strings.ToUpper(name), "WEBHOOK"))
-	case h == surely && !f.folder:
+		return h == surelySecret && (strings.ContainsAny(v, "@?=") || strings.Contains(strings.ToUpper(name), "WEBHOOK"))
+	case h == surelySecret && !f.folder:
 		return true
-	case h != silent:
-		return strings.ContainsAny(v, digits) && (h == surely || random(v) || odd(v))
+	case h != noHint:
+		return strings.ContainsAny(v, digits) && (h == surelySecret || looksRandom(v) || hasMixedPart(v))
 	}
-	return f.settings && random(v) || f.vault && odd(v)
+	return f.settings && looksRandom(v) || f.vault && hasMixedPart(v)
 }
 
-// object adds the values in a JSON object or array, and returns false if v is neither.
-func (f *finder) object(name, v string) bool {
+// addJSON adds the values in a JSON object or array, and returns false if v is neither.
+func (f *finder) addJSON(name, v string) bool {
 	if v == "" || v[0] != '{' && v[0] != '[' {
 		return false
 	}
@@ -125,57 +125,57 @@ func (f *finder) object(name, v string) bool {
 	if numbers.Decode(&in) != nil {
 		return false
 	}
-	if hintOf(name) == surely {
+	if hintOf(name) == surelySecret {
 		f.add(v)
 	}
-	f.inside(name, in, maxDepth)
+	f.addNested(name, in, maxDepth)
 	return true
 }
 
-// inside adds the values in a JSON value.
-func (f *finder) inside(name string, in any, depth int) {
+// addNested adds the values in a JSON value.
+func (f *finder) addNested(name string, in any, depth int) {
 	if depth == 0 {
 		return
 	}
 	switch in := in.(type) {
 	case map[string]any:
 		for key, v := range in {
-			f.inside(name+"."+key, v, depth-1)
+			f.addNested(name+"."+key, v, depth-1)
 		}
 	case []any:
 		for _, v := range in {
-			f.inside(name, v, depth-1)
+			f.addNested(name, v, depth-1)
 		}
 	case string:
-		f.value(name, in)
+		f.addValue(name, in)
 	case json.Number:
-		f.value(name, in.String())
+		f.addValue(name, in.String())
 	}
 }
 
-// file adds the values in a file.
-func (f *finder) file(path string) {
+// addFile adds the values in a file.
+func (f *finder) addFile(path string) {
 	data, err := durable.Read(path, maxRead)
 	if err != nil || slices.Contains(data, 0) {
 		return
 	}
 	text := strings.ReplaceAll(string(data), "\r\n", "\n")
-	f.add(shaped(text)...)
-	if !f.object("", strings.TrimSpace(text)) {
-		f.assignments(text)
+	f.add(findByShape(text)...)
+	if !f.addJSON("", strings.TrimSpace(text)) {
+		f.addAssignments(text)
 	}
 }
 
 // assignment matches NAME=value, name: value and similar lines, with or without quotes.
 var assignment = trellis.Pattern(`^([ \t]*)(?:export\s+|set\s+|-\s+)?["']?([A-Za-z_][\w.-]*)["']?\s*[:=]\s*(.*?)\s*,?\s*$`)
 
-// assignments adds the values of a text that assigns them line by line, such as .env or YAML.
-func (f *finder) assignments(text string) {
+// addAssignments adds the values of a text that assigns them line by line, such as .env or YAML.
+func (f *finder) addAssignments(text string) {
 	for rest := text; rest != ""; {
 		line, after, _ := strings.Cut(rest, "\n")
 		if m := assignment().FindStringSubmatch(line); m != nil {
 			for _, v := range valuesFrom(m[3], len(m[1]), after) {
-				f.value(m[2], v)
+				f.addValue(m[2], v)
 			}
 		}
 		rest = after
@@ -206,7 +206,7 @@ func unquoted(v, after string) []string {
 		quote = triple
 	}
 	text := v[len(quote):] + "\n" + after[:min(len(after), maxQuoted)]
-	end := closing(text, quote)
+	end := closingQuote(text, quote)
 	if end < 0 {
 		return []string{strings.Trim(v, quote)}
 	}
@@ -217,8 +217,8 @@ func unquoted(v, after string) []string {
 	return []string{raw, strings.NewReplacer(`\n`, "\n", `\r`, "\r", `\t`, "\t", `\"`, `"`, `\\`, `\`, `\$`, "$").Replace(raw)}
 }
 
-// closing returns the index of the quote that ends text, -1 if there is none.
-func closing(text, quote string) int {
+// closingQuote returns the index of the quote that ends text, -1 if there is none.
+func closingQuote(text, quote string) int {
 	for i := 0; i+len(quote) <= len(text); i++ {
 		switch {
 		case text[i] == '\\' && quote[0] == '"':

@@ -1,19 +1,19 @@
 package secrets
 
-// words finds the keywords of rules in a text, all in one pass.
-type words struct {
+// keywordIndex finds the keywords of rules in a text, all in one pass.
+type keywordIndex struct {
 	first [1 << 16]uint16 // by the first two bytes of a word: index in lists of the words that begin so
-	lists [][]word
+	lists [][]keyword
 	rules int
 }
 
-type word struct {
+type keyword struct {
 	text  string
 	rules []int
 }
 
-func newWords(rules []*rule) *words {
-	w := &words{lists: make([][]word, 1), rules: len(rules)}
+func newKeywordIndex(rules []*rule) *keywordIndex {
+	w := &keywordIndex{lists: make([][]keyword, 1), rules: len(rules)}
 	at := map[string][]int{}
 	for i, r := range rules {
 		for _, k := range r.Keywords {
@@ -27,20 +27,20 @@ func newWords(rules []*rule) *words {
 }
 
 // add adds a word, one of a single byte under all pairs that begin with it.
-func (w *words) add(text string, rules []int) {
+func (w *keywordIndex) add(text string, rules []int) {
 	switch len(text) {
 	case 0:
 		return
 	case 1:
 		for second := range 256 {
-			w.under(int(text[0])<<8|second, word{text, rules})
+			w.addPair(int(text[0])<<8|second, keyword{text, rules})
 		}
 	default:
-		w.under(int(text[0])<<8|int(text[1]), word{text, rules})
+		w.addPair(int(text[0])<<8|int(text[1]), keyword{text, rules})
 	}
 }
 
-func (w *words) under(pair int, new word) {
+func (w *keywordIndex) addPair(pair int, new keyword) {
 	if w.first[pair] == 0 {
 		w.first[pair] = uint16(len(w.lists))
 		w.lists = append(w.lists, nil)
@@ -48,12 +48,12 @@ func (w *words) under(pair int, new word) {
 	w.lists[w.first[pair]] = append(w.lists[w.first[pair]], new)
 }
 
-// in reports for each rule whether one of its keywords is in a text, in upper or lower case.
-func (w *words) in(text string) []bool {
+// matchingRules reports for each rule whether one of its keywords is in a text, in upper or lower case.
+func (w *keywordIndex) matchingRules(text string) []bool {
 	near := make([]bool, w.rules)
 	for i := 0; i+1 < len(text); i++ {
-		for _, k := range w.lists[w.first[int(low(text[i]))<<8|int(low(text[i+1]))]] {
-			if !begins(text[i:], k.text) {
+		for _, k := range w.lists[w.first[int(lowerByte(text[i]))<<8|int(lowerByte(text[i+1]))]] {
+			if !hasPrefixFold(text[i:], k.text) {
 				continue
 			}
 			for _, r := range k.rules {
@@ -64,19 +64,19 @@ func (w *words) in(text string) []bool {
 	return near
 }
 
-func begins(text, word string) bool {
+func hasPrefixFold(text, word string) bool {
 	if len(text) < len(word) {
 		return false
 	}
 	for i := range len(word) {
-		if low(text[i]) != word[i] {
+		if lowerByte(text[i]) != word[i] {
 			return false
 		}
 	}
 	return true
 }
 
-func low(c byte) byte {
+func lowerByte(c byte) byte {
 	if c >= 'A' && c <= 'Z' {
 		c += 'a' - 'A'
 	}
