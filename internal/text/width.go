@@ -28,7 +28,7 @@ func Clip(s string, n int) string {
 	if n < 1 {
 		return ""
 	}
-	return s[:fitting(s, n-1)] + "…"
+	return s[:bytesThatFit(s, n-1)] + "…"
 }
 
 // Pad returns s with blanks appended, n columns in all. A longer s is returned unchanged.
@@ -37,7 +37,7 @@ func Pad(s string, n int) string { return s + strings.Repeat(" ", max(n-Width(s)
 // Wrap breaks s, which has one line, into lines of at most n columns, between words where there are any. The minimum of n is 2.
 func Wrap(s string, n int) (lines []string) {
 	for n = max(n, 2); Width(s) > n; { // the widest letter takes two
-		end := fitting(s, n)
+		end := bytesThatFit(s, n)
 		if at := strings.LastIndexByte(s[:min(end+1, len(s))], ' '); strings.TrimSpace(s[:max(at, 0)]) != "" {
 			end = at
 		}
@@ -46,8 +46,8 @@ func Wrap(s string, n int) (lines []string) {
 	return append(lines, s)
 }
 
-// fitting returns how many bytes of s fit into n columns.
-func fitting(s string, n int) int {
+// bytesThatFit returns how many bytes of s fit into n columns.
+func bytesThatFit(s string, n int) int {
 	before := 0
 	for i, r := range s {
 		before = runeWidth(r, before)
