@@ -41,14 +41,14 @@ func Take(dir string, now time.Time) (lock *durable.Lock, err error) {
 // Await calls take, which takes such a lock, again while a process that was killed still holds it.
 func Await(take func() error) error {
 	for end := patience.New(dyingWait); ; time.Sleep(2 * time.Millisecond) {
-		if err := take(); !dying(err) || end.Over() {
+		if err := take(); !isHolderDead(err) || end.Over() {
 			return err
 		}
 	}
 }
 
-// dying reports whether an error means that the holder of a lock is no longer alive.
-func dying(err error) bool {
+// isHolderDead reports whether an error means that the holder of a lock is no longer alive.
+func isHolderDead(err error) bool {
 	var held *durable.HeldError
 	return errors.As(err, &held) && held.Holder.Start != "" && held.Holder.BootID == proc.BootID() &&
 		!(proc.ID{PID: held.Holder.PID, Start: held.Holder.Start}).Alive()
