@@ -204,7 +204,7 @@ func (ap Approvals) Reject(dir, by, reason, shown string) error {
 
 // decidePlan records what a person decides about the plan of a task, if it can be decided now, and updates the task's status.
 func (ap Approvals) decidePlan(dir string, a proof.Approval) (v proof.ApprovalState, err error) {
-	if err := live(ap.Store, dir); err != nil {
+	if err := refuseArchived(ap.Store, dir); err != nil {
 		return v, err
 	}
 	t, err := ap.Store.Load(dir)
@@ -215,7 +215,7 @@ func (ap Approvals) decidePlan(dir string, a proof.Approval) (v proof.ApprovalSt
 		return v, &RefusedError{fmt.Sprintf("%s is %s; nothing needs approval", t.ID, t.Status.InWords()), "trellis status " + trellis.ShellWord(t.ID)}
 	}
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
-	if err == nil && unplanned(h) {
+	if err == nil && hasUnfinishedPlanning(h) {
 		return v, ErrPlanning
 	}
 	if err == nil && !h.Ended {
@@ -235,7 +235,7 @@ func (ap Approvals) decidePlan(dir string, a proof.Approval) (v proof.ApprovalSt
 		return v, fmt.Errorf("%s: %w", t.ID, ErrPlanChanged)
 	}
 	if t.Status != trellis.Waiting && a.Decision == proof.Reject {
-		if err := ap.rejectable(t, h); err != nil {
+		if err := ap.checkRejectable(t, h); err != nil {
 			return v, err
 		}
 	}
@@ -246,8 +246,8 @@ func (ap Approvals) decidePlan(dir string, a proof.Approval) (v proof.ApprovalSt
 	return ap.settleApproval(dir, a)
 }
 
-// rejectable returns an error if rejecting the plan of a task that does not wait for approval would change nothing.
-func (ap Approvals) rejectable(t *taskdir.Task, h *journal.History) error {
+// checkRejectable returns an error if rejecting the plan of a task that does not wait for approval would change nothing.
+func (ap Approvals) checkRejectable(t *taskdir.Task, h *journal.History) error {
 	g, err := ap.planAgreement(t, h)
 	if err != nil || g.State != proof.Approved {
 		return err
@@ -301,40 +301,40 @@ func (ap Approvals) settleApproval(dir string, said proof.Approval) (v proof.App
 // hash of the request that they saw, "" for the current one; if that has another hash, the error matches [ErrPlanChanged].
 // a.Step is the path of the step; it may be empty if only one waits. DecideStep returns the request and the outcome of all
 // decisions about it: of an approval and a rejection, the first one counts.
-func (ap Approvals) DecideStep(dir string, a proof.Approval) (q workflow.Request, said workflow.Answer, err error) {
+func (ap Approvals) DecideStep(dir string, a proof.Approval) (q workflow.Request, answer workflow.Answer, err error) {
 	if q, err = ap.Request(dir, a.Step); err != nil {
-		return q, said, err
+		return q, answer, err
 	}
 	if a.Hash != "" && a.Hash != q.Hash {
-		return q, said, fmt.Errorf("%s of %s: %w", q.Path, filepath.Base(dir), ErrPlanChanged)
+		return q, answer, fmt.Errorf("%s of %s: %w", q.Path, filepath.Base(dir), ErrPlanChanged)
 	}
 	if a.Decision == proof.Approve {
-		if err := ap.unedited(dir, q); err != nil {
-			return q, said, err
+		if err := ap.checkUnedited(dir, q); err != nil {
+			return q, answer, err
 		}
 	}
 	a.Step, a.Hash = q.Path, q.Hash
 	if err := ap.record(dir, a); err != nil {
-		return q, said, err
+		return q, answer, err
 	}
-	said, err = workflow.Decision(ap.Disk, dir, q, ap.Counts, ap.Now())
-	return q, said, err
+	answer, err = workflow.Decision(ap.Disk, dir, q, ap.Counts, ap.Now())
+	return q, answer, err
 }
 
-// unedited returns an error if approving a step would approve something other than what people read in the file now, since
+// checkUnedited returns an error if approving a step would approve something other than what people read in the file now, since
 // the run of a task, or of a file, executes its own copy.
-func (ap Approvals) unedited(dir string, q workflow.Request) error {
+func (ap Approvals) checkUnedited(dir string, q workflow.Request) error {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err != nil {
 		return err
 	}
 	if h.Flow != workflow.FileFlow {
 		b, err := pipeline.LoadPlan(ap.Store, dir)
-		if err != nil || b == nil || asksOf(b, q) {
+		if err != nil || b == nil || isStepUnchanged(b, q) {
 			return err
 		}
 		next := "trellis cancel " + trellis.ShellWord(filepath.Base(dir)) + " && trellis retry " + trellis.ShellWord(filepath.Base(dir))
-		return edited(taskdir.Plan, q, next)
+		return editedError(taskdir.Plan, q, next)
 	}
 	in, b, err := frozenFile(dir, h)
 	if err != nil {
@@ -343,15 +343,15 @@ func (ap Approvals) unedited(dir string, q workflow.Request) error {
 	if changed, _ := FileSince(in.File, b); !changed {
 		return nil
 	}
-	if now, _ := LoadFile(in.File, in.File, b.Given); now != nil && asksOf(now, q) {
+	if now, _ := LoadFile(in.File, in.File, b.Given); now != nil && isStepUnchanged(now, q) {
 		return nil
 	}
-	return edited(filepath.Base(in.File), q, "trellis run --resume "+trellis.ShellWord(filepath.Base(dir))+" "+trellis.ShellWord(in.File))
+	return editedError(filepath.Base(in.File), q, "trellis run --resume "+trellis.ShellWord(filepath.Base(dir))+" "+trellis.ShellWord(in.File))
 }
 
-// asksOf reports whether b has the step of a request as people were asked about it. What a step in a loop, a group or another
+// isStepUnchanged reports whether b has the step of a request as people were asked about it. What a step in a loop, a group or another
 // file does, and a step that calls a file, is defined elsewhere too, and an approval step asks about the whole of b.
-func asksOf(b *plan.Bundle, q workflow.Request) bool {
+func isStepUnchanged(b *plan.Bundle, q workflow.Request) bool {
 	step, whole, _ := strings.Cut(q.Hash, "/")
 	if whole, _, _ = strings.Cut(whole, "/"); whole == b.Hash { // a retry appends its number
 		return true
@@ -362,7 +362,7 @@ func asksOf(b *plan.Bundle, q workflow.Request) bool {
 	})
 }
 
-func edited(file string, q workflow.Request, next string) error {
+func editedError(file string, q workflow.Request, next string) error {
 	return &RefusedError{fmt.Sprintf("%s was edited since people are asked about %s: the run would go on with it as it was, and another one takes the edit in", file, q.Path), next}
 }
 

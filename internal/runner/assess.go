@@ -58,8 +58,8 @@ func (l Assessment) WithProblem(msg, hint string) Assessment {
 	return l
 }
 
-// foreign turns a *ForeignError (the journal is not ours) into a problem of the assessment and returns all other errors.
-func (l Assessment) foreign(err error) (Assessment, error) {
+// foreignAsProblem turns a *ForeignError (the journal is not ours) into a problem of the assessment and returns all other errors.
+func (l Assessment) foreignAsProblem(err error) (Assessment, error) {
 	if not, ok := errors.AsType[*ForeignError](err); ok {
 		l.Problems, err = []trellis.Problem{not.Problem}, nil
 	}
@@ -95,15 +95,15 @@ func (as Assessor) Assess(ctx context.Context, dir string) (Assessment, error) {
 }
 
 func (as Assessor) assess(ctx context.Context, l Assessment) (Assessment, error) {
-	l, err := as.runnableNow(ctx, l)
+	l, err := as.assessWithoutTrust(ctx, l)
 	if err != nil || l.Elsewhere != nil {
 		return l, err
 	}
-	return as.guard.awaiting(ctx, l)
+	return as.guard.addTrustWait(ctx, l)
 }
 
-// runnableNow assesses a task without asking whether its authors are trusted.
-func (as Assessor) runnableNow(ctx context.Context, l Assessment) (Assessment, error) {
+// assessWithoutTrust assesses a task without asking whether its authors are trusted.
+func (as Assessor) assessWithoutTrust(ctx context.Context, l Assessment) (Assessment, error) {
 	t, err := as.store.Load(l.Dir)
 	if p, ok := errors.AsType[*trellis.Problem](err); ok {
 		l.Problems = []trellis.Problem{*p}
@@ -123,16 +123,16 @@ func (as Assessor) runnableNow(ctx context.Context, l Assessment) (Assessment, e
 		return as.assessStarted(ctx, l)
 	case trellis.Paused:
 		if !pipeline.Stopped(t) && !t.Pipeline.ResumeAt.IsZero() {
-			l.Run, l.At = true, as.budgets.resumes(t)
+			l.Run, l.At = true, as.budgets.resumeTime(t)
 		}
 	default:
-		l.Problems = misnamed(t)
+		l.Problems = statusProblems(t)
 	}
 	return l, nil
 }
 
-// misnamed returns the problems of a task whose status does not exist, so that nobody can say what it waits for; nil for a known status.
-func misnamed(t *taskdir.Task) []trellis.Problem {
+// statusProblems returns the problems of a task whose status does not exist, so that nobody can say what it waits for; nil for a known status.
+func statusProblems(t *taskdir.Task) []trellis.Problem {
 	if _, err := trellis.ParseStatus(string(t.Status)); err == nil {
 		return nil
 	}
@@ -152,12 +152,12 @@ func (as Assessor) assessStarted(ctx context.Context, l Assessment) (Assessment,
 	case err != nil:
 		return l, err
 	}
-	if err := as.guard.ours(ctx, l.Dir, h); err != nil {
-		return l.foreign(err)
+	if err := as.guard.checkJournalOrigin(ctx, l.Dir, h); err != nil {
+		return l.foreignAsProblem(err)
 	}
 	if h.Ended {
 		if now, err := as.store.Load(l.Dir); err == nil && now.Status != l.Task.Status { // it ended since task.json was read
-			return as.runnableNow(ctx, l)
+			return as.assessWithoutTrust(ctx, l)
 		}
 		return l.WithProblem("the task is in progress, but its run has ended: git or a person set the status back", "trellis retry "+trellis.ShellWord(l.Task.ID)), nil
 	}
@@ -175,13 +175,13 @@ func (as Assessor) assessReady(ctx context.Context, l Assessment) (Assessment, e
 	case err != nil && !errors.Is(err, journal.ErrNone):
 		return l, err
 	}
-	if err := as.guard.ours(ctx, l.Dir, h); err != nil {
-		return l.foreign(err)
+	if err := as.guard.checkJournalOrigin(ctx, l.Dir, h); err != nil {
+		return l.foreignAsProblem(err)
 	}
-	if unplanned(h) {
+	if hasUnfinishedPlanning(h) {
 		return l.WithProblem("its planning is not at its end", "trellis plan --retry "+trellis.ShellWord(as.store.Rel(l.Dir))), nil
 	}
-	if l, done, err := as.finished(ctx, l, h); done || err != nil {
+	if l, done, err := as.checkFinished(ctx, l, h); done || err != nil {
 		return l, err
 	}
 	if l.Warnings, err = as.check(ctx, l.Dir, l.Adopt); err != nil {
@@ -195,7 +195,7 @@ func (as Assessor) assessReady(ctx context.Context, l Assessment) (Assessment, e
 	if step != "" {
 		l.Waits = bases.Waits{{For: "approval of the step " + step, Next: "trellis approve " + trellis.ShellWord(l.Task.ID) + " --step " + trellis.ShellWord(step)}}
 	} else if err == nil && !asked {
-		l.Waits, err = as.waits(ctx, l.Task, h)
+		l.Waits, err = as.waitReasons(ctx, l.Task, h)
 	}
 	if err != nil {
 		return l, err
@@ -211,13 +211,13 @@ func (as Assessor) assessReady(ctx context.Context, l Assessment) (Assessment, e
 	return l, nil
 }
 
-// unplanned reports whether a planning was begun and has not ended.
-func unplanned(h *journal.History) bool {
+// hasUnfinishedPlanning reports whether a planning was begun and has not ended.
+func hasUnfinishedPlanning(h *journal.History) bool {
 	return h != nil && h.Run != "" && h.Flow == planner.Flow && !h.Ended
 }
 
-// finished reports whether status ready is not a request to run, since the work was delivered or git restored an older task.json.
-func (as Assessor) finished(ctx context.Context, l Assessment, h *journal.History) (Assessment, bool, error) {
+// checkFinished reports whether status ready is not a request to run, since the work was delivered or git restored an older task.json.
+func (as Assessor) checkFinished(ctx context.Context, l Assessment, h *journal.History) (Assessment, bool, error) {
 	retry := "trellis retry " + trellis.ShellWord(l.Task.ID)
 	p, err := pipeline.ReadProgress(h)
 	if err != nil {
@@ -246,8 +246,8 @@ func (as Assessor) finished(ctx context.Context, l Assessment, h *journal.Histor
 	return l.WithProblem("there is no journal of a run, but "+l.Task.BranchName()+" holds a commit of this task: it is not run twice", retry), true, nil
 }
 
-// waits returns what a ready task has to wait for, a person's approval or other tasks; nil for nothing. h is nil without a journal.
-func (as Assessor) waits(ctx context.Context, t *taskdir.Task, h *journal.History) (bases.Waits, error) {
+// waitReasons returns what a ready task has to wait for, a person's approval or other tasks; nil for nothing. h is nil without a journal.
+func (as Assessor) waitReasons(ctx context.Context, t *taskdir.Task, h *journal.History) (bases.Waits, error) {
 	why, next, err := as.approvals.missingApproval(t, h)
 	if err == nil && why != "" {
 		return bases.Waits{{For: why, Next: next}}, nil
@@ -255,24 +255,24 @@ func (as Assessor) waits(ctx context.Context, t *taskdir.Task, h *journal.Histor
 	if err != nil || len(t.Pipeline.DependsOn) == 0 {
 		return nil, err
 	}
-	_, waits, err := beginsAt(ctx, as.bases, t, h)
+	_, waits, err := baseAndWaits(ctx, as.bases, t, h)
 	if errors.As(err, new(*flow.Failure)) {
 		return nil, nil // there is no base: the run reports that
 	}
 	return waits, err
 }
 
-// beginsAt returns where the work of a task begins and which tasks it has to wait for. h is the task's journal, nil without one.
-func beginsAt(ctx context.Context, b bases.Finder, t *taskdir.Task, h *journal.History) (bases.Base, bases.Waits, error) {
+// baseAndWaits returns where the work of a task begins and which tasks it has to wait for. h is the task's journal, nil without one.
+func baseAndWaits(ctx context.Context, b bases.Finder, t *taskdir.Task, h *journal.History) (bases.Base, bases.Waits, error) {
 	p, err := pipeline.ReadProgress(h)
 	if err != nil {
 		return bases.Base{}, nil, err
 	}
-	return b.Of(ctx, t, begunAt(t, h, p), p.Fresh)
+	return b.Of(ctx, t, recordedBase(t, h, p), p.Fresh)
 }
 
-// begunAt returns where the branch of a task began, by its journal or, without one, by task.json; zero if it has not begun.
-func begunAt(t *taskdir.Task, h *journal.History, p pipeline.Progress) bases.Base {
+// recordedBase returns where the branch of a task began, by its journal or, without one, by task.json; zero if it has not begun.
+func recordedBase(t *taskdir.Task, h *journal.History, p pipeline.Progress) bases.Base {
 	if h == nil || h.Flow != pipeline.Flow {
 		return bases.Base{Commit: t.Pipeline.BaseCommit, On: t.Pipeline.StackedOn}
 	}
@@ -304,8 +304,8 @@ func (as Assessor) Touches(t *taskdir.Task) []string {
 	return p.Touches
 }
 
-// others describes the running task that changes the same files as t, which a person starts; it returns "" if none does.
-func (as Assessor) others(t *taskdir.Task) string {
+// conflictingTask describes the running task that changes the same files as t, which a person starts; it returns "" if none does.
+func (as Assessor) conflictingTask(t *taskdir.Task) string {
 	own := as.Touches(t)
 	if len(own) == 0 {
 		return ""

@@ -50,9 +50,9 @@ func (rs Roles) Players(roles []trellis.Role, agent string) []string {
 	return list
 }
 
-// beside returns a *CrowdedError if a task does not fit beside the running tasks in the given directories: they change the
+// checkConflicts returns a *CrowdedError if a task does not fit beside the running tasks in the given directories: they change the
 // same files, or take up its agents. competes reports whether the answer depends on what runs at all.
-func (s TaskRunner) beside(t *taskdir.Task, running []string) (competes bool, err error) {
+func (s TaskRunner) checkConflicts(t *taskdir.Task, running []string) (competes bool, err error) {
 	own, players := s.Assessor().Touches(t), s.Roles().Players(pipeline.Roles(), t.Pipeline.Agent)
 	limited := slices.ContainsFunc(players, func(agent string) bool { _, ok := s.Config.Limits.PerAgent[agent]; return ok })
 	if len(own) == 0 && !limited {

@@ -18,13 +18,13 @@ import (
 
 // Budgets tells what agents used today and what is left of the day's budgets.
 type Budgets struct {
-	limits config.Limits
-	ledger *ledger
-	dir    string // folder of the ledger
-	disk   *durable.Disk
-	now    func() time.Time                      // current time, in the time zone in which days begin
-	spent  func(dir string, today trellis.Usage) // called after each call with what all machines used; nil: not called
-	others func() trellis.Usage                  // returns what other machines used today; nil: there are none
+	limits        config.Limits
+	ledger        *ledger
+	dir           string // folder of the ledger
+	disk          *durable.Disk
+	now           func() time.Time                      // current time, in the time zone in which days begin
+	onSpent       func(dir string, today trellis.Usage) // called after each call with what all machines used; nil: not called
+	usedElsewhere func() trellis.Usage                  // returns what other machines used today; nil: there are none
 }
 
 // Today returns what agents used today, in this clone of the repository.
@@ -36,13 +36,13 @@ func (b Budgets) Today() (trellis.Usage, error) {
 	return used, err
 }
 
-// everywhere returns what agents of all machines used today, as far as is known here, and where that was, in words. That
+// usedOnAllMachines returns what agents of all machines used today, as far as is known here, and where that was, in words. That
 // usage counts for the day's limits.
-func (b Budgets) everywhere() (used trellis.Usage, where string, err error) {
-	if used, err = b.Today(); err != nil || b.others == nil {
+func (b Budgets) usedOnAllMachines() (used trellis.Usage, where string, err error) {
+	if used, err = b.Today(); err != nil || b.usedElsewhere == nil {
 		return used, "", err
 	}
-	if elsewhere := b.others(); elsewhere != (trellis.Usage{}) {
+	if elsewhere := b.usedElsewhere(); elsewhere != (trellis.Usage{}) {
 		return used.Add(elsewhere), " on all machines", nil
 	}
 	return used, "", nil
@@ -56,8 +56,8 @@ func (b Budgets) spend(dir string, c flow.Call, more trellis.Usage) (agentcall.B
 			return agentcall.Budget{}, fmt.Errorf("encoding what %s used: %w", c.ID, err)
 		}
 		b.ledger.add(b.disk, b.dir, b.now(), raw, more)
-		if today, _, err := b.everywhere(); err == nil && b.spent != nil {
-			b.spent(dir, today)
+		if today, _, err := b.usedOnAllMachines(); err == nil && b.onSpent != nil {
+			b.onSpent(dir, today)
 		}
 	}
 	return b.BudgetLeft()
@@ -69,7 +69,7 @@ func (b Budgets) BudgetLeft() (r agentcall.Budget, err error) {
 	if l.DayTokens <= 0 && l.DayCostUSD <= 0 {
 		return r, nil
 	}
-	used, where, err := b.everywhere()
+	used, where, err := b.usedOnAllMachines()
 	if err != nil {
 		return r, fmt.Errorf("%w: %w", flow.ErrSuspended, err)
 	}
@@ -92,8 +92,8 @@ func (b Budgets) BudgetLeft() (r agentcall.Budget, err error) {
 	return r, nil
 }
 
-// raised returns the messages that end a run's waits for another day, if some budget is left after all.
-func (b Budgets) raised(h *journal.History) (list []journal.Message) {
+// budgetMessages returns the messages that end a run's waits for another day, if some budget is left after all.
+func (b Budgets) budgetMessages(h *journal.History) (list []journal.Message) {
 	if r, err := b.BudgetLeft(); err != nil || r.Exhausted != nil {
 		return nil
 	}
@@ -105,9 +105,9 @@ func (b Budgets) raised(h *journal.History) (list []journal.Message) {
 	return list
 }
 
-// resumes returns when a paused task is to be resumed. It returns the zero time, which means now, if the task waits for
+// resumeTime returns when a paused task is to be resumed. It returns the zero time, which means now, if the task waits for
 // another day and some budget is left after all.
-func (b Budgets) resumes(t *taskdir.Task) time.Time {
+func (b Budgets) resumeTime(t *taskdir.Task) time.Time {
 	if code := t.Pipeline.Failure.Code; code == trellis.BudgetTokens || code == trellis.BudgetCost {
 		if r, err := b.BudgetLeft(); err == nil && r.Exhausted == nil {
 			return time.Time{}
@@ -136,12 +136,12 @@ func SleepingCall(dir string) (r agentcall.Request, fail *flow.Failure) {
 
 // NewBudgets returns the budgets of the repository at root, for a caller that runs nothing in it. They know of no other machine.
 func NewBudgets(root string, c *config.Config, now func() time.Time) Budgets {
-	return Budgets{c.Limits, new(ledger), spentIn(root), nil, clockIn(c.Shared.Zone(), now), nil, nil}
+	return Budgets{c.Limits, new(ledger), ledgerDir(root), nil, clockIn(c.Shared.Zone(), now), nil, nil}
 }
 
 func clockIn(zone *time.Location, now func() time.Time) func() time.Time {
 	return func() time.Time { return now().In(zone) }
 }
 
-// spentIn returns the folder of the daily ledgers.
-func spentIn(root string) string { return filepath.Join(root, ".trellis", ".runtime", "spend") }
+// ledgerDir returns the folder of the daily ledgers.
+func ledgerDir(root string) string { return filepath.Join(root, ".trellis", ".runtime", "spend") }

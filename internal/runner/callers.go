@@ -38,8 +38,8 @@ func (cs callers) caller(dir, marker string) *agentcall.Caller {
 		}}
 }
 
-// telling makes calls report when they begin and what they returned.
-func (cs callers) telling(dir string, calls []flow.Activity) []flow.Activity {
+// reportCalls makes calls report when they begin and what they returned.
+func (cs callers) reportCalls(dir string, calls []flow.Activity) []flow.Activity {
 	for i, call := range calls {
 		calls[i].Run = func(ctx context.Context, c flow.Call, in json.RawMessage) (any, error) {
 			e := Event{Task: filepath.Base(dir), Role: trellis.Role(call.Name), Call: c.ID}
@@ -60,8 +60,8 @@ func (cs callers) telling(dir string, calls []flow.Activity) []flow.Activity {
 	return calls
 }
 
-// mending makes calls report what they are to mend, unless something has reported that before.
-func (cs callers) mending(dir string, calls []flow.Activity) []flow.Activity {
+// reportFixes makes calls report what they are to mend, unless something has reported that before.
+func (cs callers) reportFixes(dir string, calls []flow.Activity) []flow.Activity {
 	for i, call := range calls {
 		calls[i].Run = func(ctx context.Context, c flow.Call, in json.RawMessage) (any, error) {
 			if said := pipeline.Untold(call.Name, in); said != "" {

@@ -40,11 +40,11 @@ func (s Deliveries) Deliver(ctx context.Context, dir string) (Result, error) {
 	switch t.Status {
 	case trellis.InProgress:
 	case trellis.Failed:
-		if err = s.gathered(ctx, dir, in); err == nil {
+		if err = s.takePushed(ctx, dir, in); err == nil {
 			err = s.Orders().Retry(ctx, dir, false, RunOptions{Deliver: true})
 		}
 	default:
-		done, in, err = s.caughtUp(ctx, dir)
+		done, in, err = s.bringUpToDate(ctx, dir)
 	}
 	switch {
 	case err != nil:
@@ -103,7 +103,7 @@ func (s Deliveries) Preview(ctx context.Context, dir string) (delivery.Delivered
 		return said("", "a delivery was cut off: the next one goes on with it"), nil
 	}
 	if t.Status == trellis.Failed {
-		if again, err := s.drifted(ctx, dir, in); err != nil || again != "" {
+		if again, err := s.driftMessage(ctx, dir, in); err != nil || again != "" {
 			return said("", again), err
 		}
 	}
@@ -115,8 +115,8 @@ func (s Deliveries) Preview(ctx context.Context, dir string) (delivery.Delivered
 	if err != nil {
 		return delivery.Delivered{}, err
 	}
-	if over := (*RefusedError)(nil); errors.As(s.over(ctx, t), &over) {
-		return said(t.PRURL, over.Why+": `"+over.Hint+"` tells the task"), nil
+	if refused := (*RefusedError)(nil); errors.As(s.checkStillOpen(ctx, t), &refused) {
+		return said(t.PRURL, refused.Why+": `"+refused.Hint+"` tells the task"), nil
 	}
 	out, err := d.Preview(ctx, delivery.NewWork(s.Store, in))
 	if behind != "" {
@@ -125,8 +125,8 @@ func (s Deliveries) Preview(ctx context.Context, dir string) (delivery.Delivered
 	return out, err
 }
 
-// gathered updates the branch of a task whose delivery failed with what people pushed to it, and reports if the task is run again.
-func (s Deliveries) gathered(ctx context.Context, dir string, in pipeline.DeliverIn) error {
+// takePushed updates the branch of a task whose delivery failed with what people pushed to it, and reports if the task is run again.
+func (s Deliveries) takePushed(ctx context.Context, dir string, in pipeline.DeliverIn) error {
 	lock, err := runlock.Take(dir, s.Clock())
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (s Deliveries) gathered(ctx context.Context, dir string, in pipeline.Delive
 	if err != nil {
 		return err
 	}
-	again, err := s.drifted(ctx, dir, in)
+	again, err := s.driftMessage(ctx, dir, in)
 	s.tell(in.Task, said, again)
 	return err
 }
@@ -153,8 +153,8 @@ func (s Deliveries) tell(task string, messages ...string) {
 	}
 }
 
-// drifted returns the message that a task whose delivery failed is run again before it is delivered, and why; "" if it is not.
-func (s Deliveries) drifted(ctx context.Context, dir string, in pipeline.DeliverIn) (string, error) {
+// driftMessage returns the message that a task whose delivery failed is run again before it is delivered, and why; "" if it is not.
+func (s Deliveries) driftMessage(ctx context.Context, dir string, in pipeline.DeliverIn) (string, error) {
 	what, err := s.TaskRunner().effects(dir).Delivery.Drifted(ctx, in)
 	if err != nil || what == "" {
 		return "", err
@@ -183,8 +183,8 @@ func (s Deliveries) deliverable(dir string) (*taskdir.Task, pipeline.DeliverIn, 
 	in, ok := pipeline.Deliverable(filepath.Join(dir, taskdir.Run), s.Config, t.ID, p)
 	switch {
 	case ok && t.Status == trellis.Review && p.Outcome == trellis.Delivered:
-	case ok && t.Status == trellis.Review && !h.Ended: // caughtUp was cut off
-	case ok && t.Status == trellis.InProgress && !h.Ended && begunByDeliver(h): // the run that caughtUp began was cut off
+	case ok && t.Status == trellis.Review && !h.Ended: // bringUpToDate was cut off
+	case ok && t.Status == trellis.InProgress && !h.Ended && begunByDeliver(h): // the run that bringUpToDate began was cut off
 	case ok && t.Status == trellis.Failed && p.Undelivered:
 	case t.Status == trellis.Failed:
 		return nil, in, &RefusedError{fmt.Sprintf("%s failed before there was anything to deliver", t.ID), "trellis retry " + trellis.ShellWord(t.ID)}
@@ -202,24 +202,24 @@ func begunByDeliver(h *journal.History) bool {
 	return err == nil && in.Deliver && in.React == nil && in.Feedback == nil && in.Undelivered != nil
 }
 
-// caughtUp reports whether work in review can be delivered now: it is on the current tip of its base and people changed
-// nothing that nobody verified, or it is to be delivered as it is anyway. Otherwise caughtUp begins a run that updates the
+// bringUpToDate reports whether work in review can be delivered now: it is on the current tip of its base and people changed
+// nothing that nobody verified, or it is to be delivered as it is anyway. Otherwise bringUpToDate begins a run that updates the
 // work, has it checked and delivers it, or resumes such a run that was cut off. in is what is to be delivered, read under the
 // lock: before that, the task may have continued or been cancelled.
-func (s Deliveries) caughtUp(ctx context.Context, dir string) (done bool, in pipeline.DeliverIn, err error) {
+func (s Deliveries) bringUpToDate(ctx context.Context, dir string) (done bool, in pipeline.DeliverIn, err error) {
 	j, err := s.open(ctx, dir, nil, nil)
 	if err != nil {
 		return false, in, err
 	}
 	defer j.Close()
 	if _, in, err = s.deliverable(dir); err == nil {
-		done, err = s.catchUp(ctx, dir, in, j)
+		done, err = s.bringUpToDateLocked(ctx, dir, in, j)
 	}
 	return done, in, err
 }
 
-// catchUp does what caughtUp does, under the lock.
-func (s Deliveries) catchUp(ctx context.Context, dir string, in pipeline.DeliverIn, j *journal.Run) (bool, error) {
+// bringUpToDateLocked does what bringUpToDate does, under the lock.
+func (s Deliveries) bringUpToDateLocked(ctx context.Context, dir string, in pipeline.DeliverIn, j *journal.Run) (bool, error) {
 	h := j.History()
 	p, err := pipeline.ReadProgress(h)
 	if err != nil {
@@ -230,7 +230,7 @@ func (s Deliveries) catchUp(ctx context.Context, dir string, in pipeline.Deliver
 	}
 	t, err := s.Store.Load(dir)
 	if err == nil {
-		err = s.over(ctx, t) // otherwise a branch that was deleted with the pull request would be pushed again
+		err = s.checkStillOpen(ctx, t) // otherwise a branch that was deleted with the pull request would be pushed again
 	}
 	if err != nil {
 		return false, err
@@ -263,9 +263,9 @@ func (s Deliveries) catchUp(ctx context.Context, dir string, in pipeline.Deliver
 	return false, s.states().resume(dir, p)
 }
 
-// over returns an error if the pull request of a task in review was merged or closed and the task does not say so yet, so
+// checkStillOpen returns an error if the pull request of a task in review was merged or closed and the task does not say so yet, so
 // that work on it would be in vain. It returns nil if the pull request is open, or its state can't be found out.
-func (s Deliveries) over(ctx context.Context, t *taskdir.Task) error {
+func (s Deliveries) checkStillOpen(ctx context.Context, t *taskdir.Task) error {
 	if t.Status != trellis.Review || t.PRURL == "" {
 		return nil
 	}

@@ -5,7 +5,7 @@ import (
 )
 
 // Counts says which decisions count.
-func (s *Site) Counts() proof.Filter { return s.guard().counts() }
+func (s *Site) Counts() proof.Filter { return s.guard().decisionFilter() }
 
 // Forward is what listens to the events of a task directory while its run goes on.
 var Forward = forward
@@ -14,4 +14,4 @@ var Forward = forward
 var AppendLine = appendLine
 
 // StillFor is what a run that has parked waits for.
-var StillFor = stillFor
+var StillFor = currentWaits

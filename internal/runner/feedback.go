@@ -26,24 +26,24 @@ func (s Orders) SendBack(ctx context.Context, dir, said string) error {
 	if said = strings.TrimSpace(said); s.Redact != nil {
 		said = s.Redact(said)
 	}
-	return s.retry(ctx, dir, retrying{said: said})
+	return s.retry(ctx, dir, retryOptions{feedback: said})
 }
 
-// given reports whether a run that has not begun to work was already asked for with the same feedback.
-func (s Orders) given(dir string, h *journal.History, p pipeline.Progress, said string) (bool, error) {
-	if said == "" || h.Ended || len(h.Calls) > 0 || p.Feedback == nil || !says(p.Feedback.Said, said) {
+// hasSameFeedback reports whether a run that has not begun to work was already asked for with the same feedback.
+func (s Orders) hasSameFeedback(dir string, h *journal.History, p pipeline.Progress, text string) (bool, error) {
+	if text == "" || h.Ended || len(h.Calls) > 0 || p.Feedback == nil || !containsText(p.Feedback.Said, text) {
 		return false, nil
 	}
 	t, err := s.Store.Load(dir)
 	return err == nil && (t.Status == trellis.Ready || t.Status == trellis.InProgress), err // otherwise that order was cut off
 }
 
-func says(list []agentcall.Ref, said string) bool {
-	return slices.ContainsFunc(list, func(r agentcall.Ref) bool { return r.SHA256 == agentcall.Sum([]byte(said)) })
+func containsText(list []agentcall.Ref, text string) bool {
+	return slices.ContainsFunc(list, func(r agentcall.Ref) bool { return r.SHA256 == agentcall.Sum([]byte(text)) })
 }
 
-// sendBack adds a person's feedback to the input of the run that begins with it.
-func (s Orders) sendBack(t *taskdir.Task, p pipeline.Progress, said string, number int, in *pipeline.Input) error {
+// addFeedback adds a person's feedback to the input of the run that begins with it.
+func (s Orders) addFeedback(t *taskdir.Task, p pipeline.Progress, said string, number int, in *pipeline.Input) error {
 	ref := agentcall.Ref{Path: fmt.Sprintf("feedback/%d.md", number), SHA256: agentcall.Sum([]byte(said)), Bytes: len(said)}
 	file := filepath.Join(t.Dir, taskdir.Run, ref.Path)
 	if err := s.Disk.MkdirAll(filepath.Dir(file), 0o700); err != nil {
@@ -65,26 +65,26 @@ func (s Orders) sendBack(t *taskdir.Task, p pipeline.Progress, said string, numb
 	return nil
 }
 
-// heeding tells a run that begins with feedback which work it is about: work in review stays as it is if nothing comes of the
+// setFeedbackTarget tells a run that begins with feedback which work it is about: work in review stays as it is if nothing comes of the
 // run, work that nobody has seen does not.
-func (s Orders) heeding(ctx context.Context, t *taskdir.Task, p pipeline.Progress, in *pipeline.Input) (err error) {
+func (s Orders) setFeedbackTarget(ctx context.Context, t *taskdir.Task, p pipeline.Progress, in *pipeline.Input) (err error) {
 	switch {
 	case in.Feedback == nil:
 	case t.Status == trellis.Review:
-		in.Undelivered, err = s.inReview(ctx, t, p)
+		in.Undelivered, err = s.reviewedWork(ctx, t, p)
 	case in.Undelivered != nil && !in.Undelivered.Delivery.Pushed:
 		in.Undelivered = nil
 	}
 	return err
 }
 
-// inReview returns the work in review that a run continues: what was verified, with what people pushed to it since.
-func (s Orders) inReview(ctx context.Context, t *taskdir.Task, p pipeline.Progress) (*pipeline.Report, error) {
+// reviewedWork returns the work in review that a run continues: what was verified, with what people pushed to it since.
+func (s Orders) reviewedWork(ctx context.Context, t *taskdir.Task, p pipeline.Progress) (*pipeline.Report, error) {
 	if p.Report == nil || p.React != nil {
 		return nil, nil
 	}
 	held := *p.Report
-	if !pushed(t, p) {
+	if !wasPushed(t, p) {
 		return &held, nil
 	}
 	_, in, err := s.Deliveries().deliverable(t.Dir)
@@ -105,7 +105,7 @@ func (s Orders) inReview(ctx context.Context, t *taskdir.Task, p pipeline.Progre
 	return &held, nil
 }
 
-// pushed reports whether others have seen the work of a task.
-func pushed(t *taskdir.Task, p pipeline.Progress) bool {
+// wasPushed reports whether others have seen the work of a task.
+func wasPushed(t *taskdir.Task, p pipeline.Progress) bool {
 	return t.PRURL != "" || p.Report != nil && p.Report.Delivery.Pushed
 }

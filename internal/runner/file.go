@@ -37,8 +37,8 @@ type FileOptions struct {
 	Steps  workflow.Options // Dir is where the steps work, absolute
 }
 
-// asks reports whether o asks for something that the existing run does not do.
-func (o FileOptions) asks() bool {
+// isNewRequest reports whether o asks for something that the existing run does not do.
+func (o FileOptions) isNewRequest() bool {
 	s := o.Steps
 	return o.Bundle != nil || o.Agent != "" || s.Only != "" || s.From != "" || s.To != "" || s.FailFast
 }
@@ -109,7 +109,7 @@ func IsRunID(id string) bool { return runID().MatchString(id) }
 // RunFile runs a file of steps, as far as it gets now. Errors that callers tell apart are those of [Starter.Start]. Before
 // anything else happens, it calls begun with the run and what the run did before.
 func (s FileRunner) RunFile(ctx context.Context, o FileOptions, begun func(FileRun, []workflow.Event)) (FileRun, error) {
-	if err := s.guard().trustedHere(ctx, o.Steps.Dir); err != nil {
+	if err := s.guard().trustedCheckout(ctx, o.Steps.Dir); err != nil {
 		return FileRun{}, err
 	}
 	if err := s.canRun(ctx, o.Bundle, o); err != nil {
@@ -119,7 +119,7 @@ func (s FileRunner) RunFile(ctx context.Context, o FileOptions, begun func(FileR
 	if err != nil {
 		return FileRun{}, err
 	}
-	return s.file(ctx, dir, begun, func(j *journal.Run) (workflow.FileInput, error) {
+	return s.execute(ctx, dir, begun, func(j *journal.Run) (workflow.FileInput, error) {
 		return s.beginFile(j, dir, o, nil)
 	})
 }
@@ -139,23 +139,23 @@ func (s FileRunner) ResumeFile(ctx context.Context, id string, o FileOptions, be
 	if err != nil {
 		return FileRun{}, err
 	}
-	if err := s.guard().trustedHere(ctx, old.Options.Dir); err != nil {
+	if err := s.guard().trustedCheckout(ctx, old.Options.Dir); err != nil {
 		return FileRun{}, err
 	}
 	if o.Bundle != nil && o.Bundle.Hash == old.Bundle {
 		o.Bundle = nil // the file is unchanged
 	}
-	asked, afresh := o.asks(), o.Steps.Only != "" || o.Steps.From != ""
+	asked, afresh := o.isNewRequest(), o.Steps.Only != "" || o.Steps.From != ""
 	if o.Bundle != nil {
 		b = o.Bundle
 	} else {
-		o.keep(old.Options)
+		o.inherit(old.Options)
 	}
 	o.Agent = cmp.Or(o.Agent, old.Agent)
 	if err := s.canRun(ctx, b, o); err != nil {
 		return FileRun{}, err
 	}
-	return s.file(ctx, dir, begun, func(j *journal.Run) (in workflow.FileInput, err error) {
+	return s.execute(ctx, dir, begun, func(j *journal.Run) (in workflow.FileInput, err error) {
 		h := j.History()
 		if err := json.Unmarshal(h.Input, &in); err != nil {
 			return in, fmt.Errorf("reading the input of %s: %w", h.Run, err)
@@ -174,8 +174,8 @@ func (s FileRunner) ResumeFile(ctx context.Context, id string, o FileOptions, be
 	})
 }
 
-// keep takes the options that o does not set from the previous run.
-func (o *FileOptions) keep(before workflow.Options) {
+// inherit takes the options that o does not set from the previous run.
+func (o *FileOptions) inherit(before workflow.Options) {
 	s := &o.Steps
 	if s.Only == "" && s.From == "" && s.To == "" {
 		s.Only, s.From, s.To = before.Only, before.From, before.To
@@ -204,7 +204,7 @@ func (s FileRunner) newRun() (string, error) {
 func (s FileRunner) beginFile(j *journal.Run, dir string, o FileOptions, before *journal.History) (workflow.FileInput, error) {
 	in := workflow.FileInput{Code: workflow.FileCode, ID: filepath.Base(dir), Number: j.History().Number + 1, File: o.File, Bundle: o.Bundle.Hash, Agent: o.Agent,
 		Options: o.Steps, Nonce: nonce()}
-	if err := o.Bundle.Save(inputs(dir, in.Bundle), s.Disk); err != nil {
+	if err := o.Bundle.Save(inputDir(dir, in.Bundle), s.Disk); err != nil {
 		return in, err
 	}
 	if before != nil {
@@ -219,8 +219,8 @@ func (s FileRunner) beginFile(j *journal.Run, dir string, o FileOptions, before 
 	return in, beginFlow(j, workflow.FileFlow, in.ID, in.Code, in)
 }
 
-// file executes the run of a file from where its journal ends to the end of the run, or as far as it gets now.
-func (s FileRunner) file(ctx context.Context, dir string, begun func(FileRun, []workflow.Event), begin func(*journal.Run) (workflow.FileInput, error)) (res FileRun, err error) {
+// execute continues the run of a file from where its journal ends to the end of the run, or as far as it gets now.
+func (s FileRunner) execute(ctx context.Context, dir string, begun func(FileRun, []workflow.Event), begin func(*journal.Run) (workflow.FileInput, error)) (res FileRun, err error) {
 	res = FileRun{ID: filepath.Base(dir), Dir: dir}
 	a := s.fileActs(dir)
 	j, err := s.open(ctx, dir, a.activities(), func(j *journal.Run) []journal.Message { return s.Approvals().messagesForWaits(dir, j) })
@@ -270,12 +270,12 @@ func (s FileRunner) fileEnd(ctx context.Context, res FileRun, h *journal.History
 		res.Interrupted, err = true, nil
 	}
 	if err != nil {
-		return res, mistaken(err, "trellis run --resume "+trellis.ShellWord(res.ID))
+		return res, instructionsProblem(err, "trellis run --resume "+trellis.ShellWord(res.ID))
 	}
 	if res.Usage, err = fileUsage(res.Dir, h); err != nil {
 		return res, err
 	}
-	audit, err := proof.Verify(res.Dir, fileWorld(res.Dir, h, res.Bundle))
+	audit, err := proof.Verify(res.Dir, expectedFileState(res.Dir, h, res.Bundle))
 	if err != nil {
 		return res, err
 	}
@@ -289,7 +289,7 @@ func (s FileRunner) fileEnd(ctx context.Context, res FileRun, h *journal.History
 func (s FileRunner) fileActs(dir string) *fileActs {
 	marker := runlock.Marker(dir)
 	a := &fileActs{s: s.Site, dir: dir, caller: agentCallers(s.Site).caller(dir, marker)}
-	a.steps = &workflow.Acts{RunDir: a.caller.RunDir, Bundle: func(string) (*plan.Bundle, error) { return a.b, nil }, Env: s.Environ, Box: s.Box, Marker: marker, Repo: s.Repo, Except: unworked,
+	a.steps = &workflow.Acts{RunDir: a.caller.RunDir, Bundle: func(string) (*plan.Bundle, error) { return a.b, nil }, Env: s.Environ, Box: s.Box, Marker: marker, Repo: s.Repo, Except: ignoredPaths,
 		Decide: a.decide, Disk: s.Disk, Redact: s.Redact, Protected: s.Config.Protected, Now: s.Clock,
 		Event: func(e workflow.Event) { s.Tell(Event{Task: filepath.Base(dir), Step: &e}) }}
 	a.run = &workflow.FileActs{Job: a.job}
@@ -323,7 +323,7 @@ func (s FileRunner) canRun(ctx context.Context, b *plan.Bundle, o FileOptions) e
 	}
 	seen := map[string]bool{}
 	for _, q := range wanted {
-		if err := s.Roles().usable([]trellis.Role{q.Role}); err != nil {
+		if err := s.Roles().checkInstructions([]trellis.Role{q.Role}); err != nil {
 			return err
 		}
 		c, err := s.Roles().Choose(q.Role, "", o.Agent)

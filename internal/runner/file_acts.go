@@ -20,8 +20,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// unworked are the paths of a checkout that do not count as work of steps.
-var unworked = []string{".trellis/.runtime"}
+// ignoredPaths are the paths of a checkout that do not count as work of steps.
+var ignoredPaths = []string{".trellis/.runtime"}
 
 // fileActs are the effects of the run of a file. bind completes them once the run's input is known.
 type fileActs struct {
@@ -84,8 +84,8 @@ func (a *fileActs) call(ctx context.Context, call flow.Activity, c flow.Call, in
 // bind completes the effects with what the run's input fixes, and with what was done before.
 func (a *fileActs) bind(in workflow.FileInput, b *plan.Bundle, h *journal.History) error {
 	a.in, a.b, a.steps.Dir = in, b, in.Options.Dir
-	a.caller.Agents = a.s.Roles().cast(in.Nonce)
-	a.run.Prover = &workflow.FileProver{ID: in.ID, Bundle: b.Hash, Dir: in.Options.Dir, Chain: &proof.Chain{Disk: a.s.Disk, Dir: a.dir}, Repo: a.s.Repo, Except: unworked, Now: a.s.Clock}
+	a.caller.Agents = a.s.Roles().agents(in.Nonce)
+	a.run.Prover = &workflow.FileProver{ID: in.ID, Bundle: b.Hash, Dir: in.Options.Dir, Chain: &proof.Chain{Disk: a.s.Disk, Dir: a.dir}, Repo: a.s.Repo, Except: ignoredPaths, Now: a.s.Clock}
 	a.steps.Prover = a.run.Prover
 	used, err := fileUsage(a.dir, h)
 	a.spent.add(used)
@@ -104,7 +104,7 @@ func (a *fileActs) job(in workflow.FileInput) (workflow.FileJob, error) {
 		if _, known := j.Choices[q.Role]; known {
 			continue
 		}
-		if j.Choices[q.Role], err = a.s.Roles().chooseOrSleep(q.Role, "", in.Agent); err != nil {
+		if j.Choices[q.Role], err = a.s.Roles().chooseOrSuspend(q.Role, "", in.Agent); err != nil {
 			return j, err
 		}
 	}
@@ -121,7 +121,7 @@ func (a *fileActs) watch(ctx context.Context, _ flow.Call, r agentcall.Request) 
 		return nil, err
 	}
 	look := func(ctx context.Context) (git.WorktreeState, error) {
-		return a.s.Repo.Index().StateOf(ctx, root, unworked...)
+		return a.s.Repo.Index().StateOf(ctx, root, ignoredPaths...)
 	}
 	before, err := look(ctx)
 	return agentcall.NoteChanges(before, look), err

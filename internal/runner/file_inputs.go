@@ -20,8 +20,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// inputs returns the folder that keeps the copy with this hash: of the file that runs, or of the list of finished steps.
-func inputs(dir, hash string) string {
+// inputDir returns the folder that keeps the copy with this hash: of the file that runs, or of the list of finished steps.
+func inputDir(dir, hash string) string {
 	return filepath.Join(dir, taskdir.Run, "inputs", strings.TrimPrefix(hash, "sha256:"))
 }
 
@@ -50,10 +50,10 @@ func (s FileRunner) keepFinished(dir string, done map[string]string) (string, er
 		return "", fmt.Errorf("encoding the finished steps: %w", err)
 	}
 	hash := agentcall.Sum(raw)
-	if err := s.Disk.MkdirAll(inputs(dir, hash), 0o700); err != nil {
+	if err := s.Disk.MkdirAll(inputDir(dir, hash), 0o700); err != nil {
 		return "", err
 	}
-	return hash, s.Disk.WriteFile(filepath.Join(inputs(dir, hash), "finished.json"), raw, 0o600)
+	return hash, s.Disk.WriteFile(filepath.Join(inputDir(dir, hash), "finished.json"), raw, 0o600)
 }
 
 func openFinished(dir, hash string) (map[string]string, error) {
@@ -61,12 +61,12 @@ func openFinished(dir, hash string) (map[string]string, error) {
 	if hash == "" {
 		return done, nil
 	}
-	raw, err := durable.ReadBelow(inputs(dir, hash), "finished.json", durable.MaxJournal)
+	raw, err := durable.ReadBelow(inputDir(dir, hash), "finished.json", durable.MaxJournal)
 	if err != nil {
 		return nil, fmt.Errorf("reading the finished steps: %w", err)
 	}
 	if agentcall.Sum(raw) != hash {
-		return nil, fmt.Errorf("%s was changed", filepath.Join(inputs(dir, hash), "finished.json"))
+		return nil, fmt.Errorf("%s was changed", filepath.Join(inputDir(dir, hash), "finished.json"))
 	}
 	if err := json.Unmarshal(raw, &done); err != nil {
 		return nil, fmt.Errorf("reading the finished steps: %w", err)
@@ -79,7 +79,7 @@ func frozenFile(dir string, h *journal.History) (in workflow.FileInput, b *plan.
 	if err := json.Unmarshal(h.Input, &in); err != nil {
 		return in, nil, fmt.Errorf("reading the input of %s: %w", h.Run, err)
 	}
-	b, err = plan.OpenBundle(inputs(dir, in.Bundle), in.Bundle)
+	b, err = plan.OpenBundle(inputDir(dir, in.Bundle), in.Bundle)
 	return in, b, err
 }
 
@@ -107,8 +107,8 @@ func FileSince(file string, b *plan.Bundle) (edited, gone bool) {
 	return now == nil || now.Hash != b.Hash, false
 }
 
-// fileWorld returns the state of a run that its proofs are compared with.
-func fileWorld(dir string, h *journal.History, b *plan.Bundle) proof.ExpectedState {
+// expectedFileState returns the state of a run that its proofs are compared with.
+func expectedFileState(dir string, h *journal.History, b *plan.Bundle) proof.ExpectedState {
 	w := proof.ExpectedState{Task: filepath.Base(dir), Plan: b.Hash, Steps: workflow.Provable(b)}
 	for n := range h.Number {
 		w.Runs = append(w.Runs, fmt.Sprintf("%s/%d", w.Task, n+1))

@@ -65,35 +65,35 @@ func (g trustGuard) trustedTexts(ctx context.Context, dir string, texts map[stri
 	if texts != nil {
 		of = of.Of(texts)
 	}
-	return g.judged(ctx, of)
+	return g.checkSubject(ctx, of)
 }
 
 // trustedToPlan returns a check that suspends a planning before an agent is told, or works in, something that is not trusted.
 func (g trustGuard) trustedToPlan(dir string) func(context.Context, map[string][]byte) error {
 	return func(ctx context.Context, texts map[string][]byte) error {
-		if err := g.trustedHere(ctx, g.store.Root); err != nil {
-			return suspended(err)
+		if err := g.trustedCheckout(ctx, g.store.Root); err != nil {
+			return untrustedAsSuspended(err)
 		}
-		return suspended(g.trustedTexts(ctx, dir, texts))
+		return untrustedAsSuspended(g.trustedTexts(ctx, dir, texts))
 	}
 }
 
-// suspended makes an error for lack of trust suspend the run. It returns any other error unchanged.
-func suspended(err error) error {
+// untrustedAsSuspended makes an error for lack of trust suspend the run. It returns any other error unchanged.
+func untrustedAsSuspended(err error) error {
 	if errors.Is(err, trust.ErrUntrusted) {
 		return fmt.Errorf("%w: %w", flow.ErrSuspended, err)
 	}
 	return err
 }
 
-// wanted records that a requirement was given here, even if somebody else asks for exactly the same.
-func (g trustGuard) wanted(final, requirement string) {
+// recordRequirement records that a requirement was given here, even if somebody else asks for exactly the same.
+func (g trustGuard) recordRequirement(final, requirement string) {
 	file := filepath.ToSlash(g.store.Rel(filepath.Join(final, taskdir.Requirement)))
-	g.madeHere(final, map[string][]byte{file: []byte(requirement)}, func(items []trust.Item) ([]trust.Item, error) { return items, nil })
+	g.recordMadeHere(final, map[string][]byte{file: []byte(requirement)}, func(items []trust.Item) ([]trust.Item, error) { return items, nil })
 }
 
-// planned records that what a planning wrote into a draft was made here. Items whose trust was withdrawn stay untrusted.
-func (g trustGuard) planned(draft, final string) {
+// recordPlanned records that what a planning wrote into a draft was made here. Items whose trust was withdrawn stay untrusted.
+func (g trustGuard) recordPlanned(draft, final string) {
 	if g.judge == nil {
 		return
 	}
@@ -107,8 +107,8 @@ func (g trustGuard) planned(draft, final string) {
 			texts[filepath.ToSlash(g.store.Rel(filepath.Join(final, path.Base(file))))] = data
 		}
 	}
-	g.remembered(trust.Verdict{Unsaved: err})
-	g.madeHere(final, texts, g.judge.Standing)
+	g.warnUnsaved(trust.Verdict{Unsaved: err})
+	g.recordMadeHere(final, texts, g.judge.Standing)
 }
 
 // Brought records the content of a task directory from a machine of the team as made by people who may make tasks here.
@@ -123,11 +123,11 @@ func (s *Site) Brought(dir string) {
 			texts[file] = data
 		}
 	}
-	s.guard().madeHere(dir, texts, func(items []trust.Item) ([]trust.Item, error) { return items, nil })
+	s.guard().recordMadeHere(dir, texts, func(items []trust.Item) ([]trust.Item, error) { return items, nil })
 }
 
-// madeHere records the items in files of a task that pick returns as made here. What an agent asks for is judged instead.
-func (g trustGuard) madeHere(dir string, texts map[string][]byte, pick func([]trust.Item) ([]trust.Item, error)) {
+// recordMadeHere records the items in files of a task that pick returns as made here. What an agent asks for is judged instead.
+func (g trustGuard) recordMadeHere(dir string, texts map[string][]byte, pick func([]trust.Item) ([]trust.Item, error)) {
 	if proc.InsideRun(g.environ) || g.judge == nil {
 		return
 	}
@@ -146,10 +146,10 @@ func (g trustGuard) madeHere(dir string, texts map[string][]byte, pick func([]tr
 		}
 		return g.judge.Record(trust.Made, of.Name, items...)
 	}()
-	g.remembered(trust.Verdict{Unsaved: err})
+	g.warnUnsaved(trust.Verdict{Unsaved: err})
 }
 
-func (g trustGuard) judged(ctx context.Context, of trust.Subject) error {
+func (g trustGuard) checkSubject(ctx context.Context, of trust.Subject) error {
 	if g.judge == nil {
 		return nil
 	}
@@ -157,12 +157,12 @@ func (g trustGuard) judged(ctx context.Context, of trust.Subject) error {
 	if err != nil {
 		return err
 	}
-	g.remembered(v)
+	g.warnUnsaved(v)
 	return v.Err()
 }
 
-// remembered warns once if findings of the judge could not be stored.
-func (g trustGuard) remembered(v trust.Verdict) {
+// warnUnsaved warns once if findings of the judge could not be stored.
+func (g trustGuard) warnUnsaved(v trust.Verdict) {
 	if v.Unsaved == nil || errors.Is(v.Unsaved, trust.ErrNowhere) {
 		return
 	}
@@ -176,17 +176,17 @@ func (g trustGuard) trustedBase(ctx context.Context, base bases.Base) error {
 	if g.judge == nil || base.Commit == "" {
 		return nil
 	}
-	v, err := g.judge.Base(ctx, g.below(base))
+	v, err := g.judge.Base(ctx, g.commitToJudge(base))
 	if err != nil {
 		return err
 	}
-	g.remembered(v)
+	g.warnUnsaved(v)
 	return v.Err()
 }
 
-// awaiting makes a task that could run, or waits for something else, wait until somebody here trusts it. It writes nothing
+// addTrustWait makes a task that could run, or waits for something else, wait until somebody here trusts it. It writes nothing
 // into the task's directory for that.
-func (g trustGuard) awaiting(ctx context.Context, l Assessment) (Assessment, error) {
+func (g trustGuard) addTrustWait(ctx context.Context, l Assessment) (Assessment, error) {
 	if !l.Run && len(l.Waits) == 0 {
 		return l, nil
 	}
@@ -228,12 +228,12 @@ func (g trustGuard) trustedPrograms(ctx context.Context) error {
 func (g trustGuard) trustedAgent(name string) (agents.Agent, error) {
 	if _, command := g.commands[name]; command || name == agents.Rehearsal {
 		if err := g.trustedPrograms(context.Background()); err != nil {
-			return nil, suspended(err)
+			return nil, untrustedAsSuspended(err)
 		}
 	}
 	a, err := g.agent(name)
 	if errors.Is(err, agents.ErrUnknown) {
-		err = wordsError{&trellis.Problem{File: ".trellis/config.yaml", Message: fmt.Sprintf("has no agent %q any more, with which the work was begun: %v", name, err), Hint: "name it there again"}}
+		err = instructionsError{&trellis.Problem{File: ".trellis/config.yaml", Message: fmt.Sprintf("has no agent %q any more, with which the work was begun: %v", name, err), Hint: "name it there again"}}
 	}
 	return a, err
 }
@@ -243,7 +243,7 @@ func (g trustGuard) trustedObjective(ctx context.Context, name string, text []by
 	if err := g.trustedPrograms(ctx); err != nil {
 		return err
 	}
-	return g.judged(ctx, subject.Objective(name).Of(map[string][]byte{roadmap.File(name): text}))
+	return g.checkSubject(ctx, subject.Objective(name).Of(map[string][]byte{roadmap.File(name): text}))
 }
 
 // trustedToStart returns an error if a task may not be started here; nil if it may, or has a status in which nothing is started.
@@ -268,7 +268,7 @@ func (g trustGuard) trustedStart(ctx context.Context, l Assessment) error {
 	if err != nil || underWay(l.journal) && p.Claimed.Branch != "" {
 		return err
 	}
-	base, _, err := beginsAt(ctx, g.bases, l.Task, l.journal)
+	base, _, err := baseAndWaits(ctx, g.bases, l.Task, l.journal)
 	if errors.As(err, new(*flow.Failure)) {
 		return nil // there is no base, and so no run: claiming the task reports that
 	}
@@ -291,12 +291,12 @@ func (g trustGuard) trustedClaim(ctx context.Context, t *taskdir.Task, base base
 	return g.trustedBase(ctx, bases.Base{Commit: tip})
 }
 
-// below returns the commit to judge for a base. If a task begins on the branch of another task, just as a run of this clone
+// commitToJudge returns the commit to judge for a base. If a task begins on the branch of another task, just as a run of this clone
 // left it, that is where the work of the other task began, and so on downwards; otherwise it is base.Commit.
-func (g trustGuard) below(base bases.Base) string {
+func (g trustGuard) commitToJudge(base bases.Base) string {
 	for range stackedMost {
 		h, err := journal.Read(filepath.Join(g.store.Tasks(), base.On, taskdir.Run))
-		if base.On == "" || err != nil || h.Flow != pipeline.Flow || g.ours(context.Background(), filepath.Join(g.store.Tasks(), base.On), h) != nil {
+		if base.On == "" || err != nil || h.Flow != pipeline.Flow || g.checkJournalOrigin(context.Background(), filepath.Join(g.store.Tasks(), base.On), h) != nil {
 			return base.Commit
 		}
 		p, err := pipeline.ReadProgress(h)
@@ -334,8 +334,8 @@ func (g trustGuard) trustedPush(ctx context.Context, tip, theirs string) error {
 	return v.Err()
 }
 
-// trustedHere returns an error if nothing may run in dir, where commands or agents use whatever is checked out, and nil if something may.
-func (g trustGuard) trustedHere(ctx context.Context, dir string) error {
+// trustedCheckout returns an error if nothing may run in dir, where commands or agents use whatever is checked out, and nil if something may.
+func (g trustGuard) trustedCheckout(ctx context.Context, dir string) error {
 	if g.judge == nil {
 		return nil
 	}
@@ -366,7 +366,7 @@ func (g trustGuard) guardEffects(d *pipeline.Deps) {
 	if g.judge == nil {
 		return
 	}
-	d.Counts = g.counts()
+	d.Counts = g.decisionFilter()
 	d.TrustedClaim, d.TrustedBase = g.trustedClaim, g.trustedBase
 	d.TrustedTexts = func(ctx context.Context, texts map[string][]byte) error { return g.trustedTexts(ctx, d.Dir, texts) }
 	d.Committed = func(commit string) {
@@ -383,9 +383,9 @@ type ForeignError struct{ trellis.Problem }
 func (e *ForeignError) Error() string { return e.Problem.Error() }
 func (e *ForeignError) Unwrap() error { return &e.Problem }
 
-// ours returns a *ForeignError if the run of a journal may not be resumed here, and nil if it may. A journal without the ID
+// checkJournalOrigin returns a *ForeignError if the run of a journal may not be resumed here, and nil if it may. A journal without the ID
 // of a clone is older than these IDs and accepted, unless git tracks it.
-func (g trustGuard) ours(ctx context.Context, dir string, h *journal.History) error {
+func (g trustGuard) checkJournalOrigin(ctx context.Context, dir string, h *journal.History) error {
 	if h == nil || h.Empty() {
 		return nil
 	}
@@ -415,9 +415,9 @@ func (g trustGuard) foreign(dir, path, why string) error {
 	return &ForeignError{p}
 }
 
-// counts returns the filter for decisions that count: those signed with a trusted key, those written in this clone, and those
+// decisionFilter returns the filter for decisions that count: those signed with a trusted key, those written in this clone, and those
 // on the trusted branch. Others that came by git are ignored. The filter is nil if everything is trusted.
-func (g trustGuard) counts() proof.Filter {
+func (g trustGuard) decisionFilter() proof.Filter {
 	if g.judge == nil || g.judge.Everything {
 		return nil
 	}

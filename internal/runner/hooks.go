@@ -35,7 +35,7 @@ func (hk Hooks) hook(ctx context.Context, e hooks.Event, dir, occasion string) {
 	// Since the run began, a checkout may have brought other commands, or changed what they call.
 	err := hk.guard.trustedPrograms(ctx)
 	if err == nil {
-		err = hk.guard.trustedHere(ctx, hk.store.Root)
+		err = hk.guard.trustedCheckout(ctx, hk.store.Root)
 	}
 	if err != nil {
 		r.Say("hooks." + string(e) + " of " + filepath.Base(dir) + " are not run: " + err.Error())

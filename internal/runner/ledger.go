@@ -123,37 +123,37 @@ const keepDays = 14
 func (l *ledger) add(d *durable.Disk, dir string, now time.Time, line []byte, used trellis.Usage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.turn(dir, now)
+	l.changeDay(dir, now)
 	path := filepath.Join(dir, l.day+".jsonl")
 	if err := errors.Join(d.Step("note", path), appendLine(d, path, line)); err != nil {
 		l.lost = l.lost.Add(used)
 	}
 }
 
-// turn changes to the file of a new day, and removes old files.
-func (l *ledger) turn(dir string, now time.Time) {
+// changeDay changes to the file of a new day, and removes old files.
+func (l *ledger) changeDay(dir string, now time.Time) {
 	day := now.Format(time.DateOnly)
 	if day == l.day {
 		return
 	}
 	l.day, l.lost = day, trellis.Usage{}
-	l.anew()
+	l.reset()
 	names, _ := filepath.Glob(filepath.Join(dir, "????-??-??.jsonl")) // sorted; after an error, the next turn tries again
 	for _, name := range names[:max(0, len(names)-keepDays)] {        // by number, so that a clock that is briefly ahead makes none of them old
 		os.Remove(name)
 	}
 }
 
-func (l *ledger) anew() { l.read, l.head, l.used = 0, nil, trellis.Usage{} }
+func (l *ledger) reset() { l.read, l.head, l.used = 0, nil, trellis.Usage{} }
 
 // total reads what was written since the last read, and returns the usage of the day.
 func (l *ledger) total(dir string, now time.Time) (trellis.Usage, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.turn(dir, now)
+	l.changeDay(dir, now)
 	f, err := durable.OpenBelow(dir, l.day+".jsonl", durable.AnySize)
 	if errors.Is(err, fs.ErrNotExist) {
-		l.anew()
+		l.reset()
 		return l.lost, nil
 	}
 	if err != nil {
@@ -166,7 +166,7 @@ func (l *ledger) total(dir string, now time.Time) (trellis.Usage, error) {
 		return l.lost, err
 	}
 	if st, err := f.Stat(); err == nil && st.Size() < l.read || !bytes.HasPrefix(head[:n], l.head) { // folded or replaced
-		l.anew()
+		l.reset()
 	}
 	l.head = head[:n]
 	data, err := io.ReadAll(io.NewSectionReader(f, l.read, durable.MaxJournal))

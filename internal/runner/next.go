@@ -33,7 +33,7 @@ func (as Assessor) Next(ctx context.Context, dir string) (string, error) {
 	}
 	t, err := as.store.Load(dir)
 	settled := []trellis.Status{trellis.Rejected, trellis.Review, trellis.Completed} // whatever a planning left behind
-	if drafted(dir) || err == nil && unplanned(n.h) && !slices.Contains(settled, t.Status) {
+	if drafted(dir) || err == nil && hasUnfinishedPlanning(n.h) && !slices.Contains(settled, t.Status) {
 		return n.planning(), nil
 	}
 	switch {

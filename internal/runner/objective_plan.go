@@ -60,13 +60,13 @@ func (s Objectives) PlanStep(ctx context.Context, name string, o StepOptions) (S
 			break
 		}
 	}
-	if err == nil && o.Forge != nil && res.published() && res.Dead == "" {
+	if err == nil && o.Forge != nil && res.isPublished() && res.Dead == "" {
 		err = s.openIssue(ctx, name, o.Forge, &res)
 	}
 	return res, err
 }
 
-func (r StepResult) published() bool { return !r.Interrupted && len(r.Waits) == 0 }
+func (r StepResult) isPublished() bool { return !r.Interrupted && len(r.Waits) == 0 }
 
 // pick returns the step that a person names, if it can be planned, or else the steps that come next, of which the first that
 // nobody plans yet is to be planned.
@@ -114,7 +114,7 @@ func (s Objectives) PlanOne(ctx context.Context, name string, o StepOptions, ask
 	if err := s.guard().trustedObjective(ctx, name, src); err != nil {
 		return res, err
 	}
-	if err := s.guard().trustedHere(ctx, s.Store.Root); err != nil {
+	if err := s.guard().trustedCheckout(ctx, s.Store.Root); err != nil {
 		return res, err
 	}
 	road, err := roadmap.Parse(name, src)
@@ -128,12 +128,12 @@ func (s Objectives) PlanOne(ctx context.Context, name string, o StepOptions, ask
 	j := stepPlanning{s.Site, road, *step, works, src, o}
 	res.PlanResult, res.Known, err = j.plan(ctx, asked)
 	if res.Step = *step; res.Dir != "" {
-		res.Task = filepath.Base(published(res.Dir))
+		res.Task = filepath.Base(publishedDir(res.Dir))
 	}
 	if work, _ := works.Of(name, o.Step); res.Known && work.Dead() {
 		res.Dead = work.Why()
 	}
-	if err != nil || !res.published() {
+	if err != nil || !res.isPublished() {
 		return res, err
 	}
 	return res, s.link(ctx, name, &res)
@@ -163,7 +163,7 @@ func (p stepPlanning) plan(ctx context.Context, asked bool) (res PlanResult, kno
 	case stands:
 		return PlanResult{Dir: work.Dir, Status: work.Status}, true, nil
 	case p.step.State != roadmap.Pending:
-		return res, false, &StepError{p.road.Name, p.step.ID, roadmap.Stuck, p.taken()}
+		return res, false, &StepError{p.road.Name, p.step.ID, roadmap.Stuck, p.takenReason()}
 	}
 	if p.step.Unwritten() {
 		return res, false, &StepError{p.road.Name, p.step.ID, roadmap.Stuck, fmt.Sprintf("%s:%d still says what a new objective says there: write what is to be done", roadmap.File(p.road.Name), p.step.Line)}
@@ -178,13 +178,13 @@ func (p stepPlanning) plan(ctx context.Context, asked bool) (res PlanResult, kno
 	if err != nil {
 		return res, false, err
 	}
-	res, err = p.Site.PlanRunner().plan(ctx, draft, published(draft), func(j *journal.Run) (planner.Input, error) {
-		return p.PlanRunner().beginPlan(ctx, j, published(draft), o, 0, trellis.Usage{})
+	res, err = p.Site.PlanRunner().plan(ctx, draft, publishedDir(draft), func(j *journal.Run) (planner.Input, error) {
+		return p.PlanRunner().beginPlan(ctx, j, publishedDir(draft), o, 0, trellis.Usage{})
 	})
 	return res, false, err
 }
 
-func (p stepPlanning) taken() string {
+func (p stepPlanning) takenReason() string {
 	why := fmt.Sprintf("it is %s", p.step.State)
 	if p.step.Plan == "" {
 		return why

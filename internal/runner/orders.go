@@ -19,14 +19,14 @@ type Orders struct{ *Site }
 
 // Stop pauses a task: its run ends its agents and is resumed only when someone asks to start or retry the task.
 func (s Orders) Stop(dir string) error {
-	if err := live(s.Store, dir); err != nil {
+	if err := refuseArchived(s.Store, dir); err != nil {
 		return err
 	}
 	_, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		switch t.Status {
 		case trellis.InProgress, trellis.Paused:
 		case trellis.Planning:
-			return s.notStopped(dir)
+			return s.stopPlanningError(dir)
 		default:
 			return &RefusedError{fmt.Sprintf("%s is %s, and nothing runs that could be stopped", t.ID, t.Status.InWords()), "trellis status " + trellis.ShellWord(t.ID)}
 		}
@@ -38,8 +38,8 @@ func (s Orders) Stop(dir string) error {
 	return err
 }
 
-// notStopped returns an error that says how a planning is ended, since no order does that.
-func (s Orders) notStopped(dir string) error {
+// stopPlanningError returns an error that says how a planning is ended, since no order does that.
+func (s Orders) stopPlanningError(dir string) error {
 	rel := s.Store.Rel(dir)
 	if h, ok := Held(dir); ok {
 		return &RefusedError{fmt.Sprintf("%s is being planned by process %d on %s: Ctrl-C there ends it, or kill %[2]d, and trellis plan --retry %[4]s goes on later", rel, h.PID, h.Host, trellis.ShellWord(rel)), "trellis logs -f " + trellis.ShellWord(filepath.Base(dir))}
@@ -49,20 +49,20 @@ func (s Orders) notStopped(dir string) error {
 
 // Cancel cancels a task for good. Worktree and branch are kept.
 func (s Orders) Cancel(dir string) error {
-	if err := live(s.Store, dir); err != nil {
+	if err := refuseArchived(s.Store, dir); err != nil {
 		return err
 	}
 	_, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		_, held := Held(dir)
 		switch {
 		case t.Status == trellis.Planning && held: // the end of the planning would undo the order
-			return s.notStopped(dir)
+			return s.stopPlanningError(dir)
 		case drafted(dir):
 			return &RefusedError{s.Store.Rel(dir) + " is a planning that was cut off: it is not a task yet", "trellis task rm " + trellis.ShellWord(s.Store.Rel(dir))}
 		case t.Status == trellis.Completed:
 			return &RefusedError{t.ID + " is completed, there is nothing to cancel", "trellis task archive " + trellis.ShellWord(t.ID)}
 		}
-		if wrong := misnamed(t); len(wrong) > 0 {
+		if wrong := statusProblems(t); len(wrong) > 0 {
 			return &NotReadyError{wrong}
 		}
 		e.Set("status", trellis.Cancelled)
@@ -87,25 +87,25 @@ func (s Orders) endLeftovers(dir string) error {
 	if err != nil {
 		return fmt.Errorf("ending what its run left: %w", err)
 	}
-	return errors.Join(s.states().count(dir, trellis.Cancelled), lock.Unlock())
+	return errors.Join(s.states().recordUsage(dir, trellis.Cancelled), lock.Unlock())
 }
 
 // Retry asks for another run of a task that failed, was cancelled, is paused, or is reported as finished or rewound; or that
 // is in review, but its last run did not mend or update to its base what it was to, or its pull request has problems. The run
 // continues in the same worktree; fresh backs that up and begins again at base.
 func (s Orders) Retry(ctx context.Context, dir string, fresh bool, o RunOptions) error {
-	return s.retry(ctx, dir, retrying{RunOptions: o, fresh: fresh})
+	return s.retry(ctx, dir, retryOptions{RunOptions: o, fresh: fresh})
 }
 
-// retrying holds the options of another run.
-type retrying struct {
+// retryOptions holds the options of another run.
+type retryOptions struct {
 	RunOptions
-	fresh bool
-	said  string // feedback on the work so far; "" for none
+	fresh    bool
+	feedback string // feedback on the work so far; "" for none
 }
 
-func (s Orders) retry(ctx context.Context, dir string, o retrying) error {
-	if err := s.retries(ctx, dir, o); err != nil {
+func (s Orders) retry(ctx context.Context, dir string, o retryOptions) error {
+	if err := s.checkRetryable(ctx, dir, o); err != nil {
 		return err
 	}
 	if err := s.guard().trustedRun(ctx, dir); err != nil {
@@ -114,8 +114,8 @@ func (s Orders) retry(ctx context.Context, dir string, o retrying) error {
 	if _, err := s.Assessor().check(ctx, dir, o.Adopt); err != nil {
 		return err
 	}
-	if t, err := s.Store.Load(dir); err == nil && mends(t) && !o.fresh && o.said == "" {
-		return s.mendPull(ctx, dir)
+	if t, err := s.Store.Load(dir); err == nil && retryFixesPull(t) && !o.fresh && o.feedback == "" {
+		return s.fixPull(ctx, dir)
 	}
 	j, err := s.reopen(ctx, dir)
 	if err != nil {
@@ -123,21 +123,21 @@ func (s Orders) retry(ctx context.Context, dir string, o retrying) error {
 	}
 	defer j.Close()
 	h := j.History()
-	if unplanned(h) {
+	if hasUnfinishedPlanning(h) {
 		return ErrPlanning
 	}
 	p, err := pipeline.ReadProgress(h)
 	if err != nil {
 		return err
 	}
-	if given, err := s.given(dir, h, p, o.said); given || err != nil {
+	if given, err := s.hasSameFeedback(dir, h, p, o.feedback); given || err != nil {
 		return err
 	}
 	was, err := s.Store.Load(dir)
 	if err != nil {
 		return err
 	}
-	in, err := s.retried(ctx, dir, h, p, o)
+	in, err := s.retryInput(ctx, dir, h, p, o)
 	if err != nil {
 		return err
 	}
@@ -147,24 +147,24 @@ func (s Orders) retry(ctx context.Context, dir string, o retrying) error {
 	return s.makeReady(dir, was.Status, p.Revision, o) // last, since whoever sees the status may run the task
 }
 
-// retries returns why there is nothing to retry, and what to do instead, before it checks anything that a run would need.
-func (s Orders) retries(ctx context.Context, dir string, o retrying) error {
-	if err := live(s.Store, dir); err != nil {
+// checkRetryable returns why there is nothing to retry, and what to do instead, before it checks anything that a run would need.
+func (s Orders) checkRetryable(ctx context.Context, dir string, o retryOptions) error {
+	if err := refuseArchived(s.Store, dir); err != nil {
 		return err
 	}
 	t, err := s.Store.Load(dir)
-	if err != nil || mends(t) && !o.fresh {
+	if err != nil || retryFixesPull(t) && !o.fresh {
 		return nil // a later check reports what is wrong
 	}
-	err = o.refuses(t)
+	err = o.refusal(t)
 	if refused, ok := errors.AsType[*RefusedError](err); ok {
 		refused.Hint, _ = s.Assessor().Next(ctx, dir) // refused with or without a hint
 	}
 	return err
 }
 
-// live refuses a task that is in the archive, where nothing runs.
-func live(store taskdir.Store, dir string) error {
+// refuseArchived refuses a task that is in the archive, where nothing runs.
+func refuseArchived(store taskdir.Store, dir string) error {
 	if dir = filepath.Clean(dir); filepath.Dir(dir) == store.Tasks() {
 		return nil
 	}
@@ -184,23 +184,23 @@ func (s Orders) reopen(ctx context.Context, dir string) (*journal.Run, error) {
 	return s.open(ctx, dir, nil, nil)
 }
 
-// retried returns the input of another run after the one in h, or why there can't be one.
-func (s Orders) retried(ctx context.Context, dir string, h *journal.History, p pipeline.Progress, o retrying) (in pipeline.Input, err error) {
+// retryInput returns the input of another run after the one in h, or why there can't be one.
+func (s Orders) retryInput(ctx context.Context, dir string, h *journal.History, p pipeline.Progress, o retryOptions) (in pipeline.Input, err error) {
 	t, err := s.Store.Load(dir)
 	if err != nil {
 		return in, err
 	}
-	if err := o.refuses(t); err != nil {
+	if err := o.refusal(t); err != nil {
 		return in, err
 	}
 	if t.Status == trellis.Review {
-		if p.React == nil && p.State.Failure == nil && o.said == "" {
+		if p.React == nil && p.State.Failure == nil && o.feedback == "" {
 			return in, nothingToRetry(t)
 		}
-		if err := s.Deliveries().over(ctx, t); err != nil {
+		if err := s.Deliveries().checkStillOpen(ctx, t); err != nil {
 			return in, err
 		}
-		o.Deliver = pushed(t, p) || o.said == "" && p.Deliver // deliver again what was delivered
+		o.Deliver = wasPushed(t, p) || o.feedback == "" && p.Deliver // deliver again what was delivered
 	}
 	done, err := pipeline.DeliveredBy(h)
 	if err != nil {
@@ -221,18 +221,18 @@ func (s Orders) retried(ctx context.Context, dir string, h *journal.History, p p
 		in.Implemented, in.Baseline, in.Begun, in.Finished, in.Undelivered, in.React, in.Feedback = "", nil, false, nil, nil, nil, nil
 	}
 	in.Reactions.Rounds = 0 // a retry by a person grants as many rounds again
-	if o.said != "" {
-		if err := s.sendBack(t, p, o.said, h.Number+1, &in); err != nil {
+	if o.feedback != "" {
+		if err := s.addFeedback(t, p, o.feedback, h.Number+1, &in); err != nil {
 			return in, err
 		}
 	}
-	return in, s.heeding(ctx, t, p, &in)
+	return in, s.setFeedbackTarget(ctx, t, p, &in)
 }
 
 // makeReady lets a task run again, at a later revision than last, which its last run wrote.
-func (s Orders) makeReady(dir string, was trellis.Status, last int64, o retrying) error {
+func (s Orders) makeReady(dir string, was trellis.Status, last int64, o retryOptions) error {
 	_, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
-		if err := o.refuses(t); err != nil {
+		if err := o.refusal(t); err != nil {
 			return err
 		}
 		if t.Status == trellis.Cancelled && was != trellis.Cancelled {
@@ -248,11 +248,11 @@ func (s Orders) makeReady(dir string, was trellis.Status, last int64, o retrying
 	return err
 }
 
-// refuses returns why there is nothing to retry; nil if there is something.
-func (o retrying) refuses(t *taskdir.Task) error {
+// refusal returns why there is nothing to retry; nil if there is something.
+func (o retryOptions) refusal(t *taskdir.Task) error {
 	switch code := t.Pipeline.Failure.Code; t.Status {
 	case trellis.Review:
-		if o.said != "" {
+		if o.feedback != "" {
 			return nil
 		}
 		if code == "" || code == trellis.CIFailed || code == trellis.ChangesRequested {

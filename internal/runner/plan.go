@@ -55,21 +55,21 @@ func (s PlanRunner) Plan(ctx context.Context, o PlanOptions) (PlanResult, error)
 	if err := s.Roles().CanPlan(ctx, o.Agent); err != nil {
 		return PlanResult{}, err
 	}
-	if err := s.guard().trustedHere(ctx, s.Store.Root); err != nil {
+	if err := s.guard().trustedCheckout(ctx, s.Store.Root); err != nil {
 		return PlanResult{}, err
 	}
 	draft, err := s.Draft(o)
 	if err != nil {
 		return PlanResult{}, err
 	}
-	s.guard().wanted(published(draft), o.Requirement)
-	return s.plan(ctx, draft, published(draft), func(j *journal.Run) (planner.Input, error) {
-		return s.beginPlan(ctx, j, published(draft), o, 0, trellis.Usage{})
+	s.guard().recordRequirement(publishedDir(draft), o.Requirement)
+	return s.plan(ctx, draft, publishedDir(draft), func(j *journal.Run) (planner.Input, error) {
+		return s.beginPlan(ctx, j, publishedDir(draft), o, 0, trellis.Usage{})
 	})
 }
 
-// published returns the directory that a draft becomes, and any other directory unchanged.
-func published(dir string) string {
+// publishedDir returns the directory that a draft becomes, and any other directory unchanged.
+func publishedDir(dir string) string {
 	return filepath.Join(filepath.Dir(dir), strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix))
 }
 
@@ -88,7 +88,7 @@ func (s PlanRunner) Draft(o PlanOptions) (string, error) {
 		if h, ok := Held(taken.Dir); ok {
 			return "", &durable.HeldError{Path: filepath.Join(taken.Dir, taskdir.RunLock), Holder: h}
 		}
-		if unmade(taken.Dir) {
+		if isEmptyDraft(taken.Dir) {
 			if err := os.RemoveAll(taken.Dir); err != nil {
 				return "", fmt.Errorf("removing what a dead planner left: %w", err)
 			}
@@ -98,8 +98,8 @@ func (s PlanRunner) Draft(o PlanOptions) (string, error) {
 	}
 }
 
-// unmade reports whether the process that made a folder died before it wrote a task, so that there is nothing to resume.
-func unmade(dir string) bool {
+// isEmptyDraft reports whether the process that made a folder died before it wrote a task, so that there is nothing to resume.
+func isEmptyDraft(dir string) bool {
 	if _, err := os.Lstat(filepath.Join(dir, taskdir.TaskJSON)); !errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
@@ -132,12 +132,12 @@ func (s PlanRunner) beginPlan(ctx context.Context, j *journal.Run, final string,
 // Replan plans a task again in place. If a planning was cut off, and o asks for nothing that it was not asked for, Replan
 // resumes it. A requirement of "" keeps the existing one.
 func (s PlanRunner) Replan(ctx context.Context, dir string, o PlanOptions) (PlanResult, error) {
-	final, asked, agent := published(dir), o, o.Agent
-	if in, ok := unfinished(dir); ok {
+	final, asked, agent := publishedDir(dir), o, o.Agent
+	if in, ok := unfinishedPlanning(dir); ok {
 		if asked.Agent == in.Agent {
 			asked.Agent = ""
 		}
-		if !asked.asks() {
+		if !asked.isNewRequest() {
 			agent = in.Agent
 		}
 	}
@@ -147,7 +147,7 @@ func (s PlanRunner) Replan(ctx context.Context, dir string, o PlanOptions) (Plan
 	if err := s.mendJournal(ctx, dir); err != nil {
 		return PlanResult{}, err
 	}
-	if err := s.guard().trustedHere(ctx, s.Store.Root); err != nil {
+	if err := s.guard().trustedCheckout(ctx, s.Store.Root); err != nil {
 		return PlanResult{}, err
 	}
 	if err := s.guard().trusted(ctx, dir); err != nil {
@@ -155,12 +155,12 @@ func (s PlanRunner) Replan(ctx context.Context, dir string, o PlanOptions) (Plan
 	}
 	return s.plan(ctx, dir, final, func(j *journal.Run) (planner.Input, error) {
 		h := j.History()
-		if canGoOn(dir, h) && !asked.asks() {
+		if canGoOn(dir, h) && !asked.isNewRequest() {
 			var in planner.Input
 			if err := json.Unmarshal(h.Input, &in); err != nil || len(h.Calls) > 0 {
 				return in, err
 			}
-			return in, s.states().replanned(dir) // it may have been cut off before this
+			return in, s.states().setPlanning(dir) // it may have been cut off before this
 		}
 		return s.replan(ctx, j, dir, final, o)
 	})
@@ -168,11 +168,11 @@ func (s PlanRunner) Replan(ctx context.Context, dir string, o PlanOptions) (Plan
 
 // canGoOn reports whether the journal of a directory is that of a planning that can be resumed.
 func canGoOn(dir string, h *journal.History) bool {
-	return h.Run != "" && h.Flow == planner.Flow && (!h.Ended || dir != published(dir)) // a draft whose planning has ended only lacks its name
+	return h.Run != "" && h.Flow == planner.Flow && (!h.Ended || dir != publishedDir(dir)) // a draft whose planning has ended only lacks its name
 }
 
-// unfinished returns what the planning in a directory was asked for, if it was cut off.
-func unfinished(dir string) (in planner.Input, ok bool) {
+// unfinishedPlanning returns what the planning in a directory was asked for, if it was cut off.
+func unfinishedPlanning(dir string) (in planner.Input, ok bool) {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	return in, err == nil && canGoOn(dir, h) && json.Unmarshal(h.Input, &in) == nil
 }
@@ -200,7 +200,7 @@ func (s PlanRunner) replan(ctx context.Context, j *journal.Run, dir, final strin
 	if err != nil {
 		return in, err
 	}
-	if err := pastPlanning(t, j.History()); err != nil {
+	if err := checkReplannable(t, j.History()); err != nil {
 		return in, err
 	}
 	used, err := usedBy(t, j.History())
@@ -214,7 +214,7 @@ func (s PlanRunner) replan(ctx context.Context, j *journal.Run, dir, final strin
 		if err != nil {
 			return in, err
 		}
-		s.guard().wanted(final, o.Requirement)
+		s.guard().recordRequirement(final, o.Requirement)
 	}
 	if err := planner.KeepRejection(s.Disk, dir); err != nil {
 		return in, err
@@ -228,13 +228,13 @@ func (s PlanRunner) replan(ctx context.Context, j *journal.Run, dir, final strin
 		o.Verify = t.Pipeline.Verify
 	}
 	o.ChooseType = dir != final // perhaps nobody gave the type of a draft
-	if err := o.remember(j.History()); err != nil {
+	if err := o.inherit(j.History()); err != nil {
 		return in, err
 	}
 	if in, err = s.beginPlan(ctx, j, final, o, t.Pipeline.Revision, used); err != nil {
 		return in, err
 	}
-	return in, s.states().replanned(dir)
+	return in, s.states().setPlanning(dir)
 }
 
 // workBegun reports whether a task's journal records work on it. A run that was only asked for is not work, unless it was
@@ -252,7 +252,7 @@ func (s PlanRunner) CanReplan(dir string) error {
 	if _, held := Held(dir); held {
 		return nil
 	}
-	if err := live(s.Store, dir); err != nil {
+	if err := refuseArchived(s.Store, dir); err != nil {
 		return err
 	}
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
@@ -266,12 +266,12 @@ func (s PlanRunner) CanReplan(dir string) error {
 	if err != nil {
 		return err
 	}
-	return pastPlanning(t, h)
+	return checkReplannable(t, h)
 }
 
-// pastPlanning returns an error if a task can't be planned again, with the command that takes feedback on its work instead. h
+// checkReplannable returns an error if a task can't be planned again, with the command that takes feedback on its work instead. h
 // is the task's journal, nil without one.
-func pastPlanning(t *taskdir.Task, h *journal.History) error {
+func checkReplannable(t *taskdir.Task, h *journal.History) error {
 	begun, err := workBegun(h)
 	next := "trellis status " + trellis.ShellWord(t.ID)
 	switch {
@@ -307,21 +307,21 @@ func (s PlanRunner) keepRequirement(dir, old, next string) error {
 	}
 }
 
-// planning returns the dependencies of the effects that plan a directory.
-func (s PlanRunner) planning(dir, final string) planner.Deps {
-	return planner.Deps{Dir: dir, Final: final, Repo: s.Repo, Store: s.Store, Config: s.Config, Choose: s.Roles().chooseOrSleep, LookPath: s.LookPath, Disk: s.Disk, Now: s.Clock}
+// plannerDeps returns the dependencies of the effects that plan a directory.
+func (s PlanRunner) plannerDeps(dir, final string) planner.Deps {
+	return planner.Deps{Dir: dir, Final: final, Repo: s.Repo, Store: s.Store, Config: s.Config, Choose: s.Roles().chooseOrSuspend, LookPath: s.LookPath, Disk: s.Disk, Now: s.Clock}
 }
 
 // plan runs the planner over a directory and publishes it, however the planning ends, unless this process is told to stop:
 // then the folder stays as it is.
 func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*journal.Run) (planner.Input, error)) (PlanResult, error) {
 	marker := runlock.Marker(dir)
-	deps := s.planning(dir, final)
+	deps := s.plannerDeps(dir, final)
 	deps.Trusted = s.guard().trustedToPlan(dir)
 	caller := agentCallers(s.Site).caller(dir, marker)
 	deps.Equip(caller)
 	res := PlanResult{Dir: final}
-	j, err := s.open(ctx, dir, append(append(deps.Activities(), caller.CallingOff()), agentCallers(s.Site).telling(dir, caller.Activities(planner.Roles()...))...), nil)
+	j, err := s.open(ctx, dir, append(append(deps.Activities(), caller.CallingOff()), agentCallers(s.Site).reportCalls(dir, caller.Activities(planner.Roles()...))...), nil)
 	if err != nil {
 		return res, err
 	}
@@ -333,7 +333,7 @@ func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*jou
 		return res, errors.Join(err, j.Close())
 	}
 	res.Before = in.Used
-	caller.Agents = s.Roles().cast(in.Nonce)
+	caller.Agents = s.Roles().agents(in.Nonce)
 	var asked atomic.Bool
 	caller.Env = func(c flow.Call, r agentcall.Request) []string {
 		asked.Store(true)
@@ -366,7 +366,7 @@ func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*jou
 		return res, untrusted
 	}
 	if err != nil && !errors.As(err, &res.Failure) {
-		return res, mistaken(err, "trellis plan --retry "+trellis.ShellWord(filepath.Base(final)))
+		return res, instructionsProblem(err, "trellis plan --retry "+trellis.ShellWord(filepath.Base(final)))
 	}
 	return s.publish(ctx, dir, final, res)
 }
@@ -378,9 +378,9 @@ func soFar(dir string, h *journal.History) (planner.Report, error) {
 	return rep, err
 }
 
-// seen has the judge read what was planned before git has it, so that it counts as made here. It reports what is not trusted,
+// judgePlanned has the judge read what was planned before git has it, so that it counts as made here. It reports what is not trusted,
 // because somebody withdrew the trust or somebody else wrote exactly the same: that will not run.
-func (s PlanRunner) seen(ctx context.Context, dir string) error {
+func (s PlanRunner) judgePlanned(ctx context.Context, dir string) error {
 	err := s.guard().trusted(ctx, dir)
 	var untrusted *trust.UntrustedError
 	if !errors.As(err, &untrusted) {
@@ -392,7 +392,7 @@ func (s PlanRunner) seen(ctx context.Context, dir string) error {
 
 func (s PlanRunner) publish(ctx context.Context, dir, final string, res PlanResult) (PlanResult, error) {
 	if dir != final {
-		s.guard().planned(dir, final)
+		s.guard().recordPlanned(dir, final)
 		_, err := s.Store.Publish(dir)
 		if errors.Is(err, taskdir.ErrExists) {
 			return res, &RefusedError{s.Store.Rel(final) + " was made while it was planned; what was planned is kept in " + s.Store.Rel(dir),
@@ -407,7 +407,7 @@ func (s PlanRunner) publish(ctx context.Context, dir, final string, res PlanResu
 	if err != nil {
 		return res, err
 	}
-	if err := s.seen(ctx, final); err != nil {
+	if err := s.judgePlanned(ctx, final); err != nil {
 		return res, err
 	}
 	res.Status = t.Status

@@ -27,15 +27,15 @@ type PlanOptions struct {
 	ChooseType  bool // choose the type by what the research finds, if New names none
 }
 
-// asks reports whether o asks for anything that an earlier planning was not asked for.
-func (o PlanOptions) asks() bool {
+// isNewRequest reports whether o asks for anything that an earlier planning was not asked for.
+func (o PlanOptions) isNewRequest() bool {
 	return o.Requirement != "" || o.Feedback != "" || o.Agent != "" || o.Quick || o.Base != "" || len(o.Verify) > 0 ||
 		len(o.Context) > 0 || len(o.Background) > 0 || len(o.Constraints) > 0 || o.NoTaskSpec
 }
 
-// remember takes the files and constraints from the previous planning if o has none. From one that failed it takes all that
+// inherit takes the files and constraints from the previous planning if o has none. From one that failed it takes all that
 // was asked for, so that the command that its failure hints at does the same again.
-func (o *PlanOptions) remember(h *journal.History) error {
+func (o *PlanOptions) inherit(h *journal.History) error {
 	o.ChooseType = o.ChooseType && o.New.DevType == ""
 	if h.Flow != planner.Flow {
 		return nil
@@ -53,7 +53,7 @@ func (o *PlanOptions) remember(h *journal.History) error {
 	o.New.Priority = cmp.Or(o.New.Priority, last.Priority)
 	o.ChooseType = (o.ChooseType || last.ChooseType) && o.New.DevType == ""
 	if o.Requirement == "" && o.Feedback != "" && last.Feedback != "" {
-		o.Feedback = said(last.Feedback, o.Feedback)
+		o.Feedback = joinFeedback(last.Feedback, o.Feedback)
 	}
 	if h.Ended && h.End == nil {
 		return nil
@@ -68,8 +68,8 @@ func (o *PlanOptions) remember(h *journal.History) error {
 // earlierFeedback is how many bytes of a person's earlier feedback are kept before the new feedback.
 const earlierFeedback = 8 << 10
 
-// said returns a person's new feedback, after the earlier one.
-func said(before, now string) string {
+// joinFeedback returns a person's new feedback, after the earlier one.
+func joinFeedback(before, now string) string {
 	if len(before) > earlierFeedback {
 		before = "…" + strings.ToValidUTF8(before[len(before)-earlierFeedback:], "")
 	}

@@ -30,16 +30,16 @@ func (s TaskRunner) Prompt(ctx context.Context, dir string, role trellis.Role) (
 		o := PlanOptions{}
 		h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 		if err == nil {
-			err = o.remember(h)
+			err = o.inherit(h)
 		}
 		if err != nil && !errors.Is(err, journal.ErrNone) { // ErrNone: the task was not planned here
 			return p, who, nil, err
 		}
-		slots, err := s.PlanRunner().planning(dir, dir).Preview(ctx, role, planner.Input{Task: t.ID, Name: t.Name, DevType: t.DevType, Context: o.Context, Constraints: o.Constraints, Verify: t.Pipeline.Verify})
+		slots, err := s.PlanRunner().plannerDeps(dir, dir).Preview(ctx, role, planner.Input{Task: t.ID, Name: t.Name, DevType: t.DevType, Context: o.Context, Constraints: o.Constraints, Verify: t.Pipeline.Verify})
 		if err != nil {
 			return p, who, nil, err
 		}
-		p, err = s.Roles().cast(nonce()).Render(string(role), slots)
+		p, err = s.Roles().agents(nonce()).Render(string(role), slots)
 		return p, who, nil, err
 	case slices.Contains(pipeline.Roles(), role):
 		deps := s.pipelineDeps(dir)

@@ -56,7 +56,7 @@ func (s PullRequests) React(ctx context.Context, open []delivery.OpenPR) (out Re
 		if err := s.sayMergeable(seen); err != nil {
 			return out, err
 		}
-		if out.Waits = out.Waits || seen.Status.Waits; s.quiet(seen) || !s.last(seen.Dir) {
+		if out.Waits = out.Waits || seen.Status.Waits; s.hasNothingToReport(seen) || !s.isLastHolder(seen.Dir) {
 			continue
 		}
 		begun, note, err := s.reactTo(ctx, seen, false)
@@ -92,8 +92,8 @@ func (s PullRequests) sayMergeable(seen delivery.OpenPR) error {
 	return err
 }
 
-// quiet reports whether there is nothing to do or to report about a pull request, and was nothing before.
-func (s PullRequests) quiet(seen delivery.OpenPR) bool {
+// hasNothingToReport reports whether there is nothing to do or to report about a pull request, and was nothing before.
+func (s PullRequests) hasNothingToReport(seen delivery.OpenPR) bool {
 	if len(seen.Status.Failed)+len(seen.Status.Wanted) > 0 {
 		return false
 	}
@@ -158,7 +158,7 @@ const nothingNew = ": a run was begun for that before, and there is nothing new"
 // begin begins a run if there is something to react to. Otherwise it returns why not.
 func (r *reaction) begin(ctx context.Context, j *journal.Run) (begun bool, note string, err error) {
 	if r.found.None() {
-		return false, "", r.well()
+		return false, "", r.clearFailure()
 	}
 	if r.pr.Status.Waits && !r.asked || r.past.Outcome != trellis.Delivered {
 		return false, "", nil // wait until all checks have finished
@@ -173,7 +173,7 @@ func (r *reaction) begin(ctx context.Context, j *journal.Run) (begun bool, note 
 		return false, wrong + ": a newer commit was verified and is not pushed; next: trellis deliver " + trellis.ShellWord(r.task.ID), nil
 	case r.past.Reactions.Rounds >= max(1, limit) && !r.asked:
 		note = wrong + fmt.Sprintf(": %s used for its pull request (limits.rounds: %d), so it is yours to look at: push to its branch, or trellis retry %s grants as many again", rounds(r.past.Reactions.Rounds), limit, trellis.ShellWord(r.task.ID))
-		return false, note, r.leave(r.task, r.found.Code(), note)
+		return false, note, r.setFailure(r.task, r.found.Code(), note)
 	}
 	return r.run(ctx, j)
 }
@@ -256,14 +256,14 @@ func (r *reaction) follow(ctx context.Context) (string, error) {
 	return head, nil
 }
 
-// well removes what was noted about a pull request that nobody finds wanting any more.
-func (r *reaction) well() error {
+// clearFailure removes what was noted about a pull request that nobody finds wanting any more.
+func (r *reaction) clearFailure() error {
 	st, code := r.pr.Status, r.task.Pipeline.Failure.Code
 	ours := r.past.React != nil || code == trellis.CIFailed || code == trellis.ChangesRequested // otherwise the failure is about something else
 	if st.Waits || st.Checks == forge.Failed || !ours || r.unpushed() {
 		return nil
 	}
-	return r.leave(r.task, "", "")
+	return r.setFailure(r.task, "", "")
 }
 
 // unpushed reports whether a commit was verified that the pull request does not contain.
@@ -271,8 +271,8 @@ func (r *reaction) unpushed() bool {
 	return r.past.Undelivered && r.past.Report.Commit != r.pr.PR.HeadSHA
 }
 
-// leave writes into a task in review what is wrong with it; code "" removes that.
-func (s PullRequests) leave(t *taskdir.Task, code trellis.Code, detail string) error {
+// setFailure writes into a task in review what is wrong with it; code "" removes that.
+func (s PullRequests) setFailure(t *taskdir.Task, code trellis.Code, detail string) error {
 	if old := t.Pipeline.Failure; old.Code == code && old.Detail == detail {
 		return nil
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// mends reports whether a retry of a task in review is for what is wrong with its pull request, and not for what its last run
+// retryFixesPull reports whether a retry of a task in review is for what is wrong with its pull request, and not for what its last run
 // left undone.
-func mends(t *taskdir.Task) bool {
+func retryFixesPull(t *taskdir.Task) bool {
 	switch t.Pipeline.Failure.Code {
 	case "", trellis.CIFailed, trellis.ChangesRequested:
 		return t.Status == trellis.Review && t.PRURL != ""
@@ -19,9 +19,9 @@ func mends(t *taskdir.Task) bool {
 	return false
 }
 
-// mendPull begins a run for what checks or reviewers find wrong with the pull request of a task in review, because a person
+// fixPull begins a run for what checks or reviewers find wrong with the pull request of a task in review, because a person
 // wants it: whatever delivery.react says, also for findings that had a run before, and with as many rounds again.
-func (s Orders) mendPull(ctx context.Context, dir string) error {
+func (s Orders) fixPull(ctx context.Context, dir string) error {
 	seen, err := s.PullRequests().Remote().Pulls(ctx, dir)
 	if err != nil {
 		return err

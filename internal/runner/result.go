@@ -42,15 +42,15 @@ func taskState(store taskdir.Store, t *taskdir.Task) Result {
 		r.Rollback = p.Rollback
 	}
 	if t.Status == trellis.Review {
-		r.judged(t)
+		r.addRunReport(t)
 	}
 	r.Report.Branch, r.Report.Base, r.Report.Stacked, r.Report.Worktree, r.Report.Commit, r.Report.Usage = t.Branch, t.Pipeline.BaseCommit, t.Pipeline.StackedOn, t.WorktreePath, t.Commit, t.Pipeline.Usage
 	r.Report.Delivery.PRURL = t.PRURL
 	return r
 }
 
-// judged copies from the run of a task in review how its work was judged. The run does not know what was delivered after it.
-func (r *Result) judged(t *taskdir.Task) {
+// addRunReport copies from the run of a task in review how its work was judged. The run does not know what was delivered after it.
+func (r *Result) addRunReport(t *taskdir.Task) {
 	h, err := journal.Read(filepath.Join(t.Dir, taskdir.Run))
 	if err != nil {
 		return

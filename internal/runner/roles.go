@@ -40,38 +40,38 @@ type Instructions struct {
 	Override     templates.Override
 }
 
-// cast returns who plays which role, and what they are told. If that is not trusted, or can't be used, the run is suspended.
-func (rs Roles) cast(nonce string) agentcall.Agents {
-	return agentcall.Agents{Choose: rs.chooseOrSleep, Open: rs.open, Render: func(name string, slots map[string]string) (p templates.Prompt, err error) {
+// agents returns who plays which role, and what they are told. If that is not trusted, or can't be used, the run is suspended.
+func (rs Roles) agents(nonce string) agentcall.Agents {
+	return agentcall.Agents{Choose: rs.chooseOrSuspend, Open: rs.open, Render: func(name string, slots map[string]string) (p templates.Prompt, err error) {
 		in, err := rs.instruct(trellis.Role(name))
 		if err == nil {
 			p, err = templates.Render(name, slots, nonce, in.Override)
 		}
-		return p, sleeps(err)
+		return p, mistakeAsSuspended(err)
 	}}
 }
 
-func (rs Roles) chooseOrSleep(role trellis.Role, taskAgent, flag string) (agentcall.Choice, error) {
+func (rs Roles) chooseOrSuspend(role trellis.Role, taskAgent, flag string) (agentcall.Choice, error) {
 	c, err := rs.Choose(role, taskAgent, flag)
-	return c, sleeps(err)
+	return c, mistakeAsSuspended(err)
 }
 
-// wordsError is a mistake in a project's words for a role. It suspends a run until it is mended: it matches [flow.ErrSuspended].
-type wordsError struct{ *trellis.Problem }
+// instructionsError is a mistake in a project's words for a role. It suspends a run until it is mended: it matches [flow.ErrSuspended].
+type instructionsError struct{ *trellis.Problem }
 
-func (e wordsError) Unwrap() []error { return []error{flow.ErrSuspended, e.Problem} }
+func (e instructionsError) Unwrap() []error { return []error{flow.ErrSuspended, e.Problem} }
 
-// sleeps makes an error suspend the run until a project's instructions for its roles are trusted and free of mistakes.
-func sleeps(err error) error {
+// mistakeAsSuspended makes an error suspend the run until a project's instructions for its roles are trusted and free of mistakes.
+func mistakeAsSuspended(err error) error {
 	if p, ok := errors.AsType[*trellis.Problem](err); ok {
-		return wordsError{p}
+		return instructionsError{p}
 	}
-	return suspended(err)
+	return untrustedAsSuspended(err)
 }
 
-// mistaken returns the mistake in a project's instructions that a run is suspended for, with next added to its hint; any other err as is.
-func mistaken(err error, next string) error {
-	var words wordsError
+// instructionsProblem returns the mistake in a project's instructions that a run is suspended for, with next added to its hint; any other err as is.
+func instructionsProblem(err error, next string) error {
+	var words instructionsError
 	if !errors.As(err, &words) {
 		return err
 	}
@@ -90,13 +90,13 @@ func (rs Roles) Choose(role trellis.Role, taskAgent, flag string) (c agentcall.C
 	c.Agent, c.Model = rs.config.AgentFor(role, taskAgent, flag, in.Agent, in.Model)
 	if c.Agent == "" {
 		c.Agent, err = rs.fallback()
-		err = rs.unnamed(role, err)
+		err = rs.addNamingHint(role, err)
 	}
 	return c, err
 }
 
-// unnamed adds to the error that no agent was found for a role how to name one, if the project has or names agents.
-func (rs Roles) unnamed(role trellis.Role, err error) error {
+// addNamingHint adds to the error that no agent was found for a role how to name one, if the project has or names agents.
+func (rs Roles) addNamingHint(role trellis.Role, err error) error {
 	f, ok := errors.AsType[*flow.Failure](err)
 	if !ok || len(rs.config.Agents.Commands) == 0 && len(rs.Named()) == 0 {
 		return err
@@ -140,9 +140,9 @@ func (rs Roles) unchosen(roles []trellis.Role) (list []trellis.Role) {
 	return list
 }
 
-// able returns an error, before anything is claimed, unless these roles can be played and git has an identity to commit with.
-func (rs Roles) able(ctx context.Context, roles []trellis.Role, taskAgent, flag string) error {
-	if err := rs.available(ctx, roles, taskAgent, flag); err != nil {
+// checkAgentsAndIdentity returns an error, before anything is claimed, unless these roles can be played and git has an identity to commit with.
+func (rs Roles) checkAgentsAndIdentity(ctx context.Context, roles []trellis.Role, taskAgent, flag string) error {
+	if err := rs.checkAgents(ctx, roles, taskAgent, flag); err != nil {
 		return err
 	}
 	if rs.identified.Load() {
@@ -167,18 +167,18 @@ func CheckTemp() error {
 
 // CanPlan returns why tasks can't be planned with this agent, "" for the configured one; nil if they can.
 func (rs Roles) CanPlan(ctx context.Context, agent string) error {
-	return rs.able(ctx, planner.Roles(), "", agent)
+	return rs.checkAgentsAndIdentity(ctx, planner.Roles(), "", agent)
 }
 
 // CanRun returns why tasks with this agent, "" for the configured one, can't be run on this machine: a *flow.Failure
 // agent_missing or agent_auth, agents.ErrUnknown, or what is wrong with the project's instructions for a role.
 func (rs Roles) CanRun(ctx context.Context, agent string) error {
-	return rs.available(ctx, pipeline.Roles(), agent, "")
+	return rs.checkAgents(ctx, pipeline.Roles(), agent, "")
 }
 
-// available returns an error, before anything is claimed, unless the agents of these roles can work and be told what to do.
-func (rs Roles) available(ctx context.Context, roles []trellis.Role, taskAgent, flag string) error {
-	if err := rs.usable(roles); err != nil {
+// checkAgents returns an error, before anything is claimed, unless the agents of these roles can work and be told what to do.
+func (rs Roles) checkAgents(ctx context.Context, roles []trellis.Role, taskAgent, flag string) error {
+	if err := rs.checkInstructions(roles); err != nil {
 		return err
 	}
 	seen := map[string]bool{}
@@ -198,8 +198,8 @@ func (rs Roles) available(ctx context.Context, roles []trellis.Role, taskAgent, 
 	return nil
 }
 
-// usable returns an error unless a project's instructions for roles can be used, also in the templates besides those of the roles.
-func (rs Roles) usable(roles []trellis.Role) error {
+// checkInstructions returns an error unless a project's instructions for roles can be used, also in the templates besides those of the roles.
+func (rs Roles) checkInstructions(roles []trellis.Role) error {
 	return cmp.Or(rs.mistakes(roles)...)
 }
 
@@ -207,11 +207,11 @@ func (rs Roles) usable(roles []trellis.Role) error {
 func (rs Roles) Mistakes() []error { return rs.mistakes(trellis.Roles) }
 
 func (rs Roles) mistakes(roles []trellis.Role) (list []error) {
-	asks := append(trellis.Strings(roles), "repair")
+	names := append(trellis.Strings(roles), "repair")
 	if slices.Contains(roles, trellis.Implement) {
-		asks = append(asks, "step")
+		names = append(names, "step")
 	}
-	for _, name := range asks {
+	for _, name := range names {
 		in, err := rs.instruct(trellis.Role(name))
 		if err == nil && slices.Contains(templates.Names(), name) {
 			err = templates.Check(name, in.Override)

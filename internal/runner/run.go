@@ -64,15 +64,15 @@ func (e *RefusedError) Error() string { return e.Why }
 // the task. Once the run has begun, it calls begun, unless that is nil.
 func (s TaskRunner) Run(ctx context.Context, dir string, o RunOptions, begun func(dir string) error) (Result, error) {
 	if s.Sharing == nil {
-		return s.run(ctx, dir, o, begun, alone{})
+		return s.run(ctx, dir, o, begun, unsharedLease{})
 	}
 	lease, err := s.Sharing.Take(ctx, dir, func(running []string) (competes bool, err error) {
-		if err := current(dir); err != nil {
+		if err := checkRunVersion(dir); err != nil {
 			return false, err
 		}
 		t, err := s.Store.Load(dir)
 		if err == nil {
-			err = s.equipped(t)
+			err = s.checkTaskPrograms(t)
 		}
 		if err == nil {
 			err = s.CheckAgents(ctx, t, o.Agent)
@@ -80,7 +80,7 @@ func (s TaskRunner) Run(ctx context.Context, dir string, o RunOptions, begun fun
 		if err != nil || !o.Beside {
 			return false, err
 		}
-		return s.beside(t, running)
+		return s.checkConflicts(t, running)
 	})
 	if err != nil {
 		return Result{Dir: dir}, err
@@ -95,18 +95,18 @@ func (s TaskRunner) run(ctx context.Context, dir string, o RunOptions, begun fun
 		return Result{Dir: dir}, err
 	}
 	deps, run := s.pipelineDeps(dir), ""
-	stand := deps.OnState
+	onState := deps.OnState
 	deps.OnState = func(st pipeline.TaskState) {
-		if stand(st); st.Job != nil { // task.json now says that the run began; the run continues when the hooks have ended
+		if onState(st); st.Job != nil { // task.json now says that the run began; the run continues when the hooks have ended
 			s.Hooks().hook(ctx, hooks.AfterStart, dir, run)
 		}
 	}
 	calls := agentCallers(s.Site)
 	effects, caller := pipeline.New(deps), calls.caller(dir, deps.Marker)
 	caller.Slots, caller.Check, caller.Watch = effects.Prompts.Slots, effects.Prompts.Check, effects.Calls.Watch
-	j, err := s.open(ctx, dir, saved(lease, pipeline.Coded(append(effects.Activities(), calls.mending(dir, caller.Activities(pipeline.Roles()...))...))), s.mailbox(dir))
+	j, err := s.open(ctx, dir, publishEffects(lease, pipeline.Coded(append(effects.Activities(), calls.reportFixes(dir, caller.Activities(pipeline.Roles()...))...))), s.mailbox(dir))
 	if errors.Is(err, journal.ErrDamaged) {
-		return s.states().unreadable(ctx, s.Repo, dir)
+		return s.states().failDamaged(ctx, s.Repo, dir)
 	}
 	if err != nil {
 		return Result{Dir: dir}, err
@@ -128,22 +128,22 @@ func (s TaskRunner) run(ctx context.Context, dir string, o RunOptions, begun fun
 			return Result{Dir: dir}, err
 		}
 	}
-	caller.Agents = s.Roles().cast(in.Nonce)
+	caller.Agents = s.Roles().agents(in.Nonce)
 	s.traced(caller, j)
 	past, err := pipeline.ReadProgress(j.History())
 	if err != nil {
 		return Result{Dir: dir}, err
 	}
 	run = j.History().Run
-	if err := s.bring(ctx, lease, effects, run, in.Revision, past); err != nil {
+	if err := s.loadProgress(ctx, lease, effects, run, in.Revision, past); err != nil {
 		return Result{Dir: dir}, err
 	}
 	defer watchEvents(dir, j.Poke)()
-	if err := s.states().awake(dir, !o.Beside); err != nil {
+	if err := s.states().setInProgress(dir, !o.Beside); err != nil {
 		return Result{Dir: dir}, err
 	}
 	if past.State.Status == trellis.InProgress { // a replay does not report the state that the journal holds, so report it here
-		stand(past.State)
+		onState(past.State)
 	}
 	before := pipeline.Worked(j.History())
 	rep, err := journal.Execute(ctx, j, pipeline.Run(effects.Bundles.Bundle))
@@ -155,7 +155,7 @@ func (s TaskRunner) run(ctx context.Context, dir string, o RunOptions, begun fun
 		err = errors.Join(err, perr)
 	}
 	s.Hooks().afterFinish(ctx, dir, after.Run, res.Status)
-	s.eventsOf(dir).ended(after, res)
+	s.eventsOf(dir).sendEnd(after, res)
 	return res, err
 }
 
@@ -194,7 +194,7 @@ func (s TaskRunner) begin(ctx context.Context, j *journal.Run, dir string, o Run
 }
 
 func (s TaskRunner) input(ctx context.Context, t *taskdir.Task, h *journal.History, p pipeline.Progress, o RunOptions) (pipeline.Input, error) {
-	base := begunAt(t, h, p)
+	base := recordedBase(t, h, p)
 	used, err := usedBy(t, h)
 	if err != nil {
 		return pipeline.Input{}, err
@@ -239,25 +239,25 @@ func (s TaskRunner) result(ctx context.Context, dir string, rep pipeline.Report,
 	switch {
 	case errors.As(err, &untrusted):
 		return r, untrusted
-	case errors.As(err, new(wordsError)):
-		return r, mistaken(err, "trellis start "+trellis.ShellWord(filepath.Base(dir)))
+	case errors.As(err, new(instructionsError)):
+		return r, instructionsProblem(err, "trellis start "+trellis.ShellWord(filepath.Base(dir)))
 	case errors.Is(err, ErrStopped):
-		err = s.states().count(dir, trellis.Paused)
+		err = s.states().recordUsage(dir, trellis.Paused)
 	case errors.As(err, &r.Failure), errors.Is(err, flow.ErrCancelled):
 		err = nil
 	case errors.As(err, &parked):
 		r.Waits, r.Until = bases.Waits{{For: strings.Join(parked.For, ", ")}}, parked.Until
-		err = s.states().asleep(dir, parked)
+		err = s.states().restoreWait(dir, parked)
 	case errors.As(err, &unmet):
 		r.Waits = unmet.Waits
-		err = s.states().unmet(dir)
+		err = s.states().setWaiting(dir)
 	case errors.Is(err, flow.ErrSuspended) && ctx.Err() != nil:
 		r.Interrupted = true
-		err = errors.Join(s.states().interrupted(dir), s.states().count(dir, trellis.InProgress))
+		err = errors.Join(s.states().noteInterrupted(dir), s.states().recordUsage(dir, trellis.InProgress))
 	case errors.As(err, new(*journal.GoneError)), errors.Is(err, flow.ErrSuspended) && !errors.As(err, new(*ElsewhereError)) && !durable.Exists(dir):
-		err = s.gone(dir)
+		err = s.goneError(dir)
 	case errors.Is(err, flow.ErrSuspended) && !errors.Is(err, journal.ErrFenced):
-		err = s.unusable(dir, err)
+		err = s.taskJSONProblem(dir, err)
 	}
 	if t, lerr := s.Store.Load(dir); lerr == nil {
 		now := taskState(s.Store, t)
@@ -268,14 +268,14 @@ func (s TaskRunner) result(ctx context.Context, dir string, rep pipeline.Report,
 	}
 	if parked != nil && r.Status == trellis.Waiting && err == nil {
 		if l, lerr := s.Assessor().Assess(ctx, dir); lerr == nil {
-			r.Waits = stillFor(l)
+			r.Waits = currentWaits(l)
 		}
 	}
 	return r, err
 }
 
-// stillFor returns what a parked run waits for now: meanwhile it may have been answered, or a file broken.
-func stillFor(l Assessment) bases.Waits {
+// currentWaits returns what a parked run waits for now: meanwhile it may have been answered, or a file broken.
+func currentWaits(l Assessment) bases.Waits {
 	id := filepath.Base(l.Dir)
 	switch {
 	case len(l.Waits) > 0:
@@ -286,8 +286,8 @@ func stillFor(l Assessment) bases.Waits {
 	return bases.Waits{{For: "nothing any more", Next: "trellis start " + trellis.ShellWord(id)}}
 }
 
-// gone returns a *NotReadyError that says that the directory of a run, or its run/, was removed or renamed.
-func (s TaskRunner) gone(dir string) error {
+// goneError returns a *NotReadyError that says that the directory of a run, or its run/, was removed or renamed.
+func (s TaskRunner) goneError(dir string) error {
 	p := trellis.Problem{File: s.Store.Rel(dir), Message: "was removed or renamed while its run was at work, which ended there",
 		Hint: "name it so again, then trellis start " + trellis.ShellWord(filepath.Base(dir)) + "; of one that was removed trellis cleanup shows what is left"}
 	if !durable.Goes(dir) {
@@ -296,8 +296,8 @@ func (s TaskRunner) gone(dir string) error {
 	return &NotReadyError{[]trellis.Problem{p}}
 }
 
-// unusable returns a *NotReadyError with what is wrong with the task.json that a run sleeps for; other errors are returned as is.
-func (s TaskRunner) unusable(dir string, err error) error {
+// taskJSONProblem returns a *NotReadyError with what is wrong with the task.json that a run sleeps for; other errors are returned as is.
+func (s TaskRunner) taskJSONProblem(dir string, err error) error {
 	var p *trellis.Problem
 	switch {
 	case errors.Is(err, ErrVanished), errors.Is(err, taskdir.ErrNotFound):
@@ -312,9 +312,9 @@ func (s TaskRunner) unusable(dir string, err error) error {
 
 // pipelineDeps returns the dependencies from which the effects of a task's run are made.
 func (s TaskRunner) pipelineDeps(dir string) pipeline.Deps {
-	d := pipeline.Deps{Dir: dir, Repo: s.Repo, Cast: s.Roles().cast(nonce()), Store: s.Store, Config: s.Config, LookPath: s.LookPath, Neighbours: &s.shared().neighbours, Merges: &s.shared().merges,
+	d := pipeline.Deps{Dir: dir, Repo: s.Repo, Cast: s.Roles().agents(nonce()), Store: s.Store, Config: s.Config, LookPath: s.LookPath, Neighbours: &s.shared().neighbours, Merges: &s.shared().merges,
 		Environ: s.Environ, Box: s.Box, Marker: runlock.Marker(dir), Redact: s.Redact, Secrets: s.Secrets, Disk: s.Disk, Now: s.Clock, Deliver: s.deliver,
-		OnCheck: s.eventsOf(dir).checked,
+		OnCheck: s.eventsOf(dir).sendCheck,
 		Step:    func(e workflow.Event) { s.Tell(Event{Task: filepath.Base(dir), Step: &e}) },
 		OnState: func(st pipeline.TaskState) {
 			s.shared().phases.Store(dir, Phase{st.Phase, st.Round})
@@ -353,7 +353,7 @@ func (s TaskRunner) CheckAgents(ctx context.Context, t *taskdir.Task, flag strin
 			return nil
 		}
 	}
-	if err := s.Roles().able(ctx, pipeline.Roles(), t.Pipeline.Agent, flag); err != nil {
+	if err := s.Roles().checkAgentsAndIdentity(ctx, pipeline.Roles(), t.Pipeline.Agent, flag); err != nil {
 		return err
 	}
 	return CheckTemp()

@@ -84,11 +84,11 @@ func (s *Site) Elsewhere(dir string) *ElsewhereError {
 	return s.Sharing.Elsewhere(dir)
 }
 
-// last reports whether this machine was the last to have a task, and so is the one to follow its pull request.
-func (s *Site) last(dir string) bool { return s.Sharing == nil || s.Sharing.Last(dir) }
+// isLastHolder reports whether this machine was the last to have a task, and so is the one to follow its pull request.
+func (s *Site) isLastHolder(dir string) bool { return s.Sharing == nil || s.Sharing.Last(dir) }
 
-// current returns a *RefusedError if a newer Trellis on another machine began the run of a task: this one would fail what it can't read.
-func current(dir string) error {
+// checkRunVersion returns a *RefusedError if a newer Trellis on another machine began the run of a task: this one would fail what it can't read.
+func checkRunVersion(dir string) error {
 	h, _ := journal.Read(filepath.Join(dir, taskdir.Run)) // opening the journal reports what is wrong with it
 	if h == nil || h.Ended || h.Code <= pipeline.Code {
 		return nil
@@ -125,8 +125,8 @@ func mentioned(commands []string, program string) bool {
 	return slices.ContainsFunc(commands, func(c string) bool { return slices.Contains(strings.FieldsFunc(c, apart), program) })
 }
 
-// equipped returns a *RefusedError if the checks of a task can't be run on this machine, which would fail what others can do.
-func (s TaskRunner) equipped(t *taskdir.Task) error {
+// checkTaskPrograms returns a *RefusedError if the checks of a task can't be run on this machine, which would fail what others can do.
+func (s TaskRunner) checkTaskPrograms(t *taskdir.Task) error {
 	commands := t.Pipeline.Verify
 	if len(commands) == 0 {
 		commands = s.Config.Verify
@@ -134,17 +134,17 @@ func (s TaskRunner) equipped(t *taskdir.Task) error {
 	return s.CheckPrograms(t.ID+" is", commands)
 }
 
-// alone is the lease of a machine that shares with no other.
-type alone struct{}
+// unsharedLease is the lease of a machine that shares with no other.
+type unsharedLease struct{}
 
-func (alone) Brought() bool                      { return false }
-func (alone) Fits() error                        { return nil }
-func (alone) Save(context.Context, string) error { return nil }
+func (unsharedLease) Brought() bool                      { return false }
+func (unsharedLease) Fits() error                        { return nil }
+func (unsharedLease) Save(context.Context, string) error { return nil }
 
-// saved makes activities publish their effects to other machines before they are written down as done, so that whichever
+// publishEffects makes activities publish their effects to other machines before they are written down as done, so that whichever
 // machine resumes the run finds them.
-func saved(l lease, list []flow.Activity) []flow.Activity {
-	if l == (alone{}) {
+func publishEffects(l lease, list []flow.Activity) []flow.Activity {
+	if l == (unsharedLease{}) {
 		return list
 	}
 	for i, act := range list {
@@ -167,9 +167,9 @@ func saved(l lease, list []flow.Activity) []flow.Activity {
 	return list
 }
 
-// bring loads the progress so far into the effects of a run before the run continues. A worktree that was brought from
+// loadProgress loads the progress so far into the effects of a run before the run continues. A worktree that was brought from
 // another machine is first made fit to work in.
-func (s TaskRunner) bring(ctx context.Context, l lease, e *pipeline.Effects, run string, revision int64, p pipeline.Progress) error {
+func (s TaskRunner) loadProgress(ctx context.Context, l lease, e *pipeline.Effects, run string, revision int64, p pipeline.Progress) error {
 	e.LoadProgress(revision, p)
 	if l.Brought() {
 		err := e.Refit(ctx, run, s.Clock(), p)

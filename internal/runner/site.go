@@ -101,13 +101,13 @@ func (s *Site) PlanRunner() PlanRunner { return PlanRunner{s} }
 func (s *Site) FileRunner() FileRunner { return FileRunner{s} }
 func (s *Site) Orders() Orders         { return Orders{s} }
 func (s *Site) Approvals() Approvals {
-	return Approvals{pipeline.ApprovalJudge{Disk: s.Disk, Config: s.Config, Store: s.Store, Counts: s.guard().counts(), Now: s.Clock}, s.SignWith, s.Account}
+	return Approvals{pipeline.ApprovalJudge{Disk: s.Disk, Config: s.Config, Store: s.Store, Counts: s.guard().decisionFilter(), Now: s.Clock}, s.SignWith, s.Account}
 }
 func (s *Site) Objectives() Objectives { return Objectives{s} }
 func (s *Site) Budgets() Budgets {
-	b := Budgets{s.Config.Limits, &s.shared().ledger, spentIn(s.Store.Root), s.Disk, clockIn(s.Config.Shared.Zone(), s.Clock), s.Spent, nil}
+	b := Budgets{s.Config.Limits, &s.shared().ledger, ledgerDir(s.Store.Root), s.Disk, clockIn(s.Config.Shared.Zone(), s.Clock), s.Spent, nil}
 	if s.Sharing != nil {
-		b.others = s.Sharing.SpentElsewhere
+		b.usedElsewhere = s.Sharing.SpentElsewhere
 	}
 	return b
 }
@@ -196,7 +196,7 @@ func (s *Site) open(ctx context.Context, dir string, acts []flow.Activity, mailb
 		}
 		return append(mailbox(j), raised...)
 	}, Holder: runlock.Holder(dir, s.Clock()), Now: s.Clock, ParkAfter: ParkAfter,
-		Waits: func(c journal.Entry) { s.eventsOf(dir).waits(j, c) },
+		Waits: func(c journal.Entry) { s.eventsOf(dir).sendWait(j, c) },
 		Wrote: s.Traces.Follow(dir, func(text string) { s.Tell(Event{Level: slog.LevelWarn, Message: text}) }),
 		Clear: func(former durable.Holder) error { return runlock.Clear(dir, former) }}
 	err = runlock.Await(func() (err error) {
@@ -206,10 +206,10 @@ func (s *Site) open(ctx context.Context, dir string, acts []flow.Activity, mailb
 	if err != nil {
 		return nil, err
 	}
-	if err := s.guard().ours(ctx, dir, j.History()); err != nil {
+	if err := s.guard().checkJournalOrigin(ctx, dir, j.History()); err != nil {
 		return nil, errors.Join(err, j.Close())
 	}
-	raised = s.Budgets().raised(j.History())
+	raised = s.Budgets().budgetMessages(j.History())
 	if o.Wrote != nil {
 		o.Wrote() // the process that wrote the last lines may not have sent their spans
 	}

@@ -43,7 +43,7 @@ func (st Starter) Start(ctx context.Context, dir string, o RunOptions) (Result, 
 		}
 	}
 	if runlock.Busy(err) && !res.Status.Ended() {
-		return st.goOn(ctx, dir, o, err)
+		return st.followOrRestart(ctx, dir, o, err)
 	}
 	st.warn(dir, res, err)
 	if err != nil || t == nil {
@@ -55,7 +55,7 @@ func (st Starter) Start(ctx context.Context, dir string, o RunOptions) (Result, 
 	st.PrintAssumptions(dir)
 	_, taken := st.TakenBy(dir)
 	hand := taken && o == (RunOptions{}) // options can't be passed to a watcher
-	if why := st.assessor.others(t); why != "" && hand {
+	if why := st.assessor.conflictingTask(t); why != "" && hand {
 		st.tell(Event{Task: t.ID, Message: t.ID + " waits for " + why})
 	} else if why != "" {
 		st.tell(Event{Task: t.ID, Message: t.ID + " is started beside " + why})
@@ -63,20 +63,20 @@ func (st Starter) Start(ctx context.Context, dir string, o RunOptions) (Result, 
 	if hand {
 		runs, res, err := st.admit(ctx, dir)
 		if err == nil && runs || runlock.Busy(err) && !res.Status.Ended() {
-			return st.goOn(ctx, dir, o, err)
+			return st.followOrRestart(ctx, dir, o, err)
 		}
 		return res, err
 	}
-	res, err = st.runner.Run(ctx, dir, o, st.readied)
+	res, err = st.runner.Run(ctx, dir, o, st.markReady)
 	if runlock.Busy(err) && !t.Status.Ended() {
-		return st.goOn(ctx, dir, o, err)
+		return st.followOrRestart(ctx, dir, o, err)
 	}
 	return res, err
 }
 
-// goOn follows a task that was handed to a watcher or that another process holds; busy is the error in the second case. If
-// that process ends without having ended the run, or without having begun it, goOn starts the task again.
-func (st Starter) goOn(ctx context.Context, dir string, o RunOptions, busy error) (Result, error) {
+// followOrRestart follows a task that was handed to a watcher or that another process holds; busy is the error in the second case. If
+// that process ends without having ended the run, or without having begun it, followOrRestart starts the task again.
+func (st Starter) followOrRestart(ctx context.Context, dir string, o RunOptions, busy error) (Result, error) {
 	if held, ok := errors.AsType[*durable.HeldError](busy); ok {
 		st.tell(Event{Task: filepath.Base(dir), Message: filepath.Base(dir) + " is held by " + held.By() + ": waiting for it"})
 	}
@@ -112,8 +112,8 @@ func (st Starter) PrintAssumptions(dir string) {
 	}
 }
 
-// readied makes a task that a person wrote ready once its run has begun, so that a watcher that sees the change finds the run.
-func (st Starter) readied(dir string) error {
+// markReady makes a task that a person wrote ready once its run has begun, so that a watcher that sees the change finds the run.
+func (st Starter) markReady(dir string) error {
 	return st.states.move(dir, trellis.Planning, trellis.Ready)
 }
 
@@ -151,7 +151,7 @@ func (st Starter) admit(ctx context.Context, dir string) (bool, Result, error) {
 	}
 	switch t.Status {
 	case trellis.Planning:
-		err = st.readied(dir)
+		err = st.markReady(dir)
 	case trellis.Paused:
 		err = st.wake(ctx, dir)
 	case trellis.Waiting:
@@ -191,14 +191,14 @@ func (st Starter) checkStartable(ctx context.Context, dir string, adopt bool) (*
 		return nil, res, err
 	}
 	res.Status, res.Outcome = t.Status, t.Pipeline.Outcome
-	if err := live(st.store, dir); err != nil && t.Status != trellis.Completed {
+	if err := refuseArchived(st.store, dir); err != nil && t.Status != trellis.Completed {
 		return nil, res, err
 	}
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err != nil && !errors.Is(err, journal.ErrNone) && !errors.Is(err, journal.ErrDamaged) {
 		return nil, res, err
 	}
-	if unplanned(h) && !t.Status.Ended() {
+	if hasUnfinishedPlanning(h) && !t.Status.Ended() {
 		return nil, res, ErrPlanning
 	}
 	if err := st.guard.trustedToStart(ctx, t, h); err != nil {
@@ -216,7 +216,7 @@ func (st Starter) checkStartable(ctx context.Context, dir string, adopt bool) (*
 	case trellis.Failed, trellis.Cancelled:
 		return nil, res, &RefusedError{t.ID + " is " + string(t.Status), retryOf(dir)}
 	case trellis.Planning:
-		return st.written(ctx, t, res, adopt)
+		return st.startableHandwritten(ctx, t, res, adopt)
 	case trellis.Paused:
 		if done, err := pipeline.DeliveredBy(h); err != nil || done == "" {
 			return t, res, err
@@ -227,24 +227,24 @@ func (st Starter) checkStartable(ctx context.Context, dir string, adopt bool) (*
 		st.tell(Event{Message: t.ID + " was delivered before it was paused: it is " + string(t.Status) + " again, and not run twice"})
 		return nil, taskState(st.store, t), nil
 	}
-	return st.runnable(ctx, t, res, adopt)
+	return st.startableAssessed(ctx, t, res, adopt)
 }
 
-// written is startable for a task that a person wrote and nobody set ready. It may have to wait nevertheless.
-func (st Starter) written(ctx context.Context, t *taskdir.Task, res Result, adopt bool) (_ *taskdir.Task, _ Result, err error) {
+// startableHandwritten is startable for a task that a person wrote and nobody set ready. It may have to wait nevertheless.
+func (st Starter) startableHandwritten(ctx context.Context, t *taskdir.Task, res Result, adopt bool) (_ *taskdir.Task, _ Result, err error) {
 	if res.Warnings, err = st.assessor.check(ctx, t.Dir, adopt); err != nil {
-		return nil, res, st.unplannedYet(ctx, t, err)
+		return nil, res, st.notPlannedError(ctx, t, err)
 	}
 	l := Assessment{Dir: t.Dir, Task: t, From: trellis.Planning, To: trellis.Waiting}
-	if l.Waits, err = st.assessor.waits(ctx, t, nil); err != nil || len(l.Waits) == 0 {
+	if l.Waits, err = st.assessor.waitReasons(ctx, t, nil); err != nil || len(l.Waits) == 0 {
 		return t, res, err
 	}
 	res.Status, res.Waits = trellis.Waiting, l.Waits
 	return nil, res, st.assessor.applyStatus(l)
 }
 
-// unplannedYet returns err or, if a planning was to write the task and did not, a *RefusedError with what became of the planning.
-func (st Starter) unplannedYet(ctx context.Context, t *taskdir.Task, err error) error {
+// notPlannedError returns err or, if a planning was to write the task and did not, a *RefusedError with what became of the planning.
+func (st Starter) notPlannedError(ctx context.Context, t *taskdir.Task, err error) error {
 	again, nerr := st.assessor.Next(ctx, t.Dir)
 	if nerr != nil || !strings.HasPrefix(again, "trellis plan --retry ") {
 		return err
@@ -255,8 +255,8 @@ func (st Starter) unplannedYet(ctx context.Context, t *taskdir.Task, err error) 
 	return &RefusedError{t.ID + " is not planned yet", again}
 }
 
-// runnable is startable for a task in a status that a watcher handles too.
-func (st Starter) runnable(ctx context.Context, t *taskdir.Task, res Result, adopt bool) (*taskdir.Task, Result, error) {
+// startableAssessed is startable for a task in a status that a watcher handles too.
+func (st Starter) startableAssessed(ctx context.Context, t *taskdir.Task, res Result, adopt bool) (*taskdir.Task, Result, error) {
 	l, err := st.assessor.assess(ctx, Assessment{Dir: t.Dir, Adopt: adopt})
 	res.Warnings = l.Warnings
 	switch {
@@ -289,7 +289,7 @@ func (st Starter) wake(ctx context.Context, dir string) error {
 	if err != nil && !errors.Is(err, journal.ErrNone) && !errors.Is(err, journal.ErrDamaged) {
 		return err
 	}
-	return st.states.awake(dir, true)
+	return st.states.setInProgress(dir, true)
 }
 
 // Follow waits until no process runs the task any more and returns where the task stands. If ctx is cancelled, Follow only
@@ -315,7 +315,7 @@ func (st Starter) Follow(ctx context.Context, dir string) (Result, error) {
 		}
 		if _, held := Held(dir); !held && time.Since(begun) > takenWithin {
 			begun = time.Now()
-			if res, why := st.untaken(ctx, dir); why != nil || res.Waits != nil || res.Failure != nil {
+			if res, why := st.untakenReason(ctx, dir); why != nil || res.Waits != nil || res.Failure != nil {
 				return res, why
 			}
 		}
@@ -331,8 +331,8 @@ func (st Starter) Follow(ctx context.Context, dir string) (Result, error) {
 // takenWithin is how long Follow waits for a process to take the task before it checks why none does.
 const takenWithin = 2 * time.Second
 
-// untaken returns why a watcher does not take a task. With neither Waits nor Failure set, the watcher takes it when a slot is free.
-func (st Starter) untaken(ctx context.Context, dir string) (Result, error) {
+// untakenReason returns why a watcher does not take a task. With neither Waits nor Failure set, the watcher takes it when a slot is free.
+func (st Starter) untakenReason(ctx context.Context, dir string) (Result, error) {
 	l, err := st.assessor.Assess(ctx, dir)
 	if err != nil {
 		return Result{Dir: dir}, err
@@ -346,10 +346,10 @@ func (st Starter) untaken(ctx context.Context, dir string) (Result, error) {
 	if len(l.Problems) > 0 {
 		return Result{Dir: dir}, &NotReadyError{l.Problems}
 	}
-	if err := st.runner.Roles().usable(pipeline.Roles()); l.Run && err != nil {
+	if err := st.runner.Roles().checkInstructions(pipeline.Roles()); l.Run && err != nil {
 		return Result{Dir: dir}, err
 	}
-	if why := st.givenUp(dir); why != "" {
+	if why := st.givenUpReason(dir); why != "" {
 		return Result{Dir: dir}, &NotReadyError{l.WithProblem("the watcher waits for "+why, "trellis logs "+trellis.ShellWord(l.Task.ID)).Problems}
 	}
 	res := taskState(st.store, l.Task)
@@ -375,8 +375,8 @@ func (st Starter) active(t *taskdir.Task) bool {
 // GivenUp is the text that a watcher gives as the wait of a task that it has given up.
 const GivenUp = "somebody: its runs come to nothing"
 
-// givenUp returns GivenUp if the watcher has given up the task because its runs came to nothing, and "" otherwise.
-func (st Starter) givenUp(dir string) string {
+// givenUpReason returns GivenUp if the watcher has given up the task because its runs came to nothing, and "" otherwise.
+func (st Starter) givenUpReason(dir string) string {
 	for _, w := range pulse.Look(st.store.Root, st.now()).Beat.Waiting {
 		if w.Task == filepath.Base(dir) && w.For == GivenUp {
 			return w.For

@@ -42,10 +42,10 @@ func (s states) move(dir string, from, to trellis.Status) error {
 	})
 }
 
-// awake sets a task that was put to sleep (paused, waiting) back to in_progress. A task whose time has not come stays paused,
+// setInProgress sets a task that was put to sleep (paused, waiting) back to in_progress. A task whose time has not come stays paused,
 // and its run sleeps on. So does a task that a person stopped, unless a person asked for the run: a watcher may have assessed
 // the task before it was stopped.
-func (s states) awake(dir string, asked bool) error {
+func (s states) setInProgress(dir string, asked bool) error {
 	return s.update(dir, func(t *taskdir.Task, e *taskdir.Edit) {
 		switch {
 		case t.Status == trellis.InProgress && t.Pipeline.Failure.Code == trellis.Interrupted:
@@ -59,8 +59,8 @@ func (s states) awake(dir string, asked bool) error {
 	})
 }
 
-// unmet sets a task whose run was begun too early to waiting.
-func (s states) unmet(dir string) error {
+// setWaiting sets a task whose run was begun too early to waiting.
+func (s states) setWaiting(dir string) error {
 	return s.update(dir, func(t *taskdir.Task, e *taskdir.Edit) {
 		if t.Status == trellis.Ready || t.Status == trellis.InProgress {
 			e.Set("status", trellis.Waiting)
@@ -68,8 +68,8 @@ func (s states) unmet(dir string) error {
 	})
 }
 
-// asleep writes into task.json again what a parked run waits for, which the process that resumed the run had removed.
-func (s states) asleep(dir string, parked *journal.Parked) error {
+// restoreWait writes into task.json again what a parked run waits for, which the process that resumed the run had removed.
+func (s states) restoreWait(dir string, parked *journal.Parked) error {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err != nil {
 		return err
@@ -99,8 +99,8 @@ func (s states) asleep(dir string, parked *journal.Parked) error {
 	})
 }
 
-// interrupted notes in task.json why the run does not continue.
-func (s states) interrupted(dir string) error {
+// noteInterrupted notes in task.json why the run does not continue.
+func (s states) noteInterrupted(dir string) error {
 	err := s.update(dir, func(t *taskdir.Task, e *taskdir.Edit) {
 		if t.Status == trellis.InProgress {
 			e.Set("pipeline.failure", taskdir.Failure{Code: trellis.Interrupted, Detail: "stopped by Ctrl-C or a signal", Retryable: true, At: s.now()})
@@ -112,9 +112,9 @@ func (s states) interrupted(dir string) error {
 	return err
 }
 
-// count writes into task.json what the agents of a run that has not ended used so far, if the task has the given status: this
+// recordUsage writes into task.json what the agents of a run that has not ended used so far, if the task has the given status: this
 // includes calls that died with their process, and those after the last phase that was written to task.json.
-func (s states) count(dir string, in trellis.Status) error {
+func (s states) recordUsage(dir string, in trellis.Status) error {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err != nil || h.Ended || h.Flow != pipeline.Flow {
 		return nil // there is no run, or opening it reports what is wrong
@@ -132,8 +132,8 @@ func (s states) count(dir string, in trellis.Status) error {
 	return err
 }
 
-// unreadable fails a task whose journal exists but can't be read. Its work is backed up, and no new run begins by itself.
-func (s states) unreadable(ctx context.Context, repo *git.Repo, dir string) (Result, error) {
+// failDamaged fails a task whose journal exists but can't be read. Its work is backed up, and no new run begins by itself.
+func (s states) failDamaged(ctx context.Context, repo *git.Repo, dir string) (Result, error) {
 	res := Result{Dir: dir}
 	lock, err := runlock.Take(dir, s.now()) // the process that wrote the journal may still work in the worktree
 	if err != nil {
@@ -180,9 +180,9 @@ func (s states) restore(dir string, h *journal.History) (*taskdir.Task, error) {
 	})
 }
 
-// replanned sets a task to planning. That is the last of the steps with which a planning in place begins: until then, the
+// setPlanning sets a task to planning. That is the last of the steps with which a planning in place begins: until then, the
 // planning can be asked for again as if nothing had happened.
-func (s states) replanned(dir string) error {
+func (s states) setPlanning(dir string) error {
 	return s.update(dir, func(t *taskdir.Task, e *taskdir.Edit) {
 		if t.Status != trellis.Planning {
 			e.Set("status", trellis.Planning)

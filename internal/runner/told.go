@@ -25,36 +25,36 @@ func (s *Site) eventsOf(dir string) eventSender {
 	return eventSender{dir, s.Store.Rel(filepath.Join(dir, taskdir.Report)), s.Tell, s.Clock}
 }
 
-func (t eventSender) event(e events.Event) {
+func (t eventSender) send(e events.Event) {
 	e.Time, e.Task = t.now(), filepath.Base(t.dir)
 	t.tell(Event{Task: e.Task, Round: e.Round, Told: &e})
 }
 
-// checked reports how a command of an activity ended, or what the command waits for.
-func (t eventSender) checked(c flow.Call, told pipeline.Told) {
+// sendCheck reports how a command of an activity ended, or what the command waits for.
+func (t eventSender) sendCheck(c flow.Call, told pipeline.Told) {
 	if told.Wait != nil {
-		t.event(events.Event{Kind: events.Waiting, Run: c.Run, Call: c.ID, Wait: told.Wait})
+		t.send(events.Event{Kind: events.Waiting, Run: c.Run, Call: c.ID, Wait: told.Wait})
 		return
 	}
 	check := told.Check
 	phase := c.ID[strings.LastIndexByte(c.ID, '/')+1:]
 	phase, _, _ = strings.Cut(phase, "#")
 	check.Forgiven = check.Code != 0 && (check.Forgiven || phase == "baseline") // the baseline ran before the work, which can't have caused this failure
-	t.event(events.Event{Kind: events.Checked, Run: c.Run, Call: c.ID, Phase: phase, Check: &check, Seconds: check.Seconds})
+	t.send(events.Event{Kind: events.Checked, Run: c.Run, Call: c.ID, Phase: phase, Check: &check, Seconds: check.Seconds})
 }
 
-func (t eventSender) waits(j *journal.Run, c journal.Entry) {
+func (t eventSender) sendWait(j *journal.Run, c journal.Entry) {
 	h := j.History()
 	if w := pipeline.WaitOf(h, c); w != nil {
 		if w.For == "approval" && !strings.Contains(c.ID, "step-") { // for a step, the code that waits names the step
 			w.Next = "trellis approve " + trellis.ShellWord(filepath.Base(t.dir))
 		}
-		t.event(events.Event{Kind: events.Waiting, Run: h.Run, Call: c.ID, Wait: w})
+		t.send(events.Event{Kind: events.Waiting, Run: h.Run, Call: c.ID, Wait: w})
 	}
 }
 
-// ended reports how a run ended, if it has ended.
-func (t eventSender) ended(h *journal.History, r Result) {
+// sendEnd reports how a run ended, if it has ended.
+func (t eventSender) sendEnd(h *journal.History, r Result) {
 	if !h.Ended || !r.Status.Ended() && r.Status != trellis.Review && r.Status != trellis.Failed {
 		return
 	}

@@ -26,7 +26,7 @@ func VerifyFile(dir string) (*proof.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := fileWorld(dir, h, b)
+	w := expectedFileState(dir, h, b)
 	w.Run = durable.Below(filepath.Join(dir, taskdir.Run), durable.MaxJournal)
 	return proof.Verify(dir, w)
 }
@@ -38,10 +38,10 @@ func VerifyTask(ctx context.Context, store taskdir.Store, refs git.Refs, dir str
 		return nil, err
 	}
 	w := proof.ExpectedState{Task: filepath.Base(dir)}
-	if err := taskRuns(dir, &w); err != nil {
+	if err := addRuns(dir, &w); err != nil {
 		return nil, err
 	}
-	if err := planNow(store, dir, &w); err != nil {
+	if err := addPlan(store, dir, &w); err != nil {
 		return nil, err
 	}
 	w.Delivered = w.Plan != "" && (t.Status == trellis.Review || t.Status == trellis.Completed) && t.Commit != ""
@@ -56,8 +56,8 @@ func VerifyTask(ctx context.Context, store taskdir.Store, refs git.Refs, dir str
 	return proof.Verify(dir, w)
 }
 
-// planNow adds the current plan to w. A plan that can't be read counts as different from the one that was proven.
-func planNow(store taskdir.Store, dir string, w *proof.ExpectedState) error {
+// addPlan adds the current plan to w. A plan that can't be read counts as different from the one that was proven.
+func addPlan(store taskdir.Store, dir string, w *proof.ExpectedState) error {
 	data, err := taskdir.ReadOptional(dir, taskdir.Plan)
 	if data == nil {
 		return err
@@ -69,8 +69,8 @@ func planNow(store taskdir.Store, dir string, w *proof.ExpectedState) error {
 	return nil
 }
 
-// taskRuns adds what the journals of a task say to w. Without run/ nothing is known of them, which is not an error.
-func taskRuns(dir string, w *proof.ExpectedState) error {
+// addRuns adds what the journals of a task say to w. Without run/ nothing is known of them, which is not an error.
+func addRuns(dir string, w *proof.ExpectedState) error {
 	run := filepath.Join(dir, taskdir.Run)
 	h, err := journal.Read(run)
 	switch {

@@ -57,7 +57,7 @@ var replacesWhole = map[string]string{
 	"internal/planner/evaluate.go reject":                  "REJECTED.md, a page of Trellis",
 	"internal/planner/log.go WriteLog":                     ".plan-log, a page of Trellis",
 	"internal/planner/files.go keepAt":                     "run/",
-	"internal/runner/feedback.go sendBack":                 "run/",
+	"internal/runner/feedback.go addFeedback":              "run/",
 	"internal/runner/ledger.go fold":                       ".runtime",
 	"agents/talk.go save":                                  "run/",
 	"internal/pulse/pulse.go Write":                        ".runtime",
