@@ -15,14 +15,14 @@ import (
 // admission is what a watcher knows about tasks that run and tasks that could, to decide which fit beside each other.
 type admission struct {
 	*settings
-	tasks   map[string]bool // directories of tasks that run here
-	steps   map[step]bool   // steps of objectives that are planned here
-	held    map[string]int  // how often directories were found held by another process
-	away    map[string]bool // directories of tasks that other machines have
-	needs   map[string]needs
-	limited map[string]limit
-	waits   map[string]string // why a task does not fit, as it was reported
-	queued  map[string]bool   // tasks that were reported as queued
+	tasks     map[string]bool // directories of tasks that run here
+	steps     map[step]bool   // steps of objectives that are planned here
+	held      map[string]int  // how often directories were found held by another process
+	elsewhere map[string]bool // directories of tasks that other machines have
+	needs     map[string]needs
+	limited   map[string]limit
+	waits     map[string]string // why a task does not fit, as it was reported
+	queued    map[string]bool   // tasks that were reported as queued
 }
 
 func newAdmission(c *settings) admission {
@@ -52,13 +52,13 @@ type hold struct {
 }
 
 // learn records what an inspection found.
-func (a *admission) learn(f inspected) {
+func (a *admission) learn(f inspectionResult) {
 	dir := f.Dir
 	delete(a.needs, dir)
 	delete(a.limited, dir)
-	delete(a.away, dir)
+	delete(a.elsewhere, dir)
 	if f.Elsewhere != nil {
-		a.away[dir] = true
+		a.elsewhere[dir] = true
 		a.needs[dir] = needs{touches: f.touches, agent: f.Task.Pipeline.Agent}
 	}
 	if !f.Run {
@@ -78,9 +78,9 @@ func (a *admission) learnStep(s step) {
 	a.needs[s.key()] = needs{agents: a.s.Roles().Players(planner.Roles(), "")}
 }
 
-// locked records that another process holds a directory, and returns how long to leave it alone: 250 ms, since that process
+// noteLocked records that another process holds a directory, and returns how long to leave it alone: 250 ms, since that process
 // may only be giving an order, then twice that, up to 4 s. There is no event when a lock is released.
-func (a *admission) locked(dir string) time.Duration {
+func (a *admission) noteLocked(dir string) time.Duration {
 	delay := 250 * time.Millisecond << min(a.held[dir], 4)
 	a.held[dir]++
 	return delay
@@ -99,15 +99,15 @@ func (a *admission) agents(key string) []string {
 	return n.agents
 }
 
-// busy returns the tasks and plannings that run, here or, as far as is known, elsewhere.
-func (a *admission) busy() []string {
+// running returns the tasks and plannings that run, here or, as far as is known, elsewhere.
+func (a *admission) running() []string {
 	list := slices.Collect(maps.Keys(a.tasks))
 	for dir := range a.held {
 		if !a.tasks[dir] {
 			list = append(list, dir)
 		}
 	}
-	list = slices.AppendSeq(list, maps.Keys(a.away))
+	list = slices.AppendSeq(list, maps.Keys(a.elsewhere))
 	for s := range a.steps {
 		list = append(list, s.key())
 	}
@@ -117,7 +117,7 @@ func (a *admission) busy() []string {
 
 // filesInUse returns the globs of everything that runs.
 func (a *admission) filesInUse() (list []fileUse) {
-	for _, dir := range a.busy() {
+	for _, dir := range a.running() {
 		list = a.withFilesOf(list, dir)
 	}
 	return list
@@ -134,10 +134,10 @@ func (a *admission) withFilesOf(list []fileUse, dir string) []fileUse {
 
 // admit returns why a task is not started now, the zero hold if it may be.
 func (a *admission) admit(l runner.Assessment, claims []fileUse) hold {
-	if h := a.exhausted(l); h.why != "" {
+	if h := a.limitHold(l); h.why != "" {
 		return h
 	}
-	if why := a.crowded(l.Dir); why != "" {
+	if why := a.busyAgent(l.Dir); why != "" {
 		return hold{why: why}
 	}
 	own := a.needs[l.Dir].touches
@@ -149,21 +149,21 @@ func (a *admission) admit(l runner.Assessment, claims []fileUse) hold {
 	return hold{}
 }
 
-// spent returns what of the day's budget is used up, and until when.
-func (a *admission) spent() hold {
+// budgetHold returns what of the day's budget is used up, and until when.
+func (a *admission) budgetHold() hold {
 	if left, err := a.s.Budgets().BudgetLeft(); err == nil && left.Exhausted != nil {
 		return hold{left.Exhausted.Detail, left.Until}
 	}
 	return hold{}
 }
 
-// exhausted returns why a task that has not begun would come to nothing: the day's budget is used up, or all its agents wait
+// limitHold returns why a task that has not begun would come to nothing: the day's budget is used up, or all its agents wait
 // for their providers.
-func (a *admission) exhausted(l runner.Assessment) hold {
+func (a *admission) limitHold(l runner.Assessment) hold {
 	if l.Task.Status != trellis.Ready {
 		return hold{}
 	}
-	if h := a.spent(); h.why != "" {
+	if h := a.budgetHold(); h.why != "" {
 		return hold{"tomorrow: " + h.why, h.until}
 	}
 	if len(a.limited) == 0 {
@@ -192,13 +192,13 @@ func (a *admission) limitedUntil(agent string) (last time.Time) {
 	return last
 }
 
-// crowded returns which agent of a task or planning already works for as many others as it may, "" if none does.
-func (a *admission) crowded(key string) string {
+// busyAgent returns which agent of a task or planning already works for as many others as it may, "" if none does.
+func (a *admission) busyAgent(key string) string {
 	if len(a.s.Config.Limits.PerAgent) == 0 {
 		return ""
 	}
 	var others [][]string
-	for _, dir := range a.busy() {
+	for _, dir := range a.running() {
 		others = append(others, a.agents(dir))
 	}
 	return a.s.Roles().Crowded(a.agents(key), others)

@@ -3,14 +3,14 @@ package scheduler
 import "time"
 
 // clocks are the times of the wall clock and of the monotonic clock at the last turn of the watcher's loop.
-type clocks struct{ wall, counted time.Time }
+type clocks struct{ wall, monotonic time.Time }
 
 // woke reports whether the machine slept, or its clock was set: the wall clock and the monotonic clock advanced differently,
 // by more than clockJump. Scheduled times are then no longer reliable.
 func (c *clocks) woke(wall time.Time) bool {
 	now, counted := wall.Round(0), time.Now()
-	off := now.Sub(c.wall) - counted.Sub(c.counted)
-	c.wall, c.counted = now, counted
+	off := now.Sub(c.wall) - counted.Sub(c.monotonic)
+	c.wall, c.monotonic = now, counted
 	return off.Abs() > clockJump
 }
 

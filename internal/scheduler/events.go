@@ -19,8 +19,8 @@ type events struct {
 	errors   <-chan error
 }
 
-// listenTo subscribes to the events of a folder.
-func listenTo(dir string) (events, error) {
+// subscribeTo subscribes to the events of a folder.
+func subscribeTo(dir string) (events, error) {
 	n, err := fsnotify.NewBufferedWatcher(4096)
 	if err != nil {
 		return events{}, err
@@ -48,45 +48,45 @@ func (e events) close() {
 	}
 }
 
-// hear processes all events so far.
-func (w *watch) hear() {
+// processEvents processes all events so far.
+func (w *watch) processEvents() {
 	for range cap(w.events.happened) + 1 {
 		select {
 		case e, ok := <-w.events.happened:
 			if !ok {
 				return
 			}
-			w.event(e)
+			w.handleEvent(e)
 		case err := <-w.events.errors:
-			w.missed(err)
+			w.handleEventError(err)
 		default:
 			return
 		}
 	}
 }
 
-func (w *watch) event(e fsnotify.Event) {
+func (w *watch) handleEvent(e fsnotify.Event) {
 	switch dir := filepath.Dir(e.Name); {
 	case e.Name == w.objectivesDir():
-		w.listenToObjectives()
-		w.objectives.remind()
+		w.subscribeToObjectives()
+		w.objectives.scheduleSurvey()
 	case dir == w.settingsDir():
 		if name := filepath.Base(e.Name); name == "config.yaml" || name == "worktree.yaml" {
-			w.changed()
+			w.scheduleReload()
 		}
-	case dir == filepath.Dir(w.ledger()):
-		if e.Name == w.ledger() {
+	case dir == filepath.Dir(w.ledgerPath()):
+		if e.Name == w.ledgerPath() {
 			w.ledgerChanged()
 		}
 	case dir == w.objectivesDir():
-		w.objectives.changed(e.Name)
+		w.objectives.fileChanged(e.Name)
 	default:
 		w.taskEvent(e.Name)
 	}
 }
 
-// missed handles an error of the event source, which is EINVAL for a folder that was moved and removed before it was unsubscribed.
-func (w *watch) missed(err error) {
+// handleEventError handles an error of the event source, which is EINVAL for a folder that was moved and removed before it was unsubscribed.
+func (w *watch) handleEventError(err error) {
 	switch {
 	case err == nil || errors.Is(err, syscall.EINVAL):
 	case errors.Is(err, fsnotify.ErrEventOverflow):
@@ -109,7 +109,7 @@ func (w *watch) taskEvent(path string) {
 	}
 	dir := filepath.Join(w.s.Store.Tasks(), name)
 	w.s.Assessor().Neighbours().Changed(dir)
-	w.schedule.after(dir, settle)
+	w.schedule.putAfter(dir, settle)
 }
 
 // taskName reports whether an entry of the tasks folder is a task, and neither hidden (a draft) nor the archive.

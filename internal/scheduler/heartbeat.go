@@ -24,12 +24,12 @@ const (
 // heartbeat writes watch.json, which tells others that there is a watcher and what it does.
 type heartbeat struct {
 	*settings
-	notices *notices
-	beat    pulse.Beat
-	news    bool // something has changed since it was written
-	written time.Time
-	took    time.Duration // how long writing it took
-	phases  map[string]pulse.Work
+	notices  *notices
+	beat     pulse.Beat
+	outdated bool // something has changed since it was written
+	written  time.Time
+	took     time.Duration // how long writing it took
+	phases   map[string]pulse.Work
 }
 
 // newHeartbeat fills in what stays the same for this process.
@@ -39,9 +39,9 @@ func newHeartbeat(c *settings, n *notices) heartbeat {
 	return heartbeat{settings: c, notices: n, beat: beat, phases: map[string]pulse.Work{}}
 }
 
-// next returns when to write it next: soon if there is news, otherwise when it has to be written.
+// next returns when to write it next: soon if it is outdated, otherwise when it has to be written.
 func (h *heartbeat) next() time.Time {
-	if h.news || h.beat.Error != h.notices.trouble {
+	if h.outdated || h.beat.Error != h.notices.trouble {
 		return h.written.Add(max(beatPause, beatShare*h.took))
 	}
 	return h.written.Add(pulse.Every)
@@ -49,7 +49,7 @@ func (h *heartbeat) next() time.Time {
 
 // write writes the heartbeat. Failing to do so stops nothing.
 func (h *heartbeat) write(running map[string]bool, waiting []pulse.Wait) {
-	h.written, h.news = time.Now(), false
+	h.written, h.outdated = time.Now(), false
 	h.beat.At, h.beat.Parallel, h.beat.Error = h.s.Clock(), h.slots(), h.notices.trouble
 	h.beat.Running, h.beat.Waiting = h.work(running), waiting
 	if err := h.beat.Write(nil, h.s.Store.Root); err != nil { // no Disk: when this happens depends on the time, so it is not a step that tests count
@@ -58,8 +58,8 @@ func (h *heartbeat) write(running map[string]bool, waiting []pulse.Wait) {
 	h.took = time.Since(h.written)
 }
 
-// enters records the phase that a task is in.
-func (h *heartbeat) enters(dir string, p runner.Phase) {
+// setPhase records the phase that a task is in.
+func (h *heartbeat) setPhase(dir string, p runner.Phase) {
 	if at := h.phases[dir]; at.Since.IsZero() || at.Phase != p.Name || at.Round != p.Round {
 		h.phases[dir] = pulse.Work{Task: filepath.Base(dir), Phase: p.Name, Round: p.Round, Since: h.s.Clock()}
 	}
@@ -70,7 +70,7 @@ func (h *heartbeat) work(running map[string]bool) []pulse.Work {
 	list := make([]pulse.Work, 0, len(running))
 	for _, dir := range slices.Sorted(maps.Keys(running)) {
 		if now, ok := h.s.TaskRunner().LastPhase(dir); ok {
-			h.enters(dir, now)
+			h.setPhase(dir, now)
 		}
 		list = append(list, h.phases[dir])
 	}
@@ -100,7 +100,7 @@ func (w *watch) waits() []pulse.Wait {
 			add(dir, r.Waits.String(), time.Time{})
 		case r.Until.After(w.s.Clock()):
 			add(dir, cmp.Or(r.Waits.String(), "its time"), r.Until)
-		case w.stalls[dir].over():
+		case w.stalls[dir].isGivenUp():
 		case (r.Status == trellis.Ready || r.Status == "") && w.notices.said[dir] != "": // "": its task.json can't be read
 			why, _, _ := strings.Cut(w.notices.said[dir], "\n")
 			add(dir, "somebody: "+why, time.Time{})
@@ -111,13 +111,13 @@ func (w *watch) waits() []pulse.Wait {
 			add(dir, "the process that holds it", time.Time{})
 		}
 	}
-	for dir := range w.inspector.under {
+	for dir := range w.inspector.inspections {
 		if w.inspector.late(dir) {
 			add(dir, "its directory, which does not answer", time.Time{})
 		}
 	}
 	for dir, s := range w.stalls {
-		if s.over() {
+		if s.isGivenUp() {
 			add(dir, runner.GivenUp, time.Time{})
 		} else if _, told := w.failed[dir]; !told {
 			add(dir, "another try: its run came to nothing", s.until)

@@ -16,9 +16,9 @@ import (
 // disk, a pipe, a git command that hangs. It inspects a few directories at a time, and each of them once at a time. It
 // belongs to the goroutine of the loop; an inspection reports to that through found.
 type inspector struct {
-	under map[string]*inspection // by directory
-	found chan inspected
-	over  chan struct{} // closed when nothing receives from found any more
+	inspections map[string]*inspection // by directory
+	found       chan inspectionResult
+	closed      chan struct{} // closed when nothing receives from found any more
 }
 
 // inspection is an inspection that is under way.
@@ -29,61 +29,61 @@ type inspection struct {
 }
 
 const (
-	lookers   = 4                // directories that are inspected at the same time
-	lookLimit = 5 * time.Second  // time after which an inspection is late
-	lookEnd   = 30 * time.Second // time after which the commands of an inspection are killed
-	mostLate  = 64               // number of late inspections at which no more are begun
-	farewell  = time.Second      // how long to wait for inspections whose commands were killed
+	maxInspections    = 4                // directories that are inspected at the same time
+	lateAfter         = 5 * time.Second  // time after which an inspection is late
+	inspectionTimeout = 30 * time.Second // time after which the commands of an inspection are killed
+	maxLate           = 64               // number of late inspections at which no more are begun
+	closeTimeout      = time.Second      // how long to wait for inspections whose commands were killed
 )
 
 func newInspector() inspector {
-	return inspector{under: map[string]*inspection{}, found: make(chan inspected), over: make(chan struct{})}
+	return inspector{inspections: map[string]*inspection{}, found: make(chan inspectionResult), closed: make(chan struct{})}
 }
 
-// begin inspects a directory that is not being inspected: it calls look in a goroutine.
-func (i *inspector) begin(ctx context.Context, dir string, scan bool, look func(context.Context) inspected) {
-	i.under[dir] = &inspection{begun: time.Now(), scan: scan}
+// start inspects a directory that is not being inspected: it calls look in a goroutine.
+func (i *inspector) start(ctx context.Context, dir string, scan bool, look func(context.Context) inspectionResult) {
+	i.inspections[dir] = &inspection{begun: time.Now(), scan: scan}
 	go func() {
-		ctx, cancel := context.WithTimeout(ctx, lookEnd)
+		ctx, cancel := context.WithTimeout(ctx, inspectionTimeout)
 		defer cancel()
 		f := look(ctx)
 		f.Dir = dir
 		select {
 		case i.found <- f:
-		case <-i.over:
+		case <-i.closed:
 		}
 	}()
 }
 
-// end removes an inspection that is over, and returns it.
-func (i *inspector) end(dir string) inspection {
-	last := *i.under[dir]
-	delete(i.under, dir)
+// finish removes an inspection that is over, and returns it.
+func (i *inspector) finish(dir string) inspection {
+	last := *i.inspections[dir]
+	delete(i.inspections, dir)
 	return last
 }
 
-// at reports whether a directory is being inspected.
-func (i *inspector) at(dir string) bool { return i.under[dir] != nil }
+// isInspecting reports whether a directory is being inspected.
+func (i *inspector) isInspecting(dir string) bool { return i.inspections[dir] != nil }
 
 // late reports whether a directory does not answer.
-func (i *inspector) late(dir string) bool { return i.at(dir) && i.under[dir].late }
+func (i *inspector) late(dir string) bool { return i.isInspecting(dir) && i.inspections[dir].late }
 
-// free reports whether there is a slot for one more inspection.
-func (i *inspector) free() bool {
+// hasSlot reports whether there is a slot for one more inspection.
+func (i *inspector) hasSlot() bool {
 	inTime, late := 0, 0
-	for _, l := range i.under {
+	for _, l := range i.inspections {
 		if l.late {
 			late++
 		} else {
 			inTime++
 		}
 	}
-	return inTime < lookers && late < mostLate
+	return inTime < maxInspections && late < maxLate
 }
 
-// waited reports whether there is an inspection that is not late and that a rescan waits for or, without scan, does not.
-func (i *inspector) waited(scan bool) bool {
-	for _, l := range i.under {
+// hasInTime reports whether there is an inspection that is not late and that a rescan waits for or, without scan, does not.
+func (i *inspector) hasInTime(scan bool) bool {
+	for _, l := range i.inspections {
 		if !l.late && l.scan == scan {
 			return true
 		}
@@ -93,18 +93,18 @@ func (i *inspector) waited(scan bool) bool {
 
 // pending reports whether some inspection may still end by itself, since its commands have not been killed yet.
 func (i *inspector) pending() bool {
-	for _, l := range i.under {
-		if time.Since(l.begun) < lookEnd+farewell {
+	for _, l := range i.inspections {
+		if time.Since(l.begun) < inspectionTimeout+closeTimeout {
 			return true
 		}
 	}
 	return false
 }
 
-// overdue marks the inspections that have become late, and returns their directories.
-func (i *inspector) overdue() (dirs []string) {
-	for dir, l := range i.under {
-		if !l.late && time.Since(l.begun) >= lookLimit {
+// markLate marks the inspections that have become late, and returns their directories.
+func (i *inspector) markLate() (dirs []string) {
+	for dir, l := range i.inspections {
+		if !l.late && time.Since(l.begun) >= lateAfter {
 			l.late = true
 			dirs = append(dirs, dir)
 		}
@@ -115,10 +115,10 @@ func (i *inspector) overdue() (dirs []string) {
 
 // next returns how long it is until some inspection is late, or no longer pending.
 func (i *inspector) next(most time.Duration) time.Duration {
-	for _, l := range i.under {
+	for _, l := range i.inspections {
 		if !l.late {
-			most = min(most, time.Until(l.begun.Add(lookLimit)))
-		} else if left := time.Until(l.begun.Add(lookEnd + farewell)); left > 0 {
+			most = min(most, time.Until(l.begun.Add(lateAfter)))
+		} else if left := time.Until(l.begun.Add(inspectionTimeout + closeTimeout)); left > 0 {
 			most = min(most, left)
 		}
 	}
@@ -127,34 +127,34 @@ func (i *inspector) next(most time.Duration) time.Duration {
 
 // close waits a moment for the inspections under way, whose context has ended, and abandons those that do not answer.
 func (i *inspector) close() {
-	defer close(i.over)
-	patience := time.After(farewell)
-	for i.waited(true) || i.waited(false) {
+	defer close(i.closed)
+	patience := time.After(closeTimeout)
+	for i.hasInTime(true) || i.hasInTime(false) {
 		select {
 		case f := <-i.found:
-			i.end(f.Dir)
+			i.finish(f.Dir)
 		case <-patience:
 			return
 		}
 	}
 }
 
-// inspected is what an inspection found.
-type inspected struct {
+// inspectionResult is what an inspection found.
+type inspectionResult struct {
 	runner.Assessment
-	err     error
-	gone    bool     // the directory is gone
-	held    bool     // some process runs the task
-	touches []string // globs of the files that the task changes
-	limited limit
-	files   traces
-	deaf    error    // why there are no file events for the directory
-	dirs    []string // for the folder of tasks: the directories in it
+	err       error
+	gone      bool     // the directory is gone
+	held      bool     // some process runs the task
+	touches   []string // globs of the files that the task changes
+	limited   limit
+	files     fileStamps
+	eventsErr error    // why there are no file events for the directory
+	dirs      []string // for the folder of tasks: the directories in it
 }
 
-// inspect assesses a task directory, and subscribes to its events. With traced, it fills in files.
-func inspect(ctx context.Context, s *runner.Site, dir string, e events, traced bool) (f inspected) {
-	f.deaf = e.add(dir)
+// inspect assesses a task directory, and subscribes to its events. With withStamps, it fills in files.
+func inspect(ctx context.Context, s *runner.Site, dir string, e events, withStamps bool) (f inspectionResult) {
+	f.eventsErr = e.add(dir)
 	f.Assessment, f.err = s.Assessor().AssessAndUpdate(ctx, dir)
 	f.gone = f.Task == nil && gone(dir)
 	if f.Run || f.Elsewhere != nil {
@@ -164,8 +164,8 @@ func inspect(ctx context.Context, s *runner.Site, dir string, e events, traced b
 		return f
 	}
 	_, f.held = runner.Held(dir)
-	if traced {
-		f.files = tracesOf(dir)
+	if withStamps {
+		f.files = fileStampsOf(dir)
 	}
 	f.limited = limitOf(dir, f.Task)
 	return f
@@ -181,8 +181,8 @@ func limitOf(dir string, t *taskdir.Task) (l limit) {
 	return l
 }
 
-// list returns the task directories.
-func list(s *runner.Site) (f inspected) {
+// listTasks returns the task directories.
+func listTasks(s *runner.Site) (f inspectionResult) {
 	entries, err := os.ReadDir(s.Store.Tasks())
 	f.err = err
 	for _, e := range entries {

@@ -12,8 +12,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trust"
 )
 
-// awaits reports once whom the watcher has to trust before it runs a task.
-func (w *watch) awaits(dir string, err *trust.UntrustedError) {
+// reportUntrusted reports once whom the watcher has to trust before it runs a task.
+func (w *watch) reportUntrusted(dir string, err *trust.UntrustedError) {
 	w.waiting[dir] = true
 	next := "\nnext: " + err.Next()
 	if !strings.HasSuffix(w.notices.said[dir], next) { // less and less may be left to trust
@@ -29,12 +29,12 @@ const ledgerPause = time.Second
 func (w *watch) ledgerChanged() {
 	for dir, r := range w.results.last {
 		if slices.Contains(r.Waits, bases.Wait{For: pulse.Trust}) {
-			w.schedule.after(dir, ledgerPause)
+			w.schedule.putAfter(dir, ledgerPause)
 			delete(w.stalls, dir)
 		}
 	}
 	if w.notices.said["settings"] != "" {
-		w.changed()
+		w.scheduleReload()
 	}
-	w.objectives.remind()
+	w.objectives.scheduleSurvey()
 }

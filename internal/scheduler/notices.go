@@ -19,17 +19,17 @@ import (
 // notices are the messages of a watcher: about each subject (a directory, an objective, a name) it says a thing only once.
 type notices struct {
 	*settings
-	said    map[string]string   // last message, by subject
-	warned  map[string][]string // warnings about what Trellis ignores, by directory
-	trouble *pulse.Trouble      // last error
-	idle    time.Time           // since when there has been nothing to do; zero: something was done after that was known
+	said      map[string]string   // last message, by subject
+	warned    map[string][]string // warnings about what Trellis ignores, by directory
+	trouble   *pulse.Trouble      // last error
+	idleSince time.Time           // since when there has been nothing to do; zero: something was done after that was known
 }
 
-// stands reports the waits of a heartbeat and, unless the watcher is busy, since when there has been nothing to do.
-func (n *notices) stands(b pulse.Beat, busy bool) {
+// reportWaits reports the waits of a heartbeat and, unless the watcher is busy, since when there has been nothing to do.
+func (n *notices) reportWaits(b pulse.Beat, busy bool) {
 	w := runner.Watching{Waits: make([]told.Event, 0, len(b.Waiting))}
 	if !busy {
-		w.Idle = n.idle
+		w.Idle = n.idleSince
 	}
 	for _, work := range b.Running {
 		w.Runs = append(w.Runs, work.Task)
@@ -78,8 +78,8 @@ func (n *notices) once(level slog.Level, about, text string) {
 	n.s.Tell(e)
 }
 
-// passedOver reports once each thing in a task that Trellis ignores, even if it moves within its file.
-func (n *notices) passedOver(dir string, warnings []trellis.Problem) {
+// warnIgnored reports once each thing in a task that Trellis ignores, even if it moves within its file.
+func (n *notices) warnIgnored(dir string, warnings []trellis.Problem) {
 	for _, p := range warnings {
 		if key := p.File + "\x00" + p.Message + "\x00" + p.Hint; !slices.Contains(n.warned[dir], key) {
 			n.warned[dir] = append(n.warned[dir], key)
@@ -88,8 +88,8 @@ func (n *notices) passedOver(dir string, warnings []trellis.Problem) {
 	}
 }
 
-// over makes the same message appear again when its cause comes back.
-func (n *notices) over(about string) { delete(n.said, about) }
+// forget makes the same message appear again when its cause comes back.
+func (n *notices) forget(about string) { delete(n.said, about) }
 
 // errorText returns the text of an error with what to do about it, if that is known.
 func errorText(err error) string {

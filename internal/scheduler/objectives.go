@@ -26,12 +26,12 @@ type objectives struct {
 	admission *admission
 	results   *results
 	at        time.Time // when they are read next; zero: not scheduled
-	looking   bool
+	surveying bool
 	took      time.Duration // how long reading them took
-	looked    chan lookedAt
+	surveys   chan objectivesSurvey
 	ready     []step           // steps to plan, as far as is known
 	backoff   map[step]backoff // steps that are not planned before a time
-	ended     chan planned
+	ended     chan planningOutcome
 	wrong     map[string]error // errors of the last reading, by objective
 }
 
@@ -45,46 +45,46 @@ func (s step) key() string { return "objective " + s.objective + " " + s.id }
 
 // backoff keeps a step from being planned before a time.
 type backoff struct {
-	until time.Time
-	stay  bool   // a watch --once waits for it
-	times int    // failures in a row
-	asked int    // failures after an agent was asked
-	left  traces // traces of the objective, once agents were asked in vain too often
-	err   error
+	until     time.Time
+	onceWaits bool       // a watch --once waits for it
+	times     int        // failures in a row
+	asked     int        // failures after an agent was asked
+	stamps    fileStamps // stamps of the objective, once agents were asked in vain too often
+	err       error
 }
 
-// over reports whether the step is not planned again unless its objective changes: agents were asked in vain as often as for
+// isGivenUp reports whether the step is not planned again unless its objective changes: agents were asked in vain as often as for
 // runs that come to nothing.
-func (b backoff) over(file string) bool {
-	return b.asked >= stallTries && maps.Equal(b.left, traceOf(file))
+func (b backoff) isGivenUp(file string) bool {
+	return b.asked >= stallTries && maps.Equal(b.stamps, stampsOfFile(file))
 }
 
-// lookedAt is the result of reading all objectives.
-type lookedAt struct {
+// objectivesSurvey is the result of reading all objectives.
+type objectivesSurvey struct {
 	list []runner.Advance
 	errs map[string]error
 	err  error // error that concerns all of them
 	took time.Duration
 }
 
-// planned is how the planning of a step ended.
-type planned struct {
+// planningOutcome is how the planning of a step ended.
+type planningOutcome struct {
 	step
 	res runner.StepResult
 	err error
 }
 
-// remind has the objectives read in a moment. If reading takes long, it happens less often.
-func (o *objectives) remind() {
+// scheduleSurvey has the objectives read in a moment. If reading takes long, it happens less often.
+func (o *objectives) scheduleSurvey() {
 	if o.worksOnObjectives() && o.at.IsZero() {
 		o.at = time.Now().Add(max(settle, 5*o.took))
 	}
 }
 
-// changed handles a change of a file in the folder of objectives.
-func (o *objectives) changed(path string) {
+// fileChanged handles a change of a file in the folder of objectives.
+func (o *objectives) fileChanged(path string) {
 	if !strings.HasPrefix(filepath.Base(path), durable.TempPrefix) {
-		o.remind()
+		o.scheduleSurvey()
 	}
 }
 
@@ -93,18 +93,18 @@ func (o *objectives) advance(ctx context.Context) {
 	if ctx.Err() != nil || !o.worksOnObjectives() {
 		return
 	}
-	if !o.at.IsZero() && !o.looking && !o.at.After(time.Now()) {
-		o.at, o.looking = time.Time{}, true
+	if !o.at.IsZero() && !o.surveying && !o.at.After(time.Now()) {
+		o.at, o.surveying = time.Time{}, true
 		s := o.s // a reload takes another one
-		go func() { o.looked <- lookAtObjectives(ctx, s) }()
+		go func() { o.surveys <- surveyObjectives(ctx, s) }()
 	}
 	var left []step
 	for _, at := range o.ready {
 		switch {
-		case o.admission.steps[at], o.backoff[at].until.After(time.Now()), o.backoff[at].over(o.file(at)):
-		case o.looking, o.admission.full(), o.crowded(at):
+		case o.admission.steps[at], o.backoff[at].until.After(time.Now()), o.backoff[at].isGivenUp(o.file(at)):
+		case o.surveying, o.admission.full(), o.agentsBusy(at):
 			left = append(left, at)
-		case o.spent(at):
+		case o.budgetSpent(at):
 		default:
 			o.plan(ctx, at)
 		}
@@ -112,14 +112,14 @@ func (o *objectives) advance(ctx context.Context) {
 	o.ready = left
 }
 
-// spent reports whether the day's budget is used up; the step then rests until the next day.
-func (o *objectives) spent(at step) bool {
-	h := o.admission.spent()
+// budgetSpent reports whether the day's budget is used up; the step then rests until the next day.
+func (o *objectives) budgetSpent(at step) bool {
+	h := o.admission.budgetHold()
 	if h.why == "" {
 		return false
 	}
 	o.notices.inform(at.key(), at.String()+" is planned tomorrow: "+h.why)
-	o.backoff[at] = backoff{until: o.real(h.until)}
+	o.backoff[at] = backoff{until: o.realTime(h.until)}
 	o.results.put(at.key(), runner.Result{Dir: o.file(at), Status: trellis.Waiting, Waits: bases.Waits{{For: h.why}}, Until: h.until})
 	return true
 }
@@ -129,10 +129,10 @@ func (o *objectives) file(at step) string {
 	return filepath.Join(o.objectivesDir(), at.objective+".md")
 }
 
-// crowded reports whether a step has to wait for agents that work for others.
-func (o *objectives) crowded(at step) bool {
+// agentsBusy reports whether a step has to wait for agents that work for others.
+func (o *objectives) agentsBusy(at step) bool {
 	o.admission.learnStep(at)
-	return o.admission.crowded(at.key()) != ""
+	return o.admission.busyAgent(at.key()) != ""
 }
 
 // plan plans a step in a goroutine, beside the tasks.
@@ -143,12 +143,12 @@ func (o *objectives) plan(ctx context.Context, at step) {
 	s, creator := o.s, o.options.Creator
 	go func() {
 		res, err := s.Objectives().PlanOne(ctx, at.objective, runner.StepOptions{Step: at.id, Creator: creator}, false)
-		o.ended <- planned{at, res, err}
+		o.ended <- planningOutcome{at, res, err}
 	}()
 }
 
-// lookAtObjectives writes into all objectives what became of their tasks, and returns what comes next in each.
-func lookAtObjectives(ctx context.Context, s *runner.Site) (l lookedAt) {
+// surveyObjectives writes into all objectives what became of their tasks, and returns what comes next in each.
+func surveyObjectives(ctx context.Context, s *runner.Site) (l objectivesSurvey) {
 	began := time.Now()
 	defer func() { l.took = time.Since(began) }()
 	l.errs = map[string]error{}
@@ -178,14 +178,14 @@ func lookAtObjectives(ctx context.Context, s *runner.Site) (l lookedAt) {
 }
 
 // take processes the result of reading the objectives.
-func (o *objectives) take(l lookedAt) {
-	o.looking, o.took, o.wrong = false, l.took, l.errs
+func (o *objectives) take(l objectivesSurvey) {
+	o.surveying, o.took, o.wrong = false, l.took, l.errs
 	if l.err != nil {
 		o.notices.fail("objectives", "looking at the objectives: "+l.err.Error())
 		o.wrong[""] = l.err
 		return
 	}
-	o.notices.over("objectives")
+	o.notices.forget("objectives")
 	for _, name := range slices.Sorted(maps.Keys(l.errs)) {
 		said := fmt.Sprintf("objective %s: %v", name, l.errs[name])
 		if problems := roadmap.Problems(l.errs[name]); len(problems) > 0 {
@@ -221,20 +221,20 @@ func (o *objectives) takeOne(a runner.Advance) {
 }
 
 // end processes the end of the planning of a step.
-func (o *objectives) end(p planned) {
+func (o *objectives) end(p planningOutcome) {
 	delete(o.admission.steps, p.step)
-	defer o.remind()
+	defer o.scheduleSurvey()
 	if p.err != nil {
 		o.fail(p)
 		return
 	}
-	o.notices.idle = time.Time{}
+	o.notices.idleSince = time.Time{}
 	delete(o.backoff, p.step)
 	switch res := p.res; {
 	case res.Interrupted:
 	case len(res.Waits) > 0:
-		until := o.real(res.Until)
-		o.backoff[p.step] = backoff{until: until, stay: time.Until(until) <= runner.ParkAfter}
+		until := o.realTime(res.Until)
+		o.backoff[p.step] = backoff{until: until, onceWaits: time.Until(until) <= runner.ParkAfter}
 		o.results.put(p.key(), runner.Result{Dir: res.Dir, Status: trellis.Paused, Waits: bases.Waits{{For: strings.Join(res.Waits, ", ")}}, Until: res.Until, Failure: res.Failure})
 	case res.Failure != nil:
 		o.results.put(p.key(), runner.Result{Dir: res.Dir, Status: res.Status, Failure: res.Failure})
@@ -244,21 +244,21 @@ func (o *objectives) end(p planned) {
 		o.notices.warn(p.key(), fmt.Sprintf("%v: %s is rejected: %s", p.step, res.Task, res.Report.Verdict.Details))
 	default:
 		o.notices.say("%v is planned as %s", p.step, res.Task)
-		o.schedule.now(res.Dir)
+		o.schedule.putNow(res.Dir)
 	}
 }
 
 // fail reports an error with a step and has it tried again, since most such errors pass. But agents are not asked without end.
-func (o *objectives) fail(p planned) {
+func (o *objectives) fail(p planningOutcome) {
 	rest := o.backoff[p.step]
 	if rest.times, rest.err = rest.times+1, p.err; p.res.Asked {
 		rest.asked++
 	}
 	rest.until = time.Now().Add(min(time.Second<<min(rest.times-1, 5), 30*time.Second))
-	rest.stay = rest.times <= tries
+	rest.onceWaits = rest.times <= tries
 	switch what := errorText(p.err); {
 	case p.res.Asked && rest.asked >= stallTries:
-		rest.until, rest.left = time.Time{}, traceOf(o.file(p.step))
+		rest.until, rest.stamps = time.Time{}, stampsOfFile(o.file(p.step))
 		o.notices.warn(p.key(), fmt.Sprintf("%v: its planning asked agents %d times and came to nothing: %s; it is planned again when the file of the objective changes\nnext: trellis objective plan %s --step %s", p.step, rest.asked, what, trellis.ShellWord(p.objective), trellis.ShellWord(p.id)))
 	case !errors.Is(p.err, durable.ErrHeld): // otherwise another process plans it
 		o.notices.warn(p.key(), fmt.Sprintf("%v: %s", p.step, what))
@@ -273,7 +273,7 @@ func (o *objectives) next() (next time.Time) {
 			next = at
 		}
 	}
-	if !o.looking {
+	if !o.surveying {
 		take(o.at)
 	}
 	for _, rest := range o.backoff {
@@ -290,7 +290,7 @@ func (o *objectives) wake() {
 		if !rest.until.IsZero() && !rest.until.After(time.Now()) {
 			rest.until = time.Time{}
 			o.backoff[at] = rest
-			o.remind()
+			o.scheduleSurvey()
 		}
 	}
 }
@@ -298,13 +298,13 @@ func (o *objectives) wake() {
 // idle reports whether nothing is to be done about objectives now or soon.
 func (o *objectives) idle() bool {
 	if !o.worksOnObjectives() {
-		return len(o.admission.steps) == 0 && !o.looking
+		return len(o.admission.steps) == 0 && !o.surveying
 	}
-	if o.looking || !o.at.IsZero() || len(o.admission.steps) > 0 || len(o.ready) > 0 {
+	if o.surveying || !o.at.IsZero() || len(o.admission.steps) > 0 || len(o.ready) > 0 {
 		return false
 	}
 	for _, rest := range o.backoff {
-		if rest.stay && rest.until.After(time.Now()) {
+		if rest.onceWaits && rest.until.After(time.Now()) {
 			return false
 		}
 	}

@@ -11,9 +11,9 @@ import (
 
 // promotion knows which tasks wait for which, so that they are inspected again as soon as one of those moves on.
 type promotion struct {
-	stood map[string]trellis.Status  // status of each directory at its last inspection
-	wants map[string][]string        // IDs that a waiting directory depends on
-	by    map[string]map[string]bool // directories that wait for an ID
+	lastStatus map[string]trellis.Status  // status of each directory at its last inspection
+	dependsOn  map[string][]string        // IDs that a waiting directory depends on
+	waitingFor map[string]map[string]bool // directories that wait for an ID
 }
 
 func newPromotion() promotion {
@@ -24,8 +24,8 @@ func newPromotion() promotion {
 const unreadable trellis.Status = "unreadable"
 
 // promote records what an inspection found. It reports whether the status changed, and returns the directories that wait for the task.
-func (p *promotion) promote(f inspected) (changed bool, waiting []string) {
-	p.waits(f.Dir, f.Assessment)
+func (p *promotion) promote(f inspectionResult) (changed bool, waiting []string) {
+	p.recordWaits(f.Dir, f.Assessment)
 	var now trellis.Status // stays "" if the directory is gone
 	switch {
 	case f.Task != nil:
@@ -33,32 +33,32 @@ func (p *promotion) promote(f inspected) (changed bool, waiting []string) {
 	case !f.gone:
 		now = unreadable
 	}
-	if p.stood[f.Dir] == now {
+	if p.lastStatus[f.Dir] == now {
 		return false, nil
 	}
-	p.stood[f.Dir] = now
-	return true, slices.Collect(maps.Keys(p.by[filepath.Base(f.Dir)]))
+	p.lastStatus[f.Dir] = now
+	return true, slices.Collect(maps.Keys(p.waitingFor[filepath.Base(f.Dir)]))
 }
 
-// waits records what a directory waits for now.
-func (p *promotion) waits(dir string, l runner.Assessment) {
-	for _, id := range p.wants[dir] {
-		if delete(p.by[id], dir); len(p.by[id]) == 0 {
-			delete(p.by, id)
+// recordWaits records what a directory waits for now.
+func (p *promotion) recordWaits(dir string, l runner.Assessment) {
+	for _, id := range p.dependsOn[dir] {
+		if delete(p.waitingFor[id], dir); len(p.waitingFor[id]) == 0 {
+			delete(p.waitingFor, id)
 		}
 	}
-	delete(p.wants, dir)
+	delete(p.dependsOn, dir)
 	if len(l.Waits) == 0 {
 		return
 	}
-	p.wants[dir] = l.Task.Pipeline.DependsOn
-	for _, id := range p.wants[dir] {
-		if p.by[id] == nil {
-			p.by[id] = map[string]bool{}
+	p.dependsOn[dir] = l.Task.Pipeline.DependsOn
+	for _, id := range p.dependsOn[dir] {
+		if p.waitingFor[id] == nil {
+			p.waitingFor[id] = map[string]bool{}
 		}
-		p.by[id][dir] = true
+		p.waitingFor[id][dir] = true
 	}
 }
 
 // forget drops a directory that is gone, after promote has recorded that.
-func (p *promotion) forget(dir string) { delete(p.stood, dir) }
+func (p *promotion) forget(dir string) { delete(p.lastStatus, dir) }

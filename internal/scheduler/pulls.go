@@ -19,18 +19,18 @@ const (
 // pulls is the watcher's own check of pull requests. It runs beside the loop.
 type pulls struct {
 	*settings
-	notices  *notices
-	schedule *schedule
-	next     time.Time // zero: at once
-	asking   bool
-	asked    bool // at least once
-	silent   int  // number of checks in a row that got no answer
-	told     map[string]bool
-	ended    chan asked
+	notices     *notices
+	schedule    *schedule
+	next        time.Time // zero: at once
+	checking    bool
+	checkedOnce bool // at least once
+	unanswered  int  // number of checks in a row that got no answer
+	reported    map[string]bool
+	ended       chan pullCheck
 }
 
-// asked is the result of a check of pull requests.
-type asked struct {
+// pullCheck is the result of a check of pull requests.
+type pullCheck struct {
 	runner.Reacted
 	silent bool
 	notes  []string // what could not be found out
@@ -38,19 +38,19 @@ type asked struct {
 }
 
 // due reports whether another check is to come. A watch --once makes one.
-func (p *pulls) due() bool { return p.asksPulls() && !p.asking && !(p.options.Once && p.asked) }
+func (p *pulls) due() bool { return p.asksPulls() && !p.checking && !(p.options.Once && p.checkedOnce) }
 
-// ask begins a check when its time has come.
-func (p *pulls) ask(ctx context.Context) {
+// startIfDue begins a check when its time has come.
+func (p *pulls) startIfDue(ctx context.Context) {
 	if !p.due() || p.next.After(time.Now()) || ctx.Err() != nil {
 		return
 	}
-	p.asking, p.asked = true, true
+	p.checking, p.checkedOnce = true, true
 	s := p.s // a reload takes another one
 	go func() { p.ended <- askPulls(ctx, s) }()
 }
 
-func askPulls(ctx context.Context, s *runner.Site) (a asked) {
+func askPulls(ctx context.Context, s *runner.Site) (a pullCheck) {
 	seen, err := s.PullRequests().Remote().Pulls(ctx, "")
 	a.silent, a.notes, a.err = seen.Silent, seen.Notes, err
 	if err == nil {
@@ -60,21 +60,21 @@ func askPulls(ctx context.Context, s *runner.Site) (a asked) {
 }
 
 // take processes the result of a check, and schedules the next one.
-func (p *pulls) take(a asked) {
-	p.asking = false
+func (p *pulls) take(a pullCheck) {
+	p.checking = false
 	every := pullEvery
 	switch {
 	case a.silent || a.err != nil:
-		every = min(pullEvery<<p.silent, pullRest)
-		p.silent = min(p.silent+1, 6)
+		every = min(pullEvery<<p.unanswered, pullRest)
+		p.unanswered = min(p.unanswered+1, 6)
 	case a.Waits:
-		every, p.silent = pullSoon, 0
+		every, p.unanswered = pullSoon, 0
 	default:
-		p.silent = 0
+		p.unanswered = 0
 	}
 	p.next = time.Now().Add(every)
 	for i, dir := range a.Begun {
-		p.schedule.now(dir)
+		p.schedule.putNow(dir)
 		p.notices.task(dir, "goes on, as its pull request is not well: "+a.Why[i])
 	}
 	if a.err != nil {
@@ -82,16 +82,16 @@ func (p *pulls) take(a asked) {
 	}
 	told := map[string]bool{}
 	for _, text := range append(a.notes, a.Notes...) {
-		if told[text] = true; !p.told[text] {
+		if told[text] = true; !p.reported[text] {
 			p.s.Tell(runner.Event{Level: slog.LevelWarn, Message: text})
 		}
 	}
-	p.told = told
+	p.reported = told
 }
 
-// hurry brings the next check forward, since the checks of a pull request that was just delivered begin now.
-func (p *pulls) hurry() {
-	if soon := time.Now().Add(pullSoon); p.silent == 0 && p.next.After(soon) {
+// bringForward brings the next check forward, since the checks of a pull request that was just delivered begin now.
+func (p *pulls) bringForward() {
+	if soon := time.Now().Add(pullSoon); p.unanswered == 0 && p.next.After(soon) {
 		p.next = soon
 	}
 }

@@ -20,15 +20,15 @@ import (
 )
 
 // place puts an inspected directory into the queue or the schedule, or reports what is wrong with it.
-func (w *watch) place(f inspected) {
+func (w *watch) place(f inspectionResult) {
 	dir, l := f.Dir, f.Assessment
 	w.queue = slices.DeleteFunc(w.queue, func(l runner.Assessment) bool { return l.Dir == dir })
 	delete(w.waiting, dir)
-	delete(w.schedule.soon, dir)
-	w.results.begin(dir)
+	delete(w.schedule.onceWaits, dir)
+	w.results.clearReason(dir)
 	if changed, waiting := w.promotion.promote(f); changed {
-		w.objectives.remind()
-		w.scan.left = append(w.scan.left, waiting...) // no task is begun before these are inspected
+		w.objectives.scheduleSurvey()
+		w.scan.remaining = append(w.scan.remaining, waiting...) // no task is begun before these are inspected
 	}
 	w.admission.learn(f)
 	if len(l.Problems) == 0 {
@@ -42,30 +42,30 @@ func (w *watch) place(f inspected) {
 		delete(w.failed, dir)
 	}
 	if f.err == nil && l.Untrusted == nil {
-		w.notices.passedOver(dir, l.Warnings)
+		w.notices.warnIgnored(dir, l.Warnings)
 	}
 	switch {
 	case f.err != nil:
 		w.fail(l, f.err)
 	case len(l.Problems) > 0:
-		if at := w.settling.until(dir); !w.options.Once && w.schedule.seen[dir].Before(at) { // problems that were found before it settled may be gone
+		if at := w.settling.until(dir); !w.options.Once && w.schedule.inspectedAt[dir].Before(at) { // problems that were found before it settled may be gone
 			w.schedule.put(dir, at, false)
 		} else {
 			w.settling.end(dir)
 			w.notices.warn(dir, problemText(l.Problems))
 		}
-		w.note(l)
+		w.noteUnrunnable(l)
 	case l.Elsewhere != nil:
 		w.results.drop(dir)
 		w.notices.inform(dir, l.Elsewhere.Error())
 	case l.Untrusted != nil:
-		w.awaits(dir, l.Untrusted)
+		w.reportUntrusted(dir, l.Untrusted)
 	case len(l.Waits) > 0:
 		w.waiting[dir] = true
 		w.notices.inform(dir, filepath.Base(dir)+" waits for "+l.Waits.String())
 		w.results.put(dir, runner.Result{Dir: dir, Status: trellis.Waiting, Waits: l.Waits})
 	case l.Run && l.At.After(w.s.Clock()):
-		w.schedule.put(dir, w.real(l.At), l.Task.Status == trellis.Paused)
+		w.schedule.put(dir, w.realTime(l.At), l.Task.Status == trellis.Paused)
 		w.results.put(dir, runner.Result{Dir: dir, Status: l.Task.Status, Until: l.At})
 	case l.Run && !l.Early() && w.resting(l):
 		w.schedule.put(dir, w.rest[dir].until, true)
@@ -74,7 +74,7 @@ func (w *watch) place(f inspected) {
 	case l.Run && w.stalled(f):
 	case l.Run:
 		if _, failing := w.failed[dir]; !failing && !w.results.unable(l) {
-			w.notices.over(dir)
+			w.notices.forget(dir)
 		}
 		delete(w.admission.held, dir)
 		w.queue = append(w.queue, l)
@@ -83,14 +83,14 @@ func (w *watch) place(f inspected) {
 
 // stalled keeps a task from running if its last runs came to nothing and nobody has changed anything since, and reports
 // whether it does so.
-func (w *watch) stalled(f inspected) bool {
-	s, ok := w.stalls.of(f)
+func (w *watch) stalled(f inspectionResult) bool {
+	s, ok := w.stalls.find(f)
 	switch {
 	case !ok:
 		return false
-	case s.over():
+	case s.isGivenUp():
 		w.notices.warn(f.Dir, problemText(s.problems(f.Assessment)))
-		w.results.note(f.Dir, runner.Result{Dir: f.Dir, Status: trellis.Ready})
+		w.results.putReason(f.Dir, runner.Result{Dir: f.Dir, Status: trellis.Ready})
 		return true
 	case s.until.After(time.Now()):
 		w.schedule.put(f.Dir, s.until, true)
@@ -158,8 +158,8 @@ func gone(dir string) bool {
 
 // forget drops what is known about a directory that is gone. A watch --once keeps the result of its run.
 func (w *watch) forget(dir string) {
-	delete(w.schedule.seen, dir)
-	w.notices.over(dir)
+	delete(w.schedule.inspectedAt, dir)
+	w.notices.forget(dir)
 	delete(w.notices.warned, dir)
 	delete(w.failed, dir)
 	delete(w.rest, dir)
@@ -170,26 +170,26 @@ func (w *watch) forget(dir string) {
 	}
 }
 
-// note records what a task that can't run means for the result of a watch --once.
-func (w *watch) note(l runner.Assessment) {
+// noteUnrunnable records what a task that can't run means for the result of a watch --once.
+func (w *watch) noteUnrunnable(l runner.Assessment) {
 	if l.Task == nil {
-		w.results.note(l.Dir, runner.Result{Dir: l.Dir})
+		w.results.putReason(l.Dir, runner.Result{Dir: l.Dir})
 	} else if l.Task.Status == trellis.Ready {
-		w.results.note(l.Dir, runner.Result{Dir: l.Dir, Status: trellis.Ready})
+		w.results.putReason(l.Dir, runner.Result{Dir: l.Dir, Status: trellis.Ready})
 	}
 }
 
-// fill starts the tasks that fit: by priority, then by the day they were made, then by name. A task that does not fit now
+// startFitting starts the tasks that fit: by priority, then by the day they were made, then by name. A task that does not fit now
 // keeps its place and its files: tasks behind it pass it only if they don't change the same files.
-func (w *watch) fill(ctx context.Context) {
+func (w *watch) startFitting(ctx context.Context) {
 	now := w.s.Clock()
-	slices.SortFunc(w.queue, func(a, b runner.Assessment) int { return before(a.Task, b.Task, now) })
+	slices.SortFunc(w.queue, func(a, b runner.Assessment) int { return compareTasks(a.Task, b.Task, now) })
 	claims := w.admission.filesInUse()
 	var left []runner.Assessment
 	for i, l := range w.queue {
-		if w.admission.full() || ctx.Err() != nil || w.inspector.at(l.Dir) { // a task that is being inspected keeps its turn
+		if w.admission.full() || ctx.Err() != nil || w.inspector.isInspecting(l.Dir) { // a task that is being inspected keeps its turn
 			left = append(left, w.queue[i:]...)
-			w.enqueue(w.queue[i:])
+			w.reportQueued(w.queue[i:])
 			break
 		}
 		h := w.admission.admit(l, claims)
@@ -208,8 +208,8 @@ func (w *watch) fill(ctx context.Context) {
 	w.queue = left
 }
 
-// enqueue reports, once for each task, that there is no free slot.
-func (w *watch) enqueue(list []runner.Assessment) {
+// reportQueued reports, once for each task, that there is no free slot.
+func (w *watch) reportQueued(list []runner.Assessment) {
 	if !w.admission.full() {
 		return
 	}
@@ -224,12 +224,12 @@ func (w *watch) enqueue(list []runner.Assessment) {
 // postpone leaves a task for later, and reports once why.
 func (w *watch) postpone(l runner.Assessment, h hold) {
 	if w.admission.waits[l.Dir] != h.why {
-		w.admission.waits[l.Dir], w.heartbeat.news = h.why, true
+		w.admission.waits[l.Dir], w.heartbeat.outdated = h.why, true
 		w.notices.task(l.Dir, "waits for "+h.why)
 	}
-	w.results.note(l.Dir, runner.Result{Dir: l.Dir, Status: trellis.Waiting, Waits: bases.Waits{{For: h.why}}, Until: h.until})
+	w.results.putReason(l.Dir, runner.Result{Dir: l.Dir, Status: trellis.Waiting, Waits: bases.Waits{{For: h.why}}, Until: h.until})
 	if !h.until.IsZero() {
-		w.schedule.put(l.Dir, w.real(h.until), false)
+		w.schedule.put(l.Dir, w.realTime(h.until), false)
 	}
 }
 
@@ -237,10 +237,10 @@ func (w *watch) postpone(l runner.Assessment, h hold) {
 func (w *watch) start(ctx context.Context, l runner.Assessment) {
 	delete(w.admission.waits, l.Dir)
 	delete(w.admission.queued, l.Dir)
-	w.results.begin(l.Dir)
+	w.results.clearReason(l.Dir)
 	w.admission.tasks[l.Dir] = true
 	w.s.TaskRunner().LastPhase(l.Dir) // discard the phase of an earlier run
-	w.heartbeat.enters(l.Dir, runner.Phase{Name: l.Task.Pipeline.Phase, Round: l.Task.Pipeline.Round})
+	w.heartbeat.setPhase(l.Dir, runner.Phase{Name: l.Task.Pipeline.Phase, Round: l.Task.Pipeline.Round})
 	s, full := w.s, durable.Unfit(w.failed[l.Dir].err) // a reload replaces w.s
 	go func() { w.ended <- attempt(ctx, s, l, full) }()
 }
@@ -248,8 +248,8 @@ func (w *watch) start(ctx context.Context, l runner.Assessment) {
 // crowdedPause is how long a task rests that another machine took first: the next fetch from the remote shows what has ended there.
 const crowdedPause = 2 * time.Second
 
-// before returns a negative number if task a runs before task b.
-func before(a, b *taskdir.Task, now time.Time) int {
+// compareTasks returns a negative number if task a runs before task b.
+func compareTasks(a, b *taskdir.Task, now time.Time) int {
 	return cmp.Or(strings.Compare(priority(a), priority(b)), a.Made(now).Compare(b.Made(now)), strings.Compare(a.Dir, b.Dir))
 }
 
@@ -258,8 +258,8 @@ func priority(t *taskdir.Task) string {
 }
 
 // attempt runs one task if its agents can work. full: the disk was full, and agents are asked only when it has room again.
-func attempt(ctx context.Context, s *runner.Site, l runner.Assessment, full bool) (r ran) {
-	r.Assessment, r.files = l, tracesOf(l.Dir)
+func attempt(ctx context.Context, s *runner.Site, l runner.Assessment, full bool) (r runOutcome) {
+	r.Assessment, r.files = l, fileStampsOf(l.Dir)
 	if full {
 		if r.err = s.Disk.Room(l.Dir); r.err != nil {
 			r.res = runner.Result{Dir: l.Dir, Status: l.Task.Status}
@@ -269,7 +269,7 @@ func attempt(ctx context.Context, s *runner.Site, l runner.Assessment, full bool
 	r.begun = true
 	defer func() { r.files.add(l.Dir, taskdir.TaskJSON) }() // the run writes this one; other files that people saved count as changes
 	if err := s.TaskRunner().CheckAgents(ctx, l.Task, ""); err != nil {
-		r.res, r.err = runner.Result{Dir: l.Dir, Status: l.Task.Status}, errors.Join(err, unable(s, l, err))
+		r.res, r.err = runner.Result{Dir: l.Dir, Status: l.Task.Status}, errors.Join(err, noteAgentFailure(s, l, err))
 		return r
 	}
 	s.Starter().PrintAssumptions(l.Dir)
@@ -292,13 +292,13 @@ func (w *watch) busy() bool {
 
 // settled reports whether there is nothing to do, and no inspection under way that may find something.
 func (w *watch) settled() bool {
-	return !w.busy() && !w.scanning() && !w.inspector.waited(false)
+	return !w.busy() && !w.scanning() && !w.inspector.hasInTime(false)
 }
 
 // idle reports whether nothing runs, is queued, or is inspected now or soon. A late inspection counts as long as it may end:
 // the machine may be slow, and the task is what the watcher was started for.
 func (w *watch) idle() bool {
-	if len(w.admission.tasks) > 0 || w.pulls.asking || !w.admission.stuck(w.queue) || !w.objectives.idle() || w.scanning() || w.inspector.pending() {
+	if len(w.admission.tasks) > 0 || w.pulls.checking || !w.admission.stuck(w.queue) || !w.objectives.idle() || w.scanning() || w.inspector.pending() {
 		return false
 	}
 	return w.schedule.idle(w.inspector.late)

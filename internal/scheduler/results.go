@@ -11,23 +11,23 @@ import (
 
 // results are how runs ended and where other tasks stand, by directory or step of an objective.
 type results struct {
-	last map[string]runner.Result
-	idle map[string]bool // those whose result only says why nothing runs
+	last       map[string]runner.Result
+	onlyReason map[string]bool // those whose result only says why nothing runs
 }
 
 // put records how a run ended.
 func (r *results) put(key string, res runner.Result) { r.last[key] = res }
 
-// note records why something does not run, until more is known.
-func (r *results) note(key string, res runner.Result) {
+// putReason records why something does not run, until more is known.
+func (r *results) putReason(key string, res runner.Result) {
 	r.last[key] = res
-	r.idle[key] = true
+	r.onlyReason[key] = true
 }
 
-// begin drops the reason why something did not run.
-func (r *results) begin(key string) {
-	if r.idle[key] {
-		delete(r.idle, key)
+// clearReason drops the reason why something did not run.
+func (r *results) clearReason(key string) {
+	if r.onlyReason[key] {
+		delete(r.onlyReason, key)
 		delete(r.last, key)
 	}
 }

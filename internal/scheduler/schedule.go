@@ -14,9 +14,9 @@ const settle = 50 * time.Millisecond
 
 // schedule is when each directory is to be inspected.
 type schedule struct {
-	due  map[string]time.Time
-	seen map[string]time.Time // when a directory was last inspected
-	soon map[string]bool      // due directories that a watch --once waits for
+	due         map[string]time.Time
+	inspectedAt map[string]time.Time // when a directory was last inspected
+	onceWaits   map[string]bool      // due directories that a watch --once waits for
 }
 
 func newSchedule() schedule {
@@ -26,34 +26,34 @@ func newSchedule() schedule {
 // put has a directory inspected at a time. If there is work to do then, and a run would sit out as long a wait, a watch
 // --once waits for it.
 func (c *schedule) put(dir string, at time.Time, work bool) {
-	c.due[dir], c.soon[dir] = at, work && time.Until(at) <= runner.ParkAfter
+	c.due[dir], c.onceWaits[dir] = at, work && time.Until(at) <= runner.ParkAfter
 }
 
-// now has a directory inspected as soon as there is a slot.
-func (c *schedule) now(dir string) { c.due[dir] = time.Now() }
+// putNow has a directory inspected as soon as there is a slot.
+func (c *schedule) putNow(dir string) { c.due[dir] = time.Now() }
 
-// settled has a directory inspected when current changes to it have settled.
-func (c *schedule) settled(dir string) { c.due[dir] = time.Now().Add(settle) }
+// putSettled has a directory inspected when current changes to it have settled.
+func (c *schedule) putSettled(dir string) { c.due[dir] = time.Now().Add(settle) }
 
-// after has a directory inspected pause after its last inspection, unless it is due earlier.
-func (c *schedule) after(dir string, pause time.Duration) {
-	at := c.seen[dir].Add(pause)
+// putAfter has a directory inspected pause after its last inspection, unless it is due earlier.
+func (c *schedule) putAfter(dir string, pause time.Duration) {
+	at := c.inspectedAt[dir].Add(pause)
 	if old, ok := c.due[dir]; !ok || old.After(at) {
 		c.due[dir] = at
 	}
 }
 
-// begin records that a directory is being inspected now.
-func (c *schedule) begin(dir string) {
+// markInspecting records that a directory is being inspected now.
+func (c *schedule) markInspecting(dir string) {
 	delete(c.due, dir)
-	c.seen[dir] = time.Now()
+	c.inspectedAt[dir] = time.Now()
 }
 
-// ready returns the directories that are due, except those for which but returns true, with the longest waiting first.
-func (c *schedule) ready(but func(dir string) bool) (dirs []string) {
+// dueDirs returns the directories that are due, except those for which except returns true, with the longest waiting first.
+func (c *schedule) dueDirs(except func(dir string) bool) (dirs []string) {
 	now := time.Now()
 	for dir, at := range c.due {
-		if !at.After(now) && !but(dir) {
+		if !at.After(now) && !except(dir) {
 			dirs = append(dirs, dir)
 		}
 	}
@@ -61,20 +61,20 @@ func (c *schedule) ready(but func(dir string) bool) (dirs []string) {
 	return dirs
 }
 
-// next returns how long it is until a directory is due for which but returns false; it returns most if that is shorter.
-func (c *schedule) next(most time.Duration, but func(dir string) bool) time.Duration {
+// next returns how long it is until a directory is due for which except returns false; it returns most if that is shorter.
+func (c *schedule) next(most time.Duration, except func(dir string) bool) time.Duration {
 	for dir, at := range c.due {
-		if !but(dir) {
+		if !except(dir) {
 			most = min(most, time.Until(at))
 		}
 	}
 	return most
 }
 
-// idle reports whether there is nothing that a watch --once waits for, not counting directories for which but returns true.
-func (c *schedule) idle(but func(dir string) bool) bool {
+// idle reports whether there is nothing that a watch --once waits for, not counting directories for which except returns true.
+func (c *schedule) idle(except func(dir string) bool) bool {
 	for dir, at := range c.due {
-		if !but(dir) && (c.soon[dir] || time.Until(at) <= settle) {
+		if !except(dir) && (c.onceWaits[dir] || time.Until(at) <= settle) {
 			return false
 		}
 	}

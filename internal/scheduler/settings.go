@@ -22,8 +22,8 @@ func (c *settings) settingsDir() string { return filepath.Join(c.s.Store.Root, "
 
 func (c *settings) objectivesDir() string { return filepath.Join(c.settingsDir(), "objectives") }
 
-// ledger returns the path of the file of what is trusted, "" if there is none.
-func (c *settings) ledger() string {
+// ledgerPath returns the path of the file of what is trusted, "" if there is none.
+func (c *settings) ledgerPath() string {
 	if c.s.Trust == nil || c.s.Trust.Ledger == nil {
 		return ""
 	}
@@ -50,17 +50,17 @@ func (c *settings) asksPulls() bool {
 	return c.s.Config.Delivery.React || slices.ContainsFunc(c.s.Config.Notify, hears)
 }
 
-// real converts a time of the site's clock to one of the real clock.
-func (c *settings) real(at time.Time) time.Time { return time.Now().Add(at.Sub(c.s.Clock())) }
+// realTime converts a time of the site's clock to one of the real clock.
+func (c *settings) realTime(at time.Time) time.Time { return time.Now().Add(at.Sub(c.s.Clock())) }
 
-// changed schedules a reload for when the files of the settings have settled.
-func (c *settings) changed() {
+// scheduleReload schedules a reload for when the files of the settings have settled.
+func (c *settings) scheduleReload() {
 	if c.options.Reload != nil {
 		c.reloadAt = time.Now().Add(settle)
 	}
 }
 
-// reloadDue reports whether it is time for the reload that changed has scheduled.
+// reloadDue reports whether it is time for the reload that scheduleReload has scheduled.
 func (c *settings) reloadDue() bool { return !c.reloadAt.IsZero() && !c.reloadAt.After(time.Now()) }
 
 // reload reads the settings again and reports whether they have changed. Invalid settings leave the previous ones in place.

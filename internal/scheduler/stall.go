@@ -15,24 +15,24 @@ import (
 // stall is a task whose runs came to nothing, time and again: they ended, or sleep, without another result of work in the
 // journal. The task is run again after longer and longer pauses, and then not until its directory changes.
 type stall struct {
-	times int
-	until time.Time // when it is tried again
-	left  traces    // the directory as the last run left it
-	why   string    // what it ended with, as the end of a sentence
+	times  int
+	until  time.Time  // when it is tried again
+	stamps fileStamps // the directory as the last run left it
+	why    string     // what it ended with, as the end of a sentence
 }
 
 // stallTries is how many runs that come to nothing are begun.
 const stallTries = 4
 
-// over reports whether only a person can end the stall.
-func (s stall) over() bool { return s.times >= stallTries }
+// isGivenUp reports whether only a person can end the stall.
+func (s stall) isGivenUp() bool { return s.times >= stallTries }
 
-// traces are the files of a task directory, each with what tells it from a version that was saved later. What lies in its
+// fileStamps are the files of a task directory, each with what tells it from a version that was saved later. What lies in its
 // folders, as in run/, is not included.
-type traces map[string]string
+type fileStamps map[string]string
 
-func tracesOf(dir string) traces {
-	t := traces{}
+func fileStampsOf(dir string) fileStamps {
+	t := fileStamps{}
 	entries, _ := os.ReadDir(dir) // an unreadable directory counts as empty: becoming readable is a change
 	for _, e := range entries {
 		if e.Type().IsRegular() {
@@ -42,15 +42,15 @@ func tracesOf(dir string) traces {
 	return t
 }
 
-func (t traces) add(dir, name string) {
+func (t fileStamps) add(dir, name string) {
 	if st, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 		t[name] = fmt.Sprint(st.Size(), st.ModTime().UnixNano())
 	}
 }
 
-// traceOf returns the traces of one file.
-func traceOf(file string) traces {
-	t := traces{}
+// stampsOfFile returns the stamps of one file.
+func stampsOfFile(file string) fileStamps {
+	t := fileStamps{}
 	t.add(filepath.Split(file))
 	return t
 }
@@ -58,8 +58,8 @@ func traceOf(file string) traces {
 // stalls are the directories whose runs came to nothing.
 type stalls map[string]stall
 
-// ran records whether a run came to nothing.
-func (s stalls) ran(r ran) {
+// record records whether a run came to nothing.
+func (s stalls) record(r runOutcome) {
 	if r.res.Progress || !r.res.Until.IsZero() && !r.Early() {
 		delete(s, r.Dir)
 		return
@@ -67,7 +67,7 @@ func (s stalls) ran(r ran) {
 	last := s[r.Dir]
 	last.times++
 	last.until = time.Now().Add(time.Second << (last.times - 1))
-	last.left, last.why = r.files, ""
+	last.stamps, last.why = r.files, ""
 	if len(r.res.Waits) > 0 {
 		waits := slices.Clone(r.res.Waits)
 		for i := range waits {
@@ -80,10 +80,10 @@ func (s stalls) ran(r ran) {
 	s[r.Dir] = last
 }
 
-// of returns the stall of a directory, if nobody has changed anything in it since.
-func (s stalls) of(f inspected) (stall, bool) {
+// find returns the stall of a directory, if nobody has changed anything in it since.
+func (s stalls) find(f inspectionResult) (stall, bool) {
 	last, ok := s[f.Dir]
-	if ok && !maps.Equal(last.left, f.files) {
+	if ok && !maps.Equal(last.stamps, f.files) {
 		delete(s, f.Dir)
 		return stall{}, false
 	}

@@ -59,7 +59,7 @@ func Watch(ctx context.Context, s *runner.Site, o WatchOptions) ([]runner.Result
 		return nil, errors.Join(err, lock.release())
 	}
 	w := newWatch(s, o, lock)
-	w.listen()
+	w.subscribe()
 	defer w.events.close()
 	all, err := w.loop(ctx)
 	if err := lock.release(); err != nil {
@@ -92,8 +92,8 @@ type watch struct {
 	settling      settling           // invalid directories that are still being written to
 	stalls        stalls             // directories whose runs came to nothing
 	failed        map[string]failing // directories with an error that keeps coming back
-	ended         chan ran
-	lost          error // why this watcher has to end
+	ended         chan runOutcome
+	lockErr       error // why this watcher has to end
 }
 
 func newWatch(s *runner.Site, o WatchOptions, lock *watchLock) *watch {
@@ -113,13 +113,13 @@ func newWatch(s *runner.Site, o WatchOptions, lock *watchLock) *watch {
 		settling:  settling{},
 		stalls:    stalls{},
 		failed:    map[string]failing{},
-		ended:     make(chan ran),
+		ended:     make(chan runOutcome),
 	}
 	w.heartbeat = newHeartbeat(c, &w.notices)
-	w.pulls = pulls{settings: c, notices: &w.notices, schedule: &w.schedule, ended: make(chan asked)}
+	w.pulls = pulls{settings: c, notices: &w.notices, schedule: &w.schedule, ended: make(chan pullCheck)}
 	w.objectives = objectives{
 		settings: c, notices: &w.notices, schedule: &w.schedule, admission: &w.admission, results: &w.results,
-		looked: make(chan lookedAt), ended: make(chan planned), backoff: map[step]backoff{},
+		surveys: make(chan objectivesSurvey), ended: make(chan planningOutcome), backoff: map[step]backoff{},
 	}
 	return w
 }
@@ -139,30 +139,30 @@ type failing struct {
 // tries is how often a watch --once tries again after an error.
 const tries = 3
 
-// ran is the end of one task's run in this process.
-type ran struct {
-	runner.Assessment        // the assessment after which the run was begun
-	files             traces // traces of the directory at that time; task.json is as the run left it
+// runOutcome is the end of one task's run in this process.
+type runOutcome struct {
+	runner.Assessment            // the assessment after which the run was begun
+	files             fileStamps // stamps of the directory at that time; task.json is as the run left it
 	res               runner.Result
 	limited           limit // limit of a provider that the run hit
 	begun             bool  // false if the disk was too full to begin
 	err               error
 }
 
-// listen subscribes to file events before the first scan, so that no change is missed in between. It falls back to rescans if
+// subscribe subscribes to file events before the first scan, so that no change is missed in between. It falls back to rescans if
 // the system provides no events.
-func (w *watch) listen() {
+func (w *watch) subscribe() {
 	if w.options.Poll {
 		return
 	}
 	var err error
-	if w.events, err = listenTo(w.s.Store.Tasks()); err != nil {
+	if w.events, err = subscribeTo(w.s.Store.Tasks()); err != nil {
 		w.notices.say("file events are unavailable (%v): looking every %v instead", err, w.options.Rescan)
 		return
 	}
 	w.s.Assessor().Neighbours().Follow()
-	w.listenToObjectives()
-	if path := w.ledger(); path != "" {
+	w.subscribeToObjectives()
+	if path := w.ledgerPath(); path != "" {
 		_ = w.events.add(filepath.Dir(path)) // without events, a rescan reads what is trusted by then
 	}
 	if err := w.events.add(w.settingsDir()); err != nil {
@@ -170,8 +170,8 @@ func (w *watch) listen() {
 	}
 }
 
-// listenToObjectives subscribes to the events of the folder of objectives, if there is one.
-func (w *watch) listenToObjectives() {
+// subscribeToObjectives subscribes to the events of the folder of objectives, if there is one.
+func (w *watch) subscribeToObjectives() {
 	if err := w.events.add(w.objectivesDir()); err != nil {
 		w.notices.warn("objectives", fmt.Sprintf("file events for the objectives are unavailable (%v): they are looked at every %v", err, w.options.Rescan))
 	}
@@ -184,9 +184,9 @@ func (w *watch) loop(ctx context.Context) ([]runner.Result, error) {
 	defer tick.Stop()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	w.lookAtAll()
+	w.inspectAll()
 	for ctx.Err() == nil && w.keepLock(stop) {
-		w.hear()
+		w.processEvents()
 		if w.clocks.woke(w.s.Clock()) {
 			w.rescan()
 		}
@@ -194,16 +194,16 @@ func (w *watch) loop(ctx context.Context) ([]runner.Result, error) {
 			w.reload()
 		}
 		w.inspect(ctx)
-		w.pulls.ask(ctx)
-		w.begin(ctx)
+		w.pulls.startIfDue(ctx)
+		w.startQueued(ctx)
 		w.objectives.wake()
 		w.objectives.advance(ctx)
-		if w.notices.idle.IsZero() && w.settled() {
-			w.notices.idle, w.heartbeat.news = w.s.Clock(), true
+		if w.notices.idleSince.IsZero() && w.settled() {
+			w.notices.idleSince, w.heartbeat.outdated = w.s.Clock(), true
 		}
 		if !w.heartbeat.next().After(time.Now()) {
 			w.heartbeat.write(w.admission.tasks, w.waits())
-			w.notices.stands(w.heartbeat.beat, w.options.Once || w.busy())
+			w.notices.reportWaits(w.heartbeat.beat, w.options.Once || w.busy())
 		}
 		if w.options.Once && w.idle() {
 			break
@@ -213,64 +213,64 @@ func (w *watch) loop(ctx context.Context) ([]runner.Result, error) {
 		case <-ctx.Done():
 		case e, ok := <-w.events.happened:
 			if ok {
-				w.event(e)
+				w.handleEvent(e)
 			}
 		case err := <-w.events.errors:
-			w.missed(err)
+			w.handleEventError(err)
 		case f := <-w.inspector.found:
 			w.take(ctx, f)
 		case r := <-w.ended:
 			w.end(r)
-		case l := <-w.objectives.looked:
+		case l := <-w.objectives.surveys:
 			w.objectives.take(l)
-			w.heartbeat.news = true
+			w.heartbeat.outdated = true
 		case p := <-w.objectives.ended:
 			w.objectives.end(p)
-			w.heartbeat.news = true
+			w.heartbeat.outdated = true
 		case a := <-w.pulls.ended:
 			w.pulls.take(a)
 		case <-w.options.Hangup:
 			w.reload()
-			w.lookAtAll()
+			w.inspectAll()
 		case dir := <-w.options.Look:
-			w.schedule.now(dir)
+			w.schedule.putNow(dir)
 		case <-tick.C:
 			w.reload()
-			w.lookAtAll()
+			w.inspectAll()
 		case <-timer.C:
 		}
 	}
-	return w.leave(w.lost)
+	return w.shutDown(w.lockErr)
 }
 
 // keepLock makes sure that there is no second watcher. If there is one, or the lock can't be taken, this watcher stops, and
 // the other one takes over what runs here.
 func (w *watch) keepLock(stop context.CancelCauseFunc) bool {
-	anew, err := w.lock.keep()
+	anew, err := w.lock.renew()
 	switch {
 	case anew:
 		w.s.Tell(runner.Event{Level: slog.LevelWarn, Message: w.s.Store.Rel(w.s.Starter().WatchLock()) + " was removed: it is made anew"})
 		w.heartbeat.written = time.Time{} // watch.json may be gone as well
 	case err != nil:
-		w.lost = fmt.Errorf("%s was removed, and this watcher ends: %w", w.s.Store.Rel(w.s.Starter().WatchLock()), err)
-		w.s.Tell(runner.Event{Level: slog.LevelError, Message: w.lost.Error()})
-		stop(w.lost)
+		w.lockErr = fmt.Errorf("%s was removed, and this watcher ends: %w", w.s.Store.Rel(w.s.Starter().WatchLock()), err)
+		w.s.Tell(runner.Event{Level: slog.LevelError, Message: w.lockErr.Error()})
+		stop(w.lockErr)
 	}
 	return err == nil
 }
 
-// leave waits for everything that is under way, whose contexts have ended, and returns the results and the errors that remain.
-func (w *watch) leave(why error) ([]runner.Result, error) {
+// shutDown waits for everything that is under way, whose contexts have ended, and returns the results and the errors that remain.
+func (w *watch) shutDown(why error) ([]runner.Result, error) {
 	w.inspector.close()
-	if w.pulls.asking {
+	if w.pulls.checking {
 		<-w.pulls.ended
 	}
 	for len(w.admission.tasks) > 0 {
 		w.end(<-w.ended)
 	}
-	for w.objectives.looking || len(w.admission.steps) > 0 {
+	for w.objectives.surveying || len(w.admission.steps) > 0 {
 		select {
-		case l := <-w.objectives.looked:
+		case l := <-w.objectives.surveys:
 			w.objectives.take(l)
 		case p := <-w.objectives.ended:
 			w.objectives.end(p)
@@ -283,10 +283,10 @@ func (w *watch) leave(why error) ([]runner.Result, error) {
 	return w.results.all(), errors.Join(errs...)
 }
 
-// lookAtAll has every task and objective inspected.
-func (w *watch) lookAtAll() {
+// inspectAll has every task and objective inspected.
+func (w *watch) inspectAll() {
 	w.rescan()
-	w.objectives.remind()
+	w.objectives.scheduleSurvey()
 }
 
 // reload changes to the current settings. Runs under way keep theirs, and invalid settings leave the previous ones in place.
@@ -296,7 +296,7 @@ func (w *watch) reload() {
 		w.notices.fail("settings", err.Error()+"\n  the settings before stay")
 		return
 	}
-	w.notices.over("settings")
+	w.notices.forget("settings")
 	if changed {
 		clear(w.stalls)
 		maps.DeleteFunc(w.objectives.backoff, func(_ step, b backoff) bool { return b.asked >= stallTries })
@@ -304,12 +304,12 @@ func (w *watch) reload() {
 		if w.s.Config.Shared != w.joined {
 			w.notices.say("what they say of shared counts when trellis watch begins the next time")
 		}
-		w.lookAtAll() // tasks that could not run may be able to now
+		w.inspectAll() // tasks that could not run may be able to now
 	}
 }
 
 func (w *watch) untilNext() time.Duration {
-	if w.scan.list && !w.inspector.at(w.s.Store.Tasks()) {
+	if w.scan.list && !w.inspector.isInspecting(w.s.Store.Tasks()) {
 		return 0
 	}
 	next := w.inspector.next(time.Until(w.heartbeat.next()))
@@ -321,15 +321,15 @@ func (w *watch) untilNext() time.Duration {
 	if w.pulls.due() {
 		next = min(next, time.Until(w.pulls.next))
 	}
-	if w.inspector.free() {
-		next = w.schedule.next(next, w.inspector.at) // a directory that is being inspected is due again after that
+	if w.inspector.hasSlot() {
+		next = w.schedule.next(next, w.inspector.isInspecting) // a directory that is being inspected is due again after that
 	}
 	return max(next, 0)
 }
 
 // retryLocked schedules another inspection of a directory that another process holds.
 func (w *watch) retryLocked(dir string) {
-	delay := w.admission.locked(dir)
+	delay := w.admission.noteLocked(dir)
 	w.schedule.put(dir, time.Now().Add(delay), delay <= time.Second)
 }
 
@@ -343,8 +343,8 @@ func (w *watch) resting(l runner.Assessment) bool {
 	return false
 }
 
-// unable notes in a ready task's task.json which agent can't work, for those who follow the task.
-func unable(s *runner.Site, l runner.Assessment, err error) error {
+// noteAgentFailure notes in a ready task's task.json which agent can't work, for those who follow the task.
+func noteAgentFailure(s *runner.Site, l runner.Assessment, err error) error {
 	var fail *flow.Failure
 	if !errors.As(err, &fail) || l.Task.Status != trellis.Ready || s.Sharing != nil { // another machine may be able to
 		return nil
@@ -359,9 +359,9 @@ func unable(s *runner.Site, l runner.Assessment, err error) error {
 }
 
 // end processes the end of a run.
-func (w *watch) end(r ran) {
+func (w *watch) end(r runOutcome) {
 	delete(w.admission.tasks, r.Dir)
-	w.heartbeat.news = true
+	w.heartbeat.outdated = true
 	w.results.put(r.Dir, r.res)
 	var fail *flow.Failure
 	var nobody *git.IdentityError
@@ -372,20 +372,20 @@ func (w *watch) end(r ran) {
 	var crowded *runner.CrowdedError
 	switch {
 	case errors.As(r.err, &untrusted):
-		w.awaits(r.Dir, untrusted)
-		w.stalls.ran(r)
-		w.schedule.settled(r.Dir) // the next inspection judges whether it is trusted
+		w.reportUntrusted(r.Dir, untrusted)
+		w.stalls.record(r)
+		w.schedule.putSettled(r.Dir) // the next inspection judges whether it is trusted
 	case errors.As(r.err, &not):
 		w.notices.warn(r.Dir, problemText(not.Problems))
 		w.results.put(r.Dir, runner.Result{Dir: r.Dir, Status: trellis.Ready})
-		w.stalls.ran(r)
-		w.schedule.settled(r.Dir) // it may have been mended meanwhile
+		w.stalls.record(r)
+		w.schedule.putSettled(r.Dir) // it may have been mended meanwhile
 	case errors.As(r.err, &nobody):
 		w.notices.warn("", "no task is started: "+nobody.Error())
 	case errors.As(r.err, &elsewhere):
 		w.results.drop(r.Dir)
 		w.notices.inform(r.Dir, elsewhere.Error())
-		w.schedule.settled(r.Dir) // its directory is brought up to date meanwhile
+		w.schedule.putSettled(r.Dir) // its directory is brought up to date meanwhile
 	case errors.As(r.err, &crowded): // another machine was quicker
 		w.results.put(r.Dir, runner.Result{Dir: r.Dir, Status: trellis.Waiting, Waits: bases.Waits{{For: crowded.Why}}})
 		w.notices.inform(r.Dir, crowded.Error())
@@ -406,26 +406,26 @@ func (w *watch) end(r ran) {
 	case errors.Is(r.err, context.Canceled): // cancelled before it began: this watcher ends, and the next one runs the task
 	case r.err != nil:
 		if w.failed[r.Dir].times == 0 { // repeated failures don't count as work
-			w.notices.idle = time.Time{}
+			w.notices.idleSince = time.Time{}
 		}
 		w.fail(r.Assessment, r.err)
 		if durable.Unfit(r.err) && r.begun { // otherwise an agent that fills the disk would be asked again and again
-			w.stalls.ran(r)
+			w.stalls.record(r)
 		}
 	default:
-		w.notices.idle = time.Time{}
+		w.notices.idleSince = time.Time{}
 		delete(w.failed, r.Dir)
 		if r.res.Status == trellis.Review {
-			w.pulls.hurry()
+			w.pulls.bringForward()
 		}
 		if !r.res.Until.IsZero() {
-			w.rest[r.Dir] = rest{w.real(r.res.Until), r.res.Status}
+			w.rest[r.Dir] = rest{w.realTime(r.res.Until), r.res.Status}
 		}
 		if r.limited != (limit{}) { // recorded before another task takes the slot
 			w.admission.limited[r.Dir] = r.limited
 		}
-		w.stalls.ran(r)
-		w.schedule.now(r.Dir) // a paused task says when it is resumed, a changed one runs again
+		w.stalls.record(r)
+		w.schedule.putNow(r.Dir) // a paused task says when it is resumed, a changed one runs again
 	}
 }
 

@@ -25,12 +25,12 @@ func lockWatch(s *runner.Site) (*watchLock, error) {
 	return l, l.take()
 }
 
-// takings is how often the folder may be removed while the lock is taken, as by a git clean that runs meanwhile.
-const takings = 10
+// maxTakes is how often the folder may be removed while the lock is taken, as by a git clean that runs meanwhile.
+const maxTakes = 10
 
 func (l *watchLock) take() (err error) {
 	path := l.s.Starter().WatchLock()
-	for range takings {
+	for range maxTakes {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return fmt.Errorf("making .trellis/.runtime: %w", err)
 		}
@@ -41,9 +41,9 @@ func (l *watchLock) take() (err error) {
 	return err
 }
 
-// keep takes the lock again if its file is gone, as after git clean: until then, a second watcher could take it. It returns
+// renew takes the lock again if its file is gone, as after git clean: until then, a second watcher could take it. It returns
 // an error if there is a second watcher, or the lock can't be taken.
-func (l *watchLock) keep() (anew bool, err error) {
+func (l *watchLock) renew() (anew bool, err error) {
 	if l.lock.Owned() {
 		return false, nil
 	}
