@@ -20,7 +20,7 @@ func (j *Judge) Base(ctx context.Context, commit string) (Verdict, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	b, err := j.book()
-	if err != nil || b.whole(commit) {
+	if err != nil || b.trustsHistory(commit) {
 		return v, err
 	}
 	t, err := j.trunk(ctx, b)
@@ -32,10 +32,10 @@ func (j *Judge) Base(ctx context.Context, commit string) (Verdict, error) {
 		return v, err
 	}
 	by := basis{t.tip, b.lines, len(logged)}
-	if seen, ok := j.bases[commit]; ok && seen.by == by {
+	if seen, ok := j.bases[commit]; ok && seen.basis == by {
 		return seen.verdict, nil
 	}
-	if err := j.baseOn(ctx, &v, b, t, commit); err != nil {
+	if err := j.judgeBase(ctx, &v, b, t, commit); err != nil {
 		return v, fmt.Errorf("looking where commit %s is from: %w", commit, err)
 	}
 	if !v.Trusted() {
@@ -45,14 +45,14 @@ func (j *Judge) Base(ctx context.Context, commit string) (Verdict, error) {
 		j.bases[commit] = foreignBase{by, v}
 	}
 	if v.Trusted() && commit != t.tip {
-		v.Unsaved = j.learn(b, []Entry{{ID: commit, How: Made, Subject: v.Subject, Kind: CommitKind}})
+		v.Unsaved = j.storeFound(b, []Entry{{ID: commit, How: Made, Subject: v.Subject, Kind: CommitKind}})
 	}
 	return v, nil
 }
 
 // foreignBase is the verdict on a commit that is from somebody else. The commit is not judged again while the basis is the same.
 type foreignBase struct {
-	by      basis
+	basis   basis
 	verdict Verdict
 }
 
@@ -63,13 +63,13 @@ type basis struct {
 	logged int    // entries of reflogs
 }
 
-func (j *Judge) baseOn(ctx context.Context, v *Verdict, b *book, t trunk, commit string) error {
+func (j *Judge) judgeBase(ctx context.Context, v *Verdict, b *book, t trunk, commit string) error {
 	if t.tip != "" {
 		if merged, err := j.Repo.History().IsAncestor(ctx, commit, t.tip); merged || err != nil {
 			return err
 		}
 	}
-	known := b.agreed()
+	known := b.trustedCommits()
 	if t.tip != "" {
 		known = append(known, t.tip)
 	}
@@ -77,13 +77,13 @@ func (j *Judge) baseOn(ctx context.Context, v *Verdict, b *book, t trunk, commit
 	if err != nil || len(list) == 0 {
 		return err
 	}
-	made, err := j.made(ctx, t)
+	made, err := j.reflogOrigins(ctx, t)
 	if err != nil {
 		return err
 	}
-	twins := &twins{judge: j, made: made, known: known}
+	twins := &twins{judge: j, origins: made, known: known}
 	for _, c := range list {
-		ours, err := twins.ours(ctx, b, c)
+		ours, err := twins.isOurs(ctx, b, c)
 		if err != nil {
 			return err
 		}
@@ -96,16 +96,16 @@ func (j *Judge) baseOn(ctx context.Context, v *Verdict, b *book, t trunk, commit
 	return nil
 }
 
-// whole reports whether a commit is trusted with all its history.
-func (b *book) whole(commit string) bool {
+// trustsHistory reports whether a commit is trusted with all its history.
+func (b *book) trustsHistory(commit string) bool {
 	how := b.how[commit]
 	return how == Agreed || how == Made
 }
 
-// agreed returns the commits that are trusted with all their history.
-func (b *book) agreed() (list []string) {
+// trustedCommits returns the commits that are trusted with all their history.
+func (b *book) trustedCommits() (list []string) {
 	for _, id := range slices.Sorted(maps.Keys(b.how)) {
-		if b.whole(id) && b.commits[id] {
+		if b.trustsHistory(id) && b.commits[id] {
 			list = append(list, id)
 		}
 	}
@@ -115,13 +115,13 @@ func (b *book) agreed() (list []string) {
 // twins tell whose a commit is that git re-created from another one: the original has the same author and date, and still
 // exists on somebody's branch or in a reflog.
 type twins struct {
-	judge *Judge
-	made  made
-	known []string
+	judge   *Judge
+	origins reflogOrigins
+	known   []string
 
-	new    map[author][]string // commits that are not known to be trusted; nil until needed
-	old    map[author][]string
-	abouts map[string]git.About // of new and old
+	untrusted map[author][]string // commits that are not known to be trusted; nil until needed
+	trusted   map[author][]string
+	abouts    map[string]git.About // of new and old
 }
 
 type author struct {
@@ -129,61 +129,61 @@ type author struct {
 	when int64
 }
 
-// ours reports whether a commit was made here, by a person or by Trellis.
-func (t *twins) ours(ctx context.Context, b *book, c git.About) (bool, error) {
+// isOurs reports whether a commit was made here, by a person or by Trellis.
+func (t *twins) isOurs(ctx context.Context, b *book, c git.About) (bool, error) {
 	if b.how[c.Commit] == Commit {
 		return true, nil
 	}
-	switch t.made[c.Commit] {
-	case here, joined:
+	switch t.origins[c.Commit] {
+	case committedHere, mergedByGit:
 		return true, nil
-	case elsewhere:
+	case fromElsewhere:
 		return false, nil
 	}
 	a := author{c.Author, c.Made}
-	others, err := t.others(ctx)
+	others, err := t.untrustedCommits(ctx)
 	if err != nil {
 		return false, err
 	}
 	first := false
 	for _, twin := range others[a] {
 		switch {
-		case t.made[twin] == here, b.how[twin] == Commit:
+		case t.origins[twin] == committedHere, b.how[twin] == Commit:
 			first = true
-		case t.made[twin] == elsewhere:
+		case t.origins[twin] == fromElsewhere:
 			return false, nil
 		}
 	}
 	if first {
 		return true, nil
 	}
-	merged, err := t.merged(ctx) // it was picked from the trusted branch
+	merged, err := t.trustedCommits(ctx) // it was picked from the trusted branch
 	return len(merged[a]) > 0, err
 }
 
-// others returns the commits that are not known to be trusted.
-func (t *twins) others(ctx context.Context) (_ map[author][]string, err error) {
-	if t.new == nil {
+// untrustedCommits returns the commits that are not known to be trusted.
+func (t *twins) untrustedCommits(ctx context.Context) (_ map[author][]string, err error) {
+	if t.untrusted == nil {
 		passed, err := t.judge.Repo.Provenance().Passed()
 		if err != nil {
 			return nil, err
 		}
-		if t.new, err = t.by(ctx, git.Reach{All: true, Tips: passed, Not: t.known}); err != nil {
+		if t.untrusted, err = t.commitsByAuthor(ctx, git.Reach{All: true, Tips: passed, Not: t.known}); err != nil {
 			return nil, err
 		}
 	}
-	return t.new, nil
+	return t.untrusted, nil
 }
 
-// merged returns the commits that are known to be trusted.
-func (t *twins) merged(ctx context.Context) (_ map[author][]string, err error) {
-	if t.old == nil && len(t.known) > 0 {
-		t.old, err = t.by(ctx, git.Reach{Tips: t.known})
+// trustedCommits returns the commits that are known to be trusted.
+func (t *twins) trustedCommits(ctx context.Context) (_ map[author][]string, err error) {
+	if t.trusted == nil && len(t.known) > 0 {
+		t.trusted, err = t.commitsByAuthor(ctx, git.Reach{Tips: t.known})
 	}
-	return t.old, err
+	return t.trusted, err
 }
 
-func (t *twins) by(ctx context.Context, reach git.Reach) (map[author][]string, error) {
+func (t *twins) commitsByAuthor(ctx context.Context, reach git.Reach) (map[author][]string, error) {
 	list, err := t.judge.Repo.Provenance().Abouts(ctx, reach)
 	all := map[author][]string{}
 	if t.abouts == nil {

@@ -14,9 +14,9 @@ type blockedError struct{ err error }
 func (e *blockedError) Error() string { return e.err.Error() }
 func (e *blockedError) Unwrap() error { return e.err }
 
-// instead replaces a program that can't be read by the links on the way to it, each judged by where the link itself is from,
+// addLinks replaces a program that can't be read by the links on the way to it, each judged by where the link itself is from,
 // and queues the file that they lead to if that is in the checkout.
-func (j *Judge) instead(list []fileVersion, queue []string, name string) ([]fileVersion, []string) {
+func (j *Judge) addLinks(list []fileVersion, queue []string, name string) ([]fileVersion, []string) {
 	links, end := j.links(name)
 	if len(links) == 0 {
 		item := Item{Kind: Program, Text: name + " can't be read", File: name}
@@ -51,9 +51,9 @@ func (j *Judge) links(name string) (list []fileVersion, end string) {
 			continue
 		}
 		followed++
-		list = append(list, link(at, target))
+		list = append(list, linkVersion(at, target))
 		if filepath.IsAbs(target) {
-			if end, target = "", j.below(target); target == "" {
+			if end, target = "", j.relPath(target); target == "" {
 				return list, ""
 			}
 		}
@@ -62,8 +62,8 @@ func (j *Judge) links(name string) (list []fileVersion, end string) {
 	return list, end
 }
 
-// below returns an absolute path relative to the checkout, "" if it is outside.
-func (j *Judge) below(whole string) string {
+// relPath returns an absolute path relative to the checkout, "" if it is outside.
+func (j *Judge) relPath(whole string) string {
 	rel, err := filepath.Rel(j.Repo.Main, whole)
 	if err != nil || !filepath.IsLocal(rel) {
 		return ""
@@ -71,8 +71,8 @@ func (j *Judge) below(whole string) string {
 	return rel
 }
 
-// link returns a link as git stores it: a file that says where it leads.
-func link(name, target string) fileVersion {
+// linkVersion returns a link as git stores it: a file that says where it leads.
+func linkVersion(name, target string) fileVersion {
 	item := Item{Kind: Program, Text: name + " is a link to " + target, File: name}
 	return fileVersion{path: name, data: []byte(target), named: true, items: []Item{item}}
 }

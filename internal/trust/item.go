@@ -43,8 +43,8 @@ func (i Item) Shown() string {
 	return i.Text
 }
 
-// name returns the name of the setting to which a Protection, or a task's Start, gives a value, "" for all other items.
-func (i Item) name() string {
+// settingName returns the name of the setting to which a Protection, or a task's Start, gives a value, "" for all other items.
+func (i Item) settingName() string {
 	name, _, valued := strings.Cut(i.Text, ": ")
 	switch {
 	case i.Kind == Protection:

@@ -26,11 +26,11 @@ type Judge struct {
 	// Everything is trusted, and nothing stored: TRELLIS_TRUST=checkout, and folders of trust.everything.
 	Everything bool
 
-	mu     sync.Mutex
-	repo   string // CloneID
-	known  *book
-	judged map[string]judged // by subject
-	bases  map[string]foreignBase
+	mu         sync.Mutex
+	repo       string // CloneID
+	cachedBook *book
+	judged     map[string]judgedBasis // by subject
+	bases      map[string]foreignBase
 }
 
 // Subject judges a subject as it is on the disk. It returns an error if reading the subject, git or the ledger fails, and
@@ -57,7 +57,7 @@ func (j *Judge) Subject(ctx context.Context, s Subject) (Verdict, error) {
 	if len(unknown) == 0 {
 		return v, nil
 	}
-	err = j.origins(ctx, &v, s, disk, b, unknown)
+	err = j.findOrigins(ctx, &v, s, disk, b, unknown)
 	return v, err
 }
 
@@ -83,14 +83,14 @@ func (j *Judge) read(s Subject) (list []fileVersion, err error) {
 		path, named := queue[n], n >= len(s.Files)
 		data, err := j.text(s, path, named)
 		if errors.As(err, new(*blockedError)) {
-			list, queue = j.instead(list, queue, path)
+			list, queue = j.addLinks(list, queue, path)
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
 		items, more := s.Read(path, data)
-		list = append(list, fileVersion{path, data, named, j.linked(path), items})
+		list = append(list, fileVersion{path, data, named, j.linkTarget(path), items})
 		for _, m := range more {
 			if !slices.Contains(queue, m) {
 				queue = append(queue, m)
@@ -100,8 +100,8 @@ func (j *Judge) read(s Subject) (list []fileVersion, err error) {
 	return list, nil
 }
 
-// linked returns where a link on the way to path leads, "" without a link.
-func (j *Judge) linked(path string) string {
+// linkTarget returns where a link on the way to path leads, "" without a link.
+func (j *Judge) linkTarget(path string) string {
 	whole := filepath.Join(j.Repo.Main, filepath.FromSlash(path))
 	real, err := filepath.EvalSymlinks(whole)
 	if err != nil || real == whole {
@@ -122,13 +122,13 @@ func (j *Judge) text(s Subject, path string, named bool) ([]byte, error) {
 	if data, read := s.Texts[path]; read {
 		return data, nil
 	}
-	return j.file(path, named)
+	return j.readFile(path, named)
 }
 
-// file returns the content of a file, nil if there is none. A word of a command that names a folder, or something outside the
+// readFile returns the content of a file, nil if there is none. A word of a command that names a folder, or something outside the
 // checkout, does not name a file of the checkout. The error for a file that exists but can't be read here, since a link leads
 // out, is a *blockedError: a shell may be able to read it.
-func (j *Judge) file(path string, named bool) ([]byte, error) {
+func (j *Judge) readFile(path string, named bool) ([]byte, error) {
 	if !named {
 		data, err := durable.ReadBelow(j.Repo.Main, path, durable.MaxRecords)
 		if errors.Is(err, fs.ErrNotExist) || errors.As(err, new(*durable.FileError)) {
@@ -143,14 +143,14 @@ func (j *Judge) file(path string, named bool) ([]byte, error) {
 	switch {
 	case err == nil, errors.Is(err, durable.ErrTooLarge):
 		return data, err
-	case slices.ContainsFunc(noFile, func(is error) bool { return errors.Is(err, is) }):
+	case slices.ContainsFunc(noFileErrors, func(is error) bool { return errors.Is(err, is) }):
 		return nil, nil
 	}
 	return nil, &blockedError{err}
 }
 
-// noFile are the errors of opening a path where no file is, or can be.
-var noFile = []error{fs.ErrNotExist, syscall.ENOTDIR, syscall.EISDIR, syscall.ENAMETOOLONG, syscall.EINVAL}
+// noFileErrors are the errors of opening a path where no file is, or can be.
+var noFileErrors = []error{fs.ErrNotExist, syscall.ENOTDIR, syscall.EISDIR, syscall.ENAMETOOLONG, syscall.EINVAL}
 
 // book returns what the ledger says about this repository. Lines that were read before are not read again.
 func (j *Judge) book() (*book, error) {
@@ -161,32 +161,32 @@ func (j *Judge) book() (*book, error) {
 		}
 		j.repo = id
 	}
-	if j.known == nil {
-		j.known = newBook()
+	if j.cachedBook == nil {
+		j.cachedBook = newBook()
 	}
-	if j.inside() {
-		return j.known, nil
+	if j.ledgerInCheckout() {
+		return j.cachedBook, nil
 	}
-	lines, _, made, err := j.Ledger.since(j.repo, j.known.lines)
-	if err == nil && made != j.known.made {
-		j.known = newBook()
-		lines, _, j.known.made, err = j.Ledger.since(j.repo, 0)
+	lines, _, made, err := j.Ledger.since(j.repo, j.cachedBook.lines)
+	if err == nil && made != j.cachedBook.reloads {
+		j.cachedBook = newBook()
+		lines, _, j.cachedBook.reloads, err = j.Ledger.since(j.repo, 0)
 	}
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range lines {
-		j.known.take(e)
+		j.cachedBook.apply(e)
 	}
-	j.known.lines += len(lines)
-	return j.known, nil
+	j.cachedBook.lines += len(lines)
+	return j.cachedBook, nil
 }
 
 // ErrInside is returned if the ledger is in the checkout, where a commit could write it.
 var ErrInside = errors.New("the file of what is trusted is inside of the repository, where commits could write it, and so is not used: set XDG_STATE_HOME to a folder outside")
 
-// inside reports whether the ledger is in the checkout, as in that of a home folder that is a repository.
-func (j *Judge) inside() bool {
+// ledgerInCheckout reports whether the ledger is in the checkout, as in that of a home folder that is a repository.
+func (j *Judge) ledgerInCheckout() bool {
 	if j.Ledger == nil || j.Ledger.Path == "" {
 		return false
 	}
@@ -239,7 +239,7 @@ func (j *Judge) Standing(items []Item) ([]Item, error) {
 // Says returns the items in the files of a subject on the disk, without those of further files that these name.
 func (j *Judge) Says(s Subject) (items []Item, err error) {
 	for _, file := range s.Files {
-		data, err := j.file(file, false)
+		data, err := j.readFile(file, false)
 		if err != nil {
 			return nil, fmt.Errorf("looking at what %s says: %w", s.Name, err)
 		}
@@ -275,7 +275,7 @@ func (j *Judge) Revoke(subject string) (int, error) {
 	j.mu.Lock()
 	b, err := j.book()
 	var entries []Entry
-	if err == nil && j.inside() {
+	if err == nil && j.ledgerInCheckout() {
 		err = ErrInside
 	}
 	if err == nil {
@@ -301,7 +301,7 @@ func (j *Judge) Revoke(subject string) (int, error) {
 func (j *Judge) List() ([]Entry, []trellis.Problem, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if _, err := j.book(); err != nil || j.inside() {
+	if _, err := j.book(); err != nil || j.ledgerInCheckout() {
 		return nil, nil, err
 	}
 	return j.Ledger.Entries(j.repo)
@@ -316,11 +316,11 @@ func (j *Judge) add(entries []Entry) error {
 	if _, err := j.book(); err != nil {
 		return err
 	}
-	return j.remember(entries)
+	return j.addLocked(entries)
 }
 
-func (j *Judge) remember(entries []Entry) error {
-	if len(entries) > 0 && j.inside() {
+func (j *Judge) addLocked(entries []Entry) error {
+	if len(entries) > 0 && j.ledgerInCheckout() {
 		return ErrInside
 	}
 	for n := range entries {
@@ -335,5 +335,5 @@ func entry(how How, subject string, i Item) Entry {
 	if len(text) > shown {
 		text = text[:shown] + "…"
 	}
-	return Entry{ID: i.ID(), How: how, Subject: subject, Kind: i.Kind, Text: text, Setting: i.name()}
+	return Entry{ID: i.ID(), How: how, Subject: subject, Kind: i.Kind, Text: text, Setting: i.settingName()}
 }

@@ -61,19 +61,19 @@ type Ledger struct {
 	Disk *durable.Disk
 	Now  func() time.Time
 
-	mu    sync.Mutex
-	seen  stamp
-	whole int64 // bytes that were read, to the end of a line
-	count int   // lines in them
-	made  int   // how often the file was read again from its beginning
-	lines map[string]*lines
-	wrong []trellis.Problem
+	mu        sync.Mutex
+	lastStamp stamp
+	readBytes int64 // bytes that were read, to the end of a line
+	lineCount int   // lines in them
+	reloads   int   // how often the file was read again from its beginning
+	lines     map[string]*lines
+	problems  []trellis.Problem
 }
 
 // lines are the lines about one repository. They are parsed when somebody asks for them, so those of other repositories cost little.
 type lines struct {
-	raw  []rawLine // not parsed yet
-	read []Entry
+	unparsed []rawLine // not parsed yet
+	parsed   []Entry
 }
 
 type rawLine struct {
@@ -110,7 +110,7 @@ func (l *Ledger) since(repo string, n int) ([]Entry, []trellis.Problem, int, err
 		return nil, nil, 0, fmt.Errorf("reading what is trusted: %w", err)
 	}
 	list := l.entries(repo)
-	return list[min(n, len(list)):len(list):len(list)], l.wrong, l.made, nil
+	return list[min(n, len(list)):len(list):len(list)], l.problems, l.reloads, nil
 }
 
 // Add appends entries in one write. It sets their version and time.
@@ -144,14 +144,14 @@ func (l *Ledger) append(text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(l.Path), 0o700); err != nil {
 		return err
 	}
-	if err := l.private(); err != nil {
+	if err := l.checkPrivate(); err != nil {
 		return err
 	}
 	return l.Disk.Append(l.Path, text, 0o600)
 }
 
-// private returns an error if others could have written the ledger, or can.
-func (l *Ledger) private() error {
+// checkPrivate returns an error if others could have written the ledger, or can.
+func (l *Ledger) checkPrivate() error {
 	for _, path := range []string{filepath.Dir(l.Path), l.Path} {
 		st, err := os.Lstat(path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -175,7 +175,7 @@ func (l *Ledger) private() error {
 func (l *Ledger) read() error {
 	st, err := os.Lstat(l.Path)
 	if errors.Is(err, fs.ErrNotExist) {
-		l.forget(stamp{})
+		l.reset(stamp{})
 		return nil
 	}
 	if err != nil {
@@ -185,20 +185,20 @@ func (l *Ledger) read() error {
 	if sys, ok := st.Sys().(*syscall.Stat_t); ok {
 		now.inode = uint64(sys.Ino)
 	}
-	if now == l.seen {
+	if now == l.lastStamp {
 		return nil
 	}
-	if err := l.private(); err != nil {
+	if err := l.checkPrivate(); err != nil {
 		return err
 	}
 	return l.load(now)
 }
 
-func (l *Ledger) forget(now stamp) {
-	if l.seen != (stamp{}) || l.whole > 0 {
-		l.made++
+func (l *Ledger) reset(now stamp) {
+	if l.lastStamp != (stamp{}) || l.readBytes > 0 {
+		l.reloads++
 	}
-	l.seen, l.whole, l.count, l.lines, l.wrong = now, 0, 0, nil, nil
+	l.lastStamp, l.readBytes, l.lineCount, l.lines, l.problems = now, 0, 0, nil, nil
 }
 
 func (l *Ledger) load(now stamp) error {
@@ -207,30 +207,30 @@ func (l *Ledger) load(now stamp) error {
 		return err
 	}
 	defer f.Close()
-	if now.inode != l.seen.inode || now.size <= l.seen.size {
-		l.forget(now)
+	if now.inode != l.lastStamp.inode || now.size <= l.lastStamp.size {
+		l.reset(now)
 	}
-	if _, err := f.Seek(l.whole, io.SeekStart); err != nil {
+	if _, err := f.Seek(l.readBytes, io.SeekStart); err != nil {
 		return err
 	}
 	data, err := durable.ReadOpen(f, l.Path, ledgerMax)
 	if err != nil {
 		return err
 	}
-	l.seen = now
+	l.lastStamp = now
 	l.parse(data[:bytes.LastIndexByte(data, '\n')+1])
 	return nil
 }
 
 // parse sorts lines by their repositories. A line without a newline at its end is still being written.
 func (l *Ledger) parse(data []byte) {
-	l.whole += int64(len(data))
+	l.readBytes += int64(len(data))
 	for line := range bytes.Lines(data) {
-		l.count++
+		l.lineCount++
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
-		raw := rawLine{l.count, line}
+		raw := rawLine{l.lineCount, line}
 		repo, ok := repoOf(line)
 		if !ok {
 			e, ok := l.entry(raw)
@@ -245,7 +245,7 @@ func (l *Ledger) parse(data []byte) {
 		if l.lines[repo] == nil {
 			l.lines[repo] = &lines{}
 		}
-		l.lines[repo].raw = append(l.lines[repo].raw, raw)
+		l.lines[repo].unparsed = append(l.lines[repo].unparsed, raw)
 	}
 }
 
@@ -259,17 +259,17 @@ func repoOf(line []byte) (repo string, ok bool) {
 
 // entries returns all entries about a repository.
 func (l *Ledger) entries(repo string) []Entry {
-	of := l.lines[repo]
-	if of == nil {
+	repoLines := l.lines[repo]
+	if repoLines == nil {
 		return nil
 	}
-	for _, raw := range of.raw {
+	for _, raw := range repoLines.unparsed {
 		if e, ok := l.entry(raw); ok && e.Repo == repo {
-			of.read = append(of.read, e)
+			repoLines.parsed = append(repoLines.parsed, e)
 		}
 	}
-	of.raw = nil
-	return of.read
+	repoLines.unparsed = nil
+	return repoLines.parsed
 }
 
 // entry parses one line.
@@ -277,7 +277,7 @@ func (l *Ledger) entry(raw rawLine) (e Entry, ok bool) {
 	if err := json.Unmarshal(raw.text, &e); err == nil && e.V == version && e.Repo != "" && e.ID != "" && e.How != "" {
 		return e, true
 	}
-	l.wrong = append(l.wrong, trellis.Problem{File: l.Path, Line: raw.number, Warning: true, Message: "is not a line of what is trusted, and is passed over",
+	l.problems = append(l.problems, trellis.Problem{File: l.Path, Line: raw.number, Warning: true, Message: "is not a line of what is trusted, and is passed over",
 		Hint: "delete the line; `trellis trust` asks again for what it said"})
 	return e, false
 }

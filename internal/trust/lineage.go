@@ -13,28 +13,28 @@ import (
 // people, or two edits of one person, came together is a new version, and is in no commit that anybody typed.
 type lineage struct {
 	*history
-	book   *book
-	newer  []git.Touch // changes by commits that the trusted branch does not have
-	trunks []git.Touch // changes by the trusted branch itself; nil until needed
-	twins  *twins
-	ours   map[blobAt]bool
+	book         *book
+	newer        []git.Touch // changes by commits that the trusted branch does not have
+	trunkTouches []git.Touch // changes by the trusted branch itself; nil until needed
+	twins        *twins
+	ours         map[blobAt]bool
 }
 
-func (h *history) lineage(b *book, touches []git.Touch) *lineage {
+func (h *history) newLineage(b *book, touches []git.Touch) *lineage {
 	l := &lineage{history: h, book: b, newer: touches, ours: map[blobAt]bool{}}
-	l.twins = &twins{judge: h.judge, made: h.made}
+	l.twins = &twins{judge: h.judge, origins: h.origins}
 	if h.trunk.tip != "" {
 		l.twins.known = []string{h.trunk.tip}
 	}
 	return l
 }
 
-// from reports whether a commit that git merged or re-created is made of our work alone: all that its parents have in the
+// isOurs reports whether a commit that git merged or re-created is made of our work alone: all that its parents have in the
 // file is ours and, if it was re-created, so is the original.
-func (l *lineage) from(ctx context.Context, group []git.Touch) (bool, error) {
-	joins := l.made[group[0].Commit] == joined
+func (l *lineage) isOurs(ctx context.Context, group []git.Touch) (bool, error) {
+	joins := l.origins[group[0].Commit] == mergedByGit
 	if !joins {
-		if own, err := l.twin(ctx, group); err != nil || !own {
+		if own, err := l.isOurTwin(ctx, group); err != nil || !own {
 			return false, err
 		}
 	}
@@ -45,35 +45,35 @@ func (l *lineage) from(ctx context.Context, group []git.Touch) (bool, error) {
 			}
 			continue
 		}
-		if own, err := l.version(ctx, blobAt{t.Path, t.Old}); err != nil || !own {
+		if own, err := l.isVersionOurs(ctx, blobAt{t.Path, t.Old}); err != nil || !own {
 			return false, err
 		}
 	}
 	return true, nil
 }
 
-// twin reports whether a commit was re-created from one that was made here, and brought nothing else into the file. The same
+// isOurTwin reports whether a commit was re-created from one that was made here, and brought nothing else into the file. The same
 // author and date are not enough, since anybody can write those.
-func (l *lineage) twin(ctx context.Context, group []git.Touch) (bool, error) {
-	if _, err := l.twins.others(ctx); err != nil {
+func (l *lineage) isOurTwin(ctx context.Context, group []git.Touch) (bool, error) {
+	if _, err := l.twins.untrustedCommits(ctx); err != nil {
 		return false, err
 	}
 	c, known := l.twins.abouts[group[0].Commit]
 	if !known {
 		return false, nil
 	}
-	own, err := l.twins.ours(ctx, newBook(), c) // no book: what an agent wrote does not count as a person's, though Trellis committed it
+	own, err := l.twins.isOurs(ctx, newBook(), c) // no book: what an agent wrote does not count as a person's, though Trellis committed it
 	if err != nil || !own {
 		return false, err
 	}
-	if err := l.ofTrunk(ctx); err != nil {
+	if err := l.loadTrunk(ctx); err != nil {
 		return false, err
 	}
 	var from []string
-	for _, t := range slices.Concat(l.newer, l.trunks) {
+	for _, t := range slices.Concat(l.newer, l.trunkTouches) {
 		o, known := l.twins.abouts[t.Commit]
 		same := known && t.Path == group[0].Path && o.Author == c.Author && o.Made == c.Made
-		if same && t.Commit != c.Commit && l.made[t.Commit] != again {
+		if same && t.Commit != c.Commit && l.origins[t.Commit] != recreated {
 			from = append(from, t.New)
 		}
 	}
@@ -83,11 +83,11 @@ func (l *lineage) twin(ctx context.Context, group []git.Touch) (bool, error) {
 	for _, t := range group {
 		from = append(from, t.Old)
 	}
-	return l.within(ctx, group[0].New, from)
+	return l.hasOnlyLinesOf(ctx, group[0].New, from)
 }
 
-// within reports whether each line of a blob is in one of the others.
-func (l *lineage) within(ctx context.Context, blob string, others []string) (bool, error) {
+// hasOnlyLinesOf reports whether each line of a blob is in one of the others.
+func (l *lineage) hasOnlyLinesOf(ctx context.Context, blob string, others []string) (bool, error) {
 	others = slices.DeleteFunc(others, func(o string) bool { return o == "" })
 	blobs, err := l.judge.Repo.Provenance().Blobs(ctx, durable.MaxRecords, append(others, blob)...)
 	if err != nil || blobs[blob] == nil {
@@ -107,39 +107,39 @@ func (l *lineage) within(ctx context.Context, blob string, others []string) (boo
 	return true, nil
 }
 
-// version reports whether all that a version of a file says is ours. A version that says nothing may hide something.
-func (l *lineage) version(ctx context.Context, v blobAt) (bool, error) {
+// isVersionOurs reports whether all that a version of a file says is ours. A version that says nothing may hide something.
+func (l *lineage) isVersionOurs(ctx context.Context, v blobAt) (bool, error) {
 	if own, known := l.ours[v]; known {
 		return own, nil
 	}
 	l.ours[v] = false // a version is no proof of itself
-	for _, id := range l.says[v] {
-		if own, err := l.item(ctx, v.path, id); err != nil || !own {
+	for _, id := range l.itemIDs[v] {
+		if own, err := l.isItemTrusted(ctx, v.path, id); err != nil || !own {
 			return false, err
 		}
 	}
-	l.ours[v] = len(l.says[v]) > 0
+	l.ours[v] = len(l.itemIDs[v]) > 0
 	return l.ours[v], nil
 }
 
-// item reports whether an item that a file had at some time is trusted.
-func (l *lineage) item(ctx context.Context, file, id string) (bool, error) {
+// isItemTrusted reports whether an item that a file had at some time is trusted.
+func (l *lineage) isItemTrusted(ctx context.Context, file, id string) (bool, error) {
 	if how, known := l.book.how[id]; known {
 		return how != Revoked, nil
 	}
-	if err := l.ofTrunk(ctx); err != nil {
+	if err := l.loadTrunk(ctx); err != nil {
 		return false, err
 	}
-	if slices.ContainsFunc(l.trunks, func(t git.Touch) bool { return t.Path == file && l.hasID(blobAt{file, t.New}, id) }) {
+	if slices.ContainsFunc(l.trunkTouches, func(t git.Touch) bool { return t.Path == file && l.hasID(blobAt{file, t.New}, id) }) {
 		return true, nil
 	}
 	by, foreign, err := l.broughtBy(ctx, file, id)
 	return len(by) > 0 && !foreign, err
 }
 
-// ofTrunk finds out what the trusted branch has ever said in these files.
-func (l *lineage) ofTrunk(ctx context.Context) (err error) {
-	if l.trunks != nil || l.trunk.tip == "" {
+// loadTrunk finds out what the trusted branch has ever said in these files.
+func (l *lineage) loadTrunk(ctx context.Context) (err error) {
+	if l.trunkTouches != nil || l.trunk.tip == "" {
 		return nil
 	}
 	var paths []string
@@ -148,9 +148,9 @@ func (l *lineage) ofTrunk(ctx context.Context) (err error) {
 			paths = append(paths, t.Path)
 		}
 	}
-	l.trunks, err = l.touches(ctx, git.Reach{Tips: []string{l.trunk.tip}, FirstParent: true}, paths)
-	if l.trunks == nil {
-		l.trunks = []git.Touch{}
+	l.trunkTouches, err = l.touches(ctx, git.Reach{Tips: []string{l.trunk.tip}, FirstParent: true}, paths)
+	if l.trunkTouches == nil {
+		l.trunkTouches = []git.Touch{}
 	}
 	return err
 }

@@ -15,42 +15,42 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
-// judged is what the verdict on a subject's foreign items depends on: git is not searched again while that is the same.
-type judged struct{ tip string }
+// judgedBasis is what the verdict on a subject's foreign items depends on: git is not searched again while that is the same.
+type judgedBasis struct{ tip string }
 
-// origins finds out where the unknown items of a subject are from, stores that, and adds those that are foreign to v.
-func (j *Judge) origins(ctx context.Context, v *Verdict, s Subject, disk []fileVersion, b *book, unknown []Item) error {
+// findOrigins finds out where the unknown items of a subject are from, stores that, and adds those that are foreign to v.
+func (j *Judge) findOrigins(ctx context.Context, v *Verdict, s Subject, disk []fileVersion, b *book, unknown []Item) error {
 	t, err := j.trunk(ctx, b)
 	if err != nil {
 		return err
 	}
-	h := &history{judge: j, subject: s, disk: disk, trunk: t, says: map[blobAt][]string{}}
-	if before, ok := j.judged[s.Name]; !ok || before.tip != t.tip || slices.ContainsFunc(unknown, func(i Item) bool { return !b.foreign(s.Name, i) }) {
+	h := &history{judge: j, subject: s, disk: disk, trunk: t, itemIDs: map[blobAt][]string{}}
+	if before, ok := j.judged[s.Name]; !ok || before.tip != t.tip || slices.ContainsFunc(unknown, func(i Item) bool { return !b.isForeign(s.Name, i) }) {
 		found, err := h.search(ctx, b, unknown)
 		if err != nil {
 			return fmt.Errorf("looking up the history of %s in git: %w", s.Name, err)
 		}
-		v.Unsaved = j.learn(b, found)
+		v.Unsaved = j.storeFound(b, found)
 		if j.judged == nil {
-			j.judged = map[string]judged{}
+			j.judged = map[string]judgedBasis{}
 		}
-		j.judged[s.Name] = judged{t.tip}
+		j.judged[s.Name] = judgedBasis{t.tip}
 	}
 	for _, i := range unknown {
 		if !b.trusts(i) {
-			e, _ := b.stranger(s.Name, i)
+			e, _ := b.foreignEntry(s.Name, i)
 			v.Foreign = append(v.Foreign, Foreign{Item: i, Commit: e.Commit, Author: e.Author, Date: e.Date})
 		}
 	}
 	return nil
 }
 
-// learn stores what was found and adds it to the book, even if storing it fails.
-func (j *Judge) learn(b *book, found []Entry) error {
-	err := j.remember(found)
+// storeFound stores what was found and adds it to the book, even if storing it fails.
+func (j *Judge) storeFound(b *book, found []Entry) error {
+	err := j.addLocked(found)
 	if err != nil {
 		for _, e := range found {
-			b.take(e)
+			b.apply(e)
 		}
 		return err
 	}
@@ -64,9 +64,9 @@ type history struct {
 	subject Subject
 	disk    []fileVersion
 	trunk   trunk
-	says    map[blobAt][]string // ids of the items in a version of a file
-	made    made
-	line    *lineage // set together with made
+	itemIDs map[blobAt][]string // ids of the items in a version of a file
+	origins reflogOrigins
+	line    *lineage // set together with origins
 
 	stored map[string]bool // blobs of the files in disk that the repository has; nil: not looked up yet
 }
@@ -77,21 +77,21 @@ type blobAt struct{ path, blob string }
 // search judges items that the ledger does not trust. It asks git as little as possible: the trusted branch has most of them.
 func (h *history) search(ctx context.Context, b *book, unknown []Item) (found []Entry, err error) {
 	rest := slices.DeleteFunc(slices.Clone(unknown), func(i Item) bool { return b.how[i.ID()] == Revoked })
-	if rest, err = h.behindLinks(ctx, rest, &found); err != nil {
+	if rest, err = h.withoutLinked(ctx, rest, &found); err != nil {
 		return nil, err
 	}
-	if rest, err = h.onTrunk(ctx, rest, &found); err != nil || len(rest) == 0 {
+	if rest, err = h.withoutTrunkItems(ctx, rest, &found); err != nil || len(rest) == 0 {
 		return found, err
 	}
-	rest = slices.DeleteFunc(rest, func(i Item) bool { return b.foreign(h.subject.Name, i) })
+	rest = slices.DeleteFunc(rest, func(i Item) bool { return b.isForeign(h.subject.Name, i) })
 	if len(rest) == 0 {
 		return found, nil
 	}
-	return found, h.elsewhere(ctx, b, rest, &found)
+	return found, h.judgeByCommits(ctx, b, rest, &found)
 }
 
-// onTrunk takes out the items that the same file at the tip of the trusted branch has, which are trusted.
-func (h *history) onTrunk(ctx context.Context, items []Item, found *[]Entry) (rest []Item, err error) {
+// withoutTrunkItems takes out the items that the same file at the tip of the trusted branch has, which are trusted.
+func (h *history) withoutTrunkItems(ctx context.Context, items []Item, found *[]Entry) (rest []Item, err error) {
 	if h.trunk.tip == "" || len(items) == 0 {
 		return items, nil
 	}
@@ -117,9 +117,9 @@ func (h *history) onTrunk(ctx context.Context, items []Item, found *[]Entry) (re
 	return rest, nil
 }
 
-// elsewhere judges items by the commits that the trusted branch does not have: by who brought them.
-func (h *history) elsewhere(ctx context.Context, b *book, items []Item, found *[]Entry) (err error) {
-	if h.made, err = h.judge.made(ctx, h.trunk); err != nil {
+// judgeByCommits judges items by the commits that the trusted branch does not have: by who brought them.
+func (h *history) judgeByCommits(ctx context.Context, b *book, items []Item, found *[]Entry) (err error) {
+	if h.origins, err = h.judge.reflogOrigins(ctx, h.trunk); err != nil {
 		return err
 	}
 	reach := git.Reach{All: true}
@@ -133,8 +133,8 @@ func (h *history) elsewhere(ctx context.Context, b *book, items []Item, found *[
 	if err != nil {
 		return err
 	}
-	h.line = h.lineage(b, touches)
-	converted, err := h.checkedOut(ctx, items)
+	h.line = h.newLineage(b, touches)
+	converted, err := h.useIndexed(ctx, items)
 	if err != nil {
 		return err
 	}
@@ -143,26 +143,26 @@ func (h *history) elsewhere(ctx context.Context, b *book, items []Item, found *[
 	for _, i := range items {
 		by, foreign, err := h.broughtBy(ctx, i.File, i.ID())
 		if err == nil && len(by) == 0 {
-			by, foreign, err = h.copied(ctx, reach, i)
+			by, foreign, err = h.copiedFrom(ctx, reach, i)
 		}
 		switch {
 		case err != nil:
 			return err
 		case !foreign && len(by) == 0 && converted[i.File]: // which part of the file git wrote is unknown
-			guilty, strange = append(guilty, i), append(strange, h.stranger(i, nil))
-		case !foreign && len(by) == 0 && !h.stillSaid(i): // not committed and gone: who wrote it can't be found out any more
+			guilty, strange = append(guilty, i), append(strange, h.foreignEntry(i, nil))
+		case !foreign && len(by) == 0 && !h.isStillOnDisk(i): // not committed and gone: who wrote it can't be found out any more
 		case !foreign:
 			*found = append(*found, entry(Made, h.subject.Name, i))
 		default:
-			guilty, strange = append(guilty, i), append(strange, h.stranger(i, by))
+			guilty, strange = append(guilty, i), append(strange, h.foreignEntry(i, by))
 		}
 	}
-	return h.onceOnTrunk(ctx, guilty, strange, found)
+	return h.recordByTrunkHistory(ctx, guilty, strange, found)
 }
 
-// checkedOut takes the items on the disk of a file that nobody changed for those of its blob in the index, since git may write
+// useIndexed takes the items on the disk of a file that nobody changed for those of its blob in the index, since git may write
 // other bytes than those that were committed. It returns the files for which git does that and which somebody did change.
-func (h *history) checkedOut(ctx context.Context, items []Item) (converted map[string]bool, err error) {
+func (h *history) useIndexed(ctx context.Context, items []Item) (converted map[string]bool, err error) {
 	paths := pathsOf(items)
 	indexed, err := h.judge.Repo.Provenance().Indexed(ctx, paths...)
 	if err != nil {
@@ -179,35 +179,35 @@ func (h *history) checkedOut(ctx context.Context, items []Item) (converted map[s
 	}
 	stands := map[string]bool{}
 	for _, p := range paths {
-		stands[p] = h.stands(p, converted[p])
+		stands[p] = h.holdsForText(p, converted[p])
 	}
 	for _, i := range items {
 		if blob := indexed[i.File]; blob != "" && !modified[i.File] && stands[i.File] {
 			delete(converted, i.File)
 			at := blobAt{i.File, blob}
-			h.says[at] = append(h.says[at], i.ID())
+			h.itemIDs[at] = append(h.itemIDs[at], i.ID())
 		}
 	}
 	return converted, nil
 }
 
-// stands reports whether what git says about a file on the disk also holds for the text of the file that was read before. If
+// holdsForText reports whether what git says about a file on the disk also holds for the text of the file that was read before. If
 // git writes the bytes that were committed, the answer is not needed, and false.
-func (h *history) stands(file string, converted bool) bool {
+func (h *history) holdsForText(file string, converted bool) bool {
 	data, before := h.subject.Texts[file]
 	if !before {
 		return true
 	}
-	now, err := h.judge.file(file, false)
+	now, err := h.judge.readFile(file, false)
 	return err == nil && converted && bytes.Equal(now, data)
 }
 
-// stillSaid reports whether a file that was read before still has an item on the disk.
-func (h *history) stillSaid(i Item) bool {
+// isStillOnDisk reports whether a file that was read before still has an item on the disk.
+func (h *history) isStillOnDisk(i Item) bool {
 	if _, before := h.subject.Texts[i.File]; !before {
 		return true
 	}
-	data, err := h.judge.file(i.File, false)
+	data, err := h.judge.readFile(i.File, false)
 	if err != nil {
 		return false
 	}
@@ -215,14 +215,14 @@ func (h *history) stillSaid(i Item) bool {
 	return slices.ContainsFunc(items, func(now Item) bool { return now.ID() == i.ID() })
 }
 
-// behindLinks takes out the items of files that a link leads to, if link or file came by git, and of files in a repository
+// withoutLinked takes out the items of files that a link leads to, if link or file came by git, and of files in a repository
 // within the checkout, a submodule: whoever changes one changes what the other says, so only a person can agree to them.
-func (h *history) behindLinks(ctx context.Context, items []Item, found *[]Entry) (rest []Item, err error) {
+func (h *history) withoutLinked(ctx context.Context, items []Item, found *[]Entry) (rest []Item, err error) {
 	for _, i := range items {
 		n := slices.IndexFunc(h.disk, func(f fileVersion) bool { return f.path == i.File })
 		switch {
-		case n >= 0 && h.nested(i.File):
-			*found = append(*found, h.stranger(i, nil))
+		case n >= 0 && h.isInNestedRepo(i.File):
+			*found = append(*found, h.foreignEntry(i, nil))
 			continue
 		case n < 0 || h.disk[n].real == "":
 			rest = append(rest, i)
@@ -237,7 +237,7 @@ func (h *history) behindLinks(ctx context.Context, items []Item, found *[]Entry)
 			return nil, err
 		}
 		if slices.ContainsFunc(ways, func(way string) bool { return indexed[way] != "" }) {
-			*found = append(*found, h.stranger(i, nil))
+			*found = append(*found, h.foreignEntry(i, nil))
 		} else {
 			rest = append(rest, i)
 		}
@@ -245,8 +245,8 @@ func (h *history) behindLinks(ctx context.Context, items []Item, found *[]Entry)
 	return rest, nil
 }
 
-// nested reports whether a file is in a separate repository below the main checkout.
-func (h *history) nested(file string) bool {
+// isInNestedRepo reports whether a file is in a separate repository below the main checkout.
+func (h *history) isInNestedRepo(file string) bool {
 	for at := path.Dir(file); at != "."; at = path.Dir(at) {
 		if _, err := os.Lstat(filepath.Join(h.judge.Repo.Main, filepath.FromSlash(at), ".git")); err == nil {
 			return true
@@ -263,15 +263,15 @@ func (h *history) broughtBy(ctx context.Context, file, id string) (by []git.Touc
 		if !h.brings(group, id) {
 			continue
 		}
-		switch h.made[group[0].Commit] {
-		case here:
+		switch h.origins[group[0].Commit] {
+		case committedHere:
 			ours = true
-		case elsewhere:
+		case fromElsewhere:
 			foreign = true
 			by = append(by, group[0])
 			continue
-		case again, joined:
-			own, err := h.line.from(ctx, group)
+		case recreated, mergedByGit:
+			own, err := h.line.isOurs(ctx, group)
 			if err != nil {
 				return nil, false, err
 			}
@@ -306,14 +306,14 @@ func grouped(touches []git.Touch, path string) (groups [][]git.Touch) {
 	return groups
 }
 
-// copied looks for the whole file of an item at other paths: a directory that somebody renamed still belongs to whoever wrote
+// copiedFrom looks for the whole file of an item at other paths: a directory that somebody renamed still belongs to whoever wrote
 // it. Lists of files are alike by chance, and are left out.
-func (h *history) copied(ctx context.Context, reach git.Reach, i Item) (by []git.Touch, foreign bool, err error) {
+func (h *history) copiedFrom(ctx context.Context, reach git.Reach, i Item) (by []git.Touch, foreign bool, err error) {
 	n := slices.IndexFunc(h.disk, func(f fileVersion) bool { return f.path == i.File })
 	if n < 0 || len(h.disk[n].data) == 0 || path.Ext(i.File) == ".jsonl" {
 		return nil, false, nil
 	}
-	blob, err := h.committed(ctx, h.disk[n].data)
+	blob, err := h.storedBlob(ctx, h.disk[n].data)
 	if err != nil || blob == "" {
 		return nil, false, err
 	}
@@ -322,15 +322,15 @@ func (h *history) copied(ctx context.Context, reach git.Reach, i Item) (by []git
 		return nil, false, err
 	}
 	for _, t := range touches {
-		if t.New == blob && h.made[t.Commit] == elsewhere {
+		if t.New == blob && h.origins[t.Commit] == fromElsewhere {
 			by, foreign = append(by, t), true
 		}
 	}
 	return by, foreign, nil
 }
 
-// committed returns the blob with this content if the repository has it, else "". It asks git once, for all files of the subject.
-func (h *history) committed(ctx context.Context, data []byte) (blob string, err error) {
+// storedBlob returns the blob with this content if the repository has it, else "". It asks git once, for all files of the subject.
+func (h *history) storedBlob(ctx context.Context, data []byte) (blob string, err error) {
 	like, err := h.judge.Repo.Refs().Head(ctx, h.judge.Repo.Main)
 	if err != nil && !errors.Is(err, git.ErrNoCommit) {
 		return "", err
@@ -357,10 +357,10 @@ func (h *history) committed(ctx context.Context, data []byte) (blob string, err 
 	return blob, nil
 }
 
-// onceOnTrunk trusts those of the guilty items that the trusted branch has ever had, and records the others as foreign. A
+// recordByTrunkHistory trusts those of the guilty items that the trusted branch has ever had, and records the others as foreign. A
 // value of a setting counts only at the tip.
-func (h *history) onceOnTrunk(ctx context.Context, guilty []Item, strange []Entry, found *[]Entry) error {
-	old := slices.DeleteFunc(slices.Clone(guilty), func(i Item) bool { return i.name() != "" })
+func (h *history) recordByTrunkHistory(ctx context.Context, guilty []Item, strange []Entry, found *[]Entry) error {
+	old := slices.DeleteFunc(slices.Clone(guilty), func(i Item) bool { return i.settingName() != "" })
 	var touches []git.Touch
 	if h.trunk.tip != "" && len(old) > 0 {
 		var err error
@@ -369,7 +369,7 @@ func (h *history) onceOnTrunk(ctx context.Context, guilty []Item, strange []Entr
 		}
 	}
 	for n, i := range guilty {
-		merged := i.name() == "" && slices.ContainsFunc(touches, func(t git.Touch) bool { return t.Path == i.File && h.has(blobAt{t.Path, t.New}, i) })
+		merged := i.settingName() == "" && slices.ContainsFunc(touches, func(t git.Touch) bool { return t.Path == i.File && h.has(blobAt{t.Path, t.New}, i) })
 		if merged {
 			*found = append(*found, entry(Branch, h.subject.Name, i))
 		} else {
@@ -379,7 +379,7 @@ func (h *history) onceOnTrunk(ctx context.Context, guilty []Item, strange []Entr
 	return nil
 }
 
-func (h *history) stranger(i Item, by []git.Touch) Entry {
+func (h *history) foreignEntry(i Item, by []git.Touch) Entry {
 	e := entry(Stranger, h.subject.Name, i)
 	if len(by) > 0 {
 		t := by[len(by)-1]
@@ -403,10 +403,10 @@ func (h *history) touches(ctx context.Context, reach git.Reach, paths []string) 
 
 // load reads the items of versions of files. A version that is not here, or too large for Trellis to read, has none.
 func (h *history) load(ctx context.Context, versions []blobAt) error {
-	h.unchanged(versions)
+	h.loadUnchanged(versions)
 	var small, large []string
 	for _, v := range versions {
-		if _, known := h.says[v]; known || v.blob == "" || slices.Contains(small, v.blob) || slices.Contains(large, v.blob) {
+		if _, known := h.itemIDs[v]; known || v.blob == "" || slices.Contains(small, v.blob) || slices.Contains(large, v.blob) {
 			continue
 		}
 		if slices.ContainsFunc(h.disk, func(f fileVersion) bool { return f.path == v.path && f.named }) {
@@ -425,20 +425,20 @@ func (h *history) load(ctx context.Context, versions []blobAt) error {
 	}
 	maps.Copy(blobs, programs)
 	for _, v := range versions {
-		if _, known := h.says[v]; known {
+		if _, known := h.itemIDs[v]; known {
 			continue
 		}
 		var items []Item
 		if data, ok := blobs[v.blob]; ok || v.blob == "" {
 			items, _ = h.subject.Read(v.path, data)
 		}
-		h.keep(v, items)
+		h.setItems(v, items)
 	}
 	return nil
 }
 
-// unchanged uses the items of the files on the disk for versions with the same bytes.
-func (h *history) unchanged(versions []blobAt) {
+// loadUnchanged uses the items of the files on the disk for versions with the same bytes.
+func (h *history) loadUnchanged(versions []blobAt) {
 	ids := map[string]string{}
 	for _, v := range versions {
 		n := slices.IndexFunc(h.disk, func(f fileVersion) bool { return f.path == v.path })
@@ -449,22 +449,22 @@ func (h *history) unchanged(versions []blobAt) {
 			ids[v.path] = git.BlobID(h.disk[n].data, v.blob)
 		}
 		if ids[v.path] == v.blob {
-			h.keep(v, h.disk[n].items)
+			h.setItems(v, h.disk[n].items)
 		}
 	}
 }
 
-func (h *history) keep(v blobAt, items []Item) {
+func (h *history) setItems(v blobAt, items []Item) {
 	ids := make([]string, 0, len(items))
 	for _, i := range items {
 		ids = append(ids, i.ID())
 	}
-	h.says[v] = ids
+	h.itemIDs[v] = ids
 }
 
 func (h *history) has(v blobAt, i Item) bool { return h.hasID(v, i.ID()) }
 
-func (h *history) hasID(v blobAt, id string) bool { return slices.Contains(h.says[v], id) }
+func (h *history) hasID(v blobAt, id string) bool { return slices.Contains(h.itemIDs[v], id) }
 
 func pathsOf(items []Item) (paths []string) {
 	for _, i := range items {

@@ -19,12 +19,12 @@ type trunk struct{ ref, tip string }
 func (j *Judge) trunk(ctx context.Context, b *book) (t trunk, err error) {
 	if j.Branch != "" {
 		t.ref, t.tip, err = j.Repo.Provenance().Tracked(ctx, j.Branch)
-		return t, given(err, j.Branch)
+		return t, branchError(err, j.Branch)
 	}
 	ref, tip, fetched, err := j.Repo.Provenance().Upstream(ctx)
 	switch {
 	case err != nil:
-		return t, given(err, "of the remote")
+		return t, branchError(err, "of the remote")
 	case tip != "":
 		return trunk{ref, tip}, nil
 	case b.trunk == "" && fetched:
@@ -32,20 +32,20 @@ func (j *Judge) trunk(ctx context.Context, b *book) (t trunk, err error) {
 	case b.trunk == "":
 		branch, err := j.Repo.Refs().CurrentBranch(ctx, j.Repo.Main)
 		if err != nil || branch == "" {
-			return t, given(err, "that is checked out")
+			return t, branchError(err, "that is checked out")
 		}
-		if j.remember([]Entry{{ID: branch, How: Trunk}}) != nil { // the next process may find somebody else's branch checked out
+		if j.addLocked([]Entry{{ID: branch, How: Trunk}}) != nil { // the next process may find somebody else's branch checked out
 			return trunk{}, nil
 		}
 		b.trunk = branch
 	}
 	t.ref = "refs/heads/" + b.trunk
 	t.tip, err = j.Repo.Refs().Branch(ctx, b.trunk)
-	return t, given(err, b.trunk)
+	return t, branchError(err, b.trunk)
 }
 
-// given ignores that a branch does not exist, and says of other errors which branch was looked for.
-func given(err error, name string) error {
+// branchError ignores that a branch does not exist, and says of other errors which branch was looked for.
+func branchError(err error, name string) error {
 	if err == nil || errors.Is(err, git.ErrNotFound) {
 		return nil
 	}
@@ -77,14 +77,14 @@ func (j *Judge) Chosen(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if j.Branch != "" {
-		return j.named(ctx)
+		return j.describeSetting(ctx)
 	}
 	ref, tip, fetched, err := j.Repo.Provenance().Upstream(ctx)
 	switch {
 	case err != nil:
-		return "", given(err, "of the remote")
+		return "", branchError(err, "of the remote")
 	case tip != "":
-		return j.ofRemote(ctx, strings.TrimPrefix(ref, "refs/remotes/"))
+		return j.describeRemote(ctx, strings.TrimPrefix(ref, "refs/remotes/"))
 	case b.trunk != "":
 		return b.trunk + ", which was checked out when Trellis first looked", nil
 	case fetched:
@@ -93,10 +93,10 @@ func (j *Judge) Chosen(ctx context.Context) (string, error) {
 	return "none yet: it is the one that is checked out when something is asked about first", nil
 }
 
-// named describes the branch that the settings name.
-func (j *Judge) named(ctx context.Context) (string, error) {
+// describeSetting describes the branch that the settings name.
+func (j *Judge) describeSetting(ctx context.Context) (string, error) {
 	_, tip, err := j.Repo.Provenance().Tracked(ctx, j.Branch)
-	if err = given(err, j.Branch); err != nil {
+	if err = branchError(err, j.Branch); err != nil {
 		return "", err
 	}
 	if tip == "" {
@@ -105,11 +105,11 @@ func (j *Judge) named(ctx context.Context) (string, error) {
 	return j.Branch + ", by trust.branch of your settings", nil
 }
 
-// ofRemote describes a branch of a remote that is its default branch, as far as git knows, or has the name of one.
-func (j *Judge) ofRemote(ctx context.Context, branch string) (string, error) {
+// describeRemote describes a branch of a remote that is its default branch, as far as git knows, or has the name of one.
+func (j *Judge) describeRemote(ctx context.Context, branch string) (string, error) {
 	remote, _, _ := strings.Cut(branch, "/")
 	_, head, err := j.Repo.Provenance().Tracked(ctx, remote+"/HEAD")
-	if err = given(err, remote+"/HEAD"); err != nil {
+	if err = branchError(err, remote+"/HEAD"); err != nil {
 		return "", err
 	}
 	if head == "" {
