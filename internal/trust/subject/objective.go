@@ -34,7 +34,7 @@ func fromObjective(name, file string, data []byte) (items []trust.Item) {
 		}
 		add(&items, trust.Requirement, file, s.Line, "step "+s.ID, text)
 	}
-	return append(items, whole(trust.Requirement, file, prose(r, data))...)
+	return append(items, wholeFile(trust.Requirement, file, prose(r, data))...)
 }
 
 // prose returns the lines that Trellis does not write: neither rows of steps, nor lines with the state of one.

@@ -47,9 +47,9 @@ func readSettings(file string, data []byte) (items []trust.Item, more []string) 
 	case file == worktreeFile:
 		return fromWorktree(file, data), nil
 	case file == script || file == workflow || strings.HasPrefix(file, ".trellis/agents/") || strings.HasPrefix(file, ".trellis/templates/"):
-		return whole(trust.Prompt, file, data), nil
+		return wholeFile(trust.Prompt, file, data), nil
 	}
-	items = whole(trust.Program, file, data)
+	items = wholeFile(trust.Program, file, data)
 	for n := range items {
 		items[n].Text = file + " " + trust.Digest(data)
 	}

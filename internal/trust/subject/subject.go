@@ -24,8 +24,8 @@ func add(list *[]trust.Item, kind trust.Kind, file string, line int, label, text
 	*list = append(*list, trust.Item{Kind: kind, Text: text, File: file, Line: line})
 }
 
-// whole returns the item of a file in which every word counts.
-func whole(kind trust.Kind, file string, data []byte) []trust.Item {
+// wholeFile returns the item of a file in which every word counts.
+func wholeFile(kind trust.Kind, file string, data []byte) []trust.Item {
 	if len(data) == 0 {
 		return nil
 	}

@@ -31,10 +31,10 @@ func Task(root, dir string) (trust.Subject, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return s, err
 	}
-	for _, name := range slices.Concat(documents, verdicts(whole), context) {
+	for _, name := range slices.Concat(documents, rejectionFiles(whole), context) {
 		s.Files = append(s.Files, path.Join(dir, name))
 	}
-	for _, file := range slices.Concat(called(root, whole), shown(root, whole, context)) {
+	for _, file := range slices.Concat(calledFiles(root, whole), shownFiles(root, whole, context)) {
 		if !slices.Contains(s.Files, file) {
 			s.Files = append(s.Files, file)
 		}
@@ -46,8 +46,8 @@ func Task(root, dir string) (trust.Subject, error) {
 // documents are the files of a task that say what is to be done, besides its context files.
 var documents = []string{taskdir.TaskJSON, taskdir.Requirement, taskdir.PRD, taskdir.Plan, taskdir.TaskSpec, taskdir.Info, taskdir.Design, taskdir.Research}
 
-// verdicts returns the files with the reasons of earlier rejections of the task, which a planning with feedback is told.
-func verdicts(dir string) (names []string) {
+// rejectionFiles returns the files with the reasons of earlier rejections of the task, which a planning with feedback is told.
+func rejectionFiles(dir string) (names []string) {
 	for n := 1; ; n++ {
 		name := fmt.Sprintf("REJECTED-%d.md", n)
 		if taskdir.CheckFile(dir, name) != nil {
@@ -57,8 +57,8 @@ func verdicts(dir string) (names []string) {
 	}
 }
 
-// called returns the files of the checkout whose steps the plan calls, found as a run finds them.
-func called(root, dir string) (files []string) {
+// calledFiles returns the files of the checkout whose steps the plan calls, found as a run finds them.
+func calledFiles(root, dir string) (files []string) {
 	plan.Load(plan.LoadOptions{File: taskdir.Plan, Task: true, Read: func(file string) ([]byte, error) {
 		if file == taskdir.Plan {
 			return taskdir.ReadFile(dir, file)
@@ -71,8 +71,8 @@ func called(root, dir string) (files []string) {
 	return files
 }
 
-// shown returns the files below .trellis of the checkout that agents are shown according to the rows of context files.
-func shown(root, dir string, context []string) (files []string) {
+// shownFiles returns the files below .trellis of the checkout that agents are shown according to the rows of context files.
+func shownFiles(root, dir string, context []string) (files []string) {
 	for _, name := range context {
 		data, err := taskdir.ReadFile(dir, name)
 		if err != nil {
@@ -100,7 +100,7 @@ func readTask(dir, file string, data []byte) []trust.Item {
 	case path.Ext(name) == ".jsonl":
 		return fromContext(file, data)
 	}
-	return whole(trust.Requirement, file, data)
+	return wholeFile(trust.Requirement, file, data)
 }
 
 // Shown returns the subject of files that tasks may have agents be shown, by their paths from the root of the checkout.
@@ -137,12 +137,12 @@ func fromTaskJSON(file string, data []byte) (items []trust.Item) {
 	add(&items, trust.Agent, file, 0, "agent", t.Pipeline.Agent)
 	add(&items, trust.Requirement, file, 0, "title", t.Title)
 	add(&items, trust.Requirement, file, 0, "description", t.Description)
-	return append(items, starts(file, t)...)
+	return append(items, startItems(file, t)...)
 }
 
-// starts returns the items that say whether and when a task may run: one for its status, as far as Trellis does not change
+// startItems returns the items that say whether and when a task may run: one for its status, as far as Trellis does not change
 // that during a run, and one with everything that makes the task wait.
-func starts(file string, t *taskdir.Task) (items []trust.Item) {
+func startItems(file string, t *taskdir.Task) (items []trust.Item) {
 	if slices.Contains([]trellis.Status{trellis.Ready, trellis.InProgress, trellis.Waiting, trellis.Paused}, t.Status) {
 		add(&items, trust.Start, file, t.Line("status"), "", "it is ready to run")
 	}
@@ -161,7 +161,7 @@ func starts(file string, t *taskdir.Task) (items []trust.Item) {
 }
 
 func fromPRD(file string, data []byte) (items []trust.Item) {
-	items = whole(trust.Requirement, file, data)
+	items = wholeFile(trust.Requirement, file, data)
 	list, _ := criteria.Parse(file, data)
 	for _, c := range list {
 		add(&items, trust.Criterion, file, c.Line, "", c.Verify)
@@ -183,7 +183,7 @@ func fromPlan(file string, data []byte, main bool) (items []trust.Item) {
 	p, _ := plan.Read(file, data, main)
 	if p == nil {
 		if !main {
-			items = whole(trust.Step, file, data)
+			items = wholeFile(trust.Step, file, data)
 		}
 		return items
 	}
@@ -200,7 +200,7 @@ func fromPlan(file string, data []byte, main bool) (items []trust.Item) {
 	for _, command := range p.Rollback {
 		add(&items, trust.Rollback, file, lineOf(data, command), "", command)
 	}
-	items = steps(file, data, p.Steps, items)
+	items = addSteps(file, data, p.Steps, items)
 	add(&items, trust.Requirement, file, 0, path.Base(file), trust.Digest(asJSON(p))) // the order of its steps, and what was left out
 	if len(p.Vars) > 0 {
 		add(&items, trust.Step, file, 0, "values that are put into commands", string(asJSON(p.Vars)))
@@ -208,14 +208,14 @@ func fromPlan(file string, data []byte, main bool) (items []trust.Item) {
 	return items
 }
 
-// steps adds an item for each step: what it does in the first line, and below that everything that it says.
-func steps(file string, data []byte, list []plan.Step, items []trust.Item) []trust.Item {
+// addSteps adds an item for each step: what it does in the first line, and below that everything that it says.
+func addSteps(file string, data []byte, list []plan.Step, items []trust.Item) []trust.Item {
 	for _, s := range list {
 		inner := s.Steps
 		s.Steps = nil
 		kind, text := headline(s)
 		add(&items, kind, file, lineOf(data, s.ID), "", text+"\n"+string(asJSON(s)))
-		items = steps(file, data, inner, items)
+		items = addSteps(file, data, inner, items)
 	}
 	return items
 }
