@@ -14,7 +14,7 @@ import (
 // inBase returns what reports whether the commit at which a worktree would begin has a path; nil if that is unknown. All
 // paths are looked up at once, since git costs more for each call than for each path.
 func (c *check) inBase(ctx context.Context) func(string) (bool, error) {
-	paths := c.named()
+	paths := c.contextPaths()
 	if c.Repo == nil || len(paths) == 0 {
 		return nil
 	}
@@ -24,10 +24,10 @@ func (c *check) inBase(ctx context.Context) func(string) (bool, error) {
 		there, err = c.Repo.History().FilesAt(ctx, base, paths)
 	}
 	if err != nil && c.baseless {
-		return nil // beginning has reported that
+		return nil // checkBase has reported that
 	}
 	if err != nil {
-		c.at("base_branch", "trellis task set-base-branch "+trellis.ShellWord(c.As)+" BRANCH", "reading the base of the work: %v", err).Warning = true
+		c.addAt("base_branch", "trellis task set-base-branch "+trellis.ShellWord(c.As)+" BRANCH", "reading the base of the work: %v", err).Warning = true
 		return nil
 	}
 	return func(clean string) (bool, error) { return there[clean], nil }
@@ -44,8 +44,8 @@ func (c *check) base(ctx context.Context) (string, error) {
 	return c.Repo.Refs().Head(ctx, c.Store.Root)
 }
 
-// named returns the paths that the context files name and a worktree must have.
-func (c *check) named() []string {
+// contextPaths returns the paths that the context files name and a worktree must have.
+func (c *check) contextPaths() []string {
 	names, _ := taskdir.ContextFiles(c.Dir) // contexts reports what can't be read
 	var paths []string
 	for _, name := range names {

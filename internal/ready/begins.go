@@ -13,22 +13,22 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// beginning checks that the base of a task that has not begun exists. A task that has begun keeps the base that it began with.
-func (c *check) beginning(ctx context.Context) (err error) {
-	if c.Begins == nil || begun(c.Status) || c.task.Pipeline.BaseCommit != "" {
+// checkBase checks that the base of a task that has not begun exists. A task that has begun keeps the base that it began with.
+func (c *check) checkBase(ctx context.Context) (err error) {
+	if c.Begins == nil || mayHaveWork(c.Status) || c.task.Pipeline.BaseCommit != "" {
 		return nil
 	}
-	c.from, err = c.begins(ctx)
-	c.baseless = err == nil && c.from == ""
+	c.baseCommit, err = c.findBase(ctx)
+	c.baseless = err == nil && c.baseCommit == ""
 	return err
 }
 
-// free checks that the branch of a task that has not begun is free, or the task's own.
-func (c *check) free(ctx context.Context) error {
-	if c.from == "" || git.CheckBranchName(c.task.BranchName()) != nil {
+// checkBranchFree checks that the branch of a task that has not begun is free, or the task's own.
+func (c *check) checkBranchFree(ctx context.Context) error {
+	if c.baseCommit == "" || git.CheckBranchName(c.task.BranchName()) != nil {
 		return nil
 	}
-	err := c.usable(ctx, c.from)
+	err := c.checkBranchUsable(ctx, c.baseCommit)
 	var taken *git.BranchError
 	if !errors.As(err, &taken) {
 		return err
@@ -37,7 +37,7 @@ func (c *check) free(ctx context.Context) error {
 	if taken.Tip != "" {
 		hint += ", or trellis start " + trellis.ShellWord(c.As) + " --adopt-branch if it is this task's"
 	}
-	c.at("branch", hint, "%v", taken)
+	c.addAt("branch", hint, "%v", taken)
 	return nil
 }
 
@@ -52,19 +52,19 @@ func Branch(ctx context.Context, in Input, name string) error {
 	named.Branch, named.Pipeline.BaseCommit = name, "" // a task that has begun begins afresh there
 	c := &check{Input: in, task: &named}
 	c.As, c.Status = cmp.Or(c.As, t.ID), trellis.Ready
-	if err := c.beginning(ctx); err != nil || c.from == "" && !c.baseless {
+	if err := c.checkBase(ctx); err != nil || c.baseCommit == "" && !c.baseless {
 		return err
 	}
 	c.Adopt = c.Adopt || c.baseless // without a base, commits that are not the task's can't be found
-	return c.usable(ctx, c.from)
+	return c.checkBranchUsable(ctx, c.baseCommit)
 }
 
-// begins returns the commit at which the work would begin, or "" if there is none, which it adds as a problem.
-func (c *check) begins(ctx context.Context) (commit string, err error) {
+// findBase returns the commit at which the work would begin, or "" if there is none, which it adds as a problem.
+func (c *check) findBase(ctx context.Context) (commit string, err error) {
 	name, hint := c.task.BaseBranch, "trellis task set-base-branch "+trellis.ShellWord(c.As)+" BRANCH"
 	if name == "" {
 		if name, err = c.Begins.Refs().CurrentBranch(ctx, c.Begins.Main); err == nil && name == "" {
-			c.at("base_branch", hint, "no base_branch is set and no branch is checked out")
+			c.addAt("base_branch", hint, "no base_branch is set and no branch is checked out")
 		}
 		if err != nil || name == "" {
 			return "", err
@@ -72,36 +72,36 @@ func (c *check) begins(ctx context.Context) (commit string, err error) {
 	}
 	commit, err = c.Begins.Refs().Resolve(ctx, name)
 	if errors.Is(err, git.ErrNotFound) {
-		c.at("base_branch", hint, "there is no base branch %s", name)
+		c.addAt("base_branch", hint, "there is no base branch %s", name)
 		return "", nil
 	}
 	return commit, err
 }
 
-// usable returns a *git.BranchError if the branch is taken: by commits that are not the task's, by a worktree, or by a branch
+// checkBranchUsable returns a *git.BranchError if the branch is taken: by commits that are not the task's, by a worktree, or by a branch
 // that can't exist beside it, as a and a/b.
-func (c *check) usable(ctx context.Context, base string) error {
+func (c *check) checkBranchUsable(ctx context.Context, base string) error {
 	own := c.task.BranchName()
 	tip, err := c.Begins.Refs().Branch(ctx, own)
 	switch {
 	case err != nil:
 		return err
 	case tip == "":
-		return c.unblocked(ctx, own)
+		return c.checkRefConflict(ctx, own)
 	}
-	if err := c.elsewhere(ctx, own); err != nil || c.Adopt {
+	if err := c.checkNotCheckedOut(ctx, own); err != nil || c.Adopt {
 		return err
 	}
-	foreign, err := c.foreign(ctx, base, tip)
+	foreign, err := c.hasForeignCommits(ctx, base, tip)
 	if foreign {
 		return &git.BranchError{Branch: own, Taken: own, Tip: tip}
 	}
 	return err
 }
 
-// foreign reports whether a branch has commits that are neither in the base nor made by this task. For a task that depends on
+// hasForeignCommits reports whether a branch has commits that are neither in the base nor made by this task. For a task that depends on
 // others, the base is not known before it begins.
-func (c *check) foreign(ctx context.Context, base, tip string) (bool, error) {
+func (c *check) hasForeignCommits(ctx context.Context, base, tip string) (bool, error) {
 	if tip == base || len(c.task.Pipeline.DependsOn) > 0 {
 		return false, nil
 	}
@@ -112,8 +112,8 @@ func (c *check) foreign(ctx context.Context, base, tip string) (bool, error) {
 	return made == "", err
 }
 
-// unblocked returns a *git.BranchError if there is a branch where the new one needs a folder, or the other way round.
-func (c *check) unblocked(ctx context.Context, own string) error {
+// checkRefConflict returns a *git.BranchError if there is a branch where the new one needs a folder, or the other way round.
+func (c *check) checkRefConflict(ctx context.Context, own string) error {
 	for above := path.Dir(own); above != "."; above = path.Dir(above) {
 		if tip, err := c.Begins.Refs().Branch(ctx, above); err != nil {
 			return err
@@ -128,8 +128,8 @@ func (c *check) unblocked(ctx context.Context, own string) error {
 	return c.Begins.Refs().BranchFree(ctx, own)
 }
 
-// elsewhere returns a *git.BranchError if the branch is checked out in a worktree that is not the task's.
-func (c *check) elsewhere(ctx context.Context, own string) error {
+// checkNotCheckedOut returns a *git.BranchError if the branch is checked out in a worktree that is not the task's.
+func (c *check) checkNotCheckedOut(ctx context.Context, own string) error {
 	if now, err := c.Begins.Refs().CurrentBranch(ctx, c.Begins.Main); err != nil || now == own {
 		return errors.Join(err, &git.BranchError{Branch: own, Taken: own, Worktree: c.Begins.Main})
 	}

@@ -21,8 +21,8 @@ import (
 type Neighbours struct {
 	changes changes
 	mu      sync.Mutex
-	tasks   map[string]known // by directory name
-	slow    sync.Map         // by directory name: the chan known that receives a task that is still being read
+	tasks   map[string]knownTask // by directory name
+	slow    sync.Map             // by directory name: the chan known that receives a task that is still being read
 }
 
 // patience is how long reading one task may take. After that, checks use what was known about it before.
@@ -30,17 +30,17 @@ const patience = time.Second
 
 // changes are what was reported about tasks since they were read. A report never waits for a reader.
 type changes struct {
-	mu    sync.Mutex
-	told  bool            // Follow was called
-	all   bool            // anything may have changed
-	stale map[string]bool // tasks that changed, by directory name
+	mu       sync.Mutex
+	followed bool            // Follow was called
+	all      bool            // anything may have changed
+	stale    map[string]bool // tasks that changed, by directory name
 }
 
 // take returns what has changed, all tasks or these, and forgets it.
 func (c *changes) take() (all bool, ids []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all, ids = c.all || !c.told, slices.Collect(maps.Keys(c.stale))
+	all, ids = c.all || !c.followed, slices.Collect(maps.Keys(c.stale))
 	c.all, c.stale = false, map[string]bool{}
 	return all, ids
 }
@@ -50,7 +50,7 @@ func (n *Neighbours) Follow() {
 	c := &n.changes
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.told, c.all, c.stale = true, true, map[string]bool{}
+	c.followed, c.all, c.stale = true, true, map[string]bool{}
 }
 
 // Changed reports that a task directory is new, gone, or has another task.json; "" that any of them may.
@@ -59,7 +59,7 @@ func (n *Neighbours) Changed(dir string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch id := filepath.Base(dir); {
-	case !c.told:
+	case !c.followed:
 	case dir == "":
 		c.all = true
 	case id[0] != '.': // not a draft
@@ -74,8 +74,8 @@ type neighbour struct {
 	dependsOn    []string
 }
 
-// known is a task.json as it was last read.
-type known struct {
+// knownTask is a task.json as it was last read.
+type knownTask struct {
 	stamp stamp
 	task  *neighbour // nil: it could not be read
 }
@@ -102,8 +102,8 @@ func stampOf(path string) stamp {
 	return stamp{sys.Ino, st.Size(), st.ModTime()}
 }
 
-// with brings what is known up to date and passes it to use, by directory name.
-func (n *Neighbours) with(s taskdir.Store, use func(map[string]known) error) error {
+// withTasks brings what is known up to date and passes it to use, by directory name.
+func (n *Neighbours) withTasks(s taskdir.Store, use func(map[string]knownTask) error) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err := n.update(s); err != nil {
@@ -113,7 +113,7 @@ func (n *Neighbours) with(s taskdir.Store, use func(map[string]known) error) err
 }
 
 func (n *Neighbours) update(s taskdir.Store) error {
-	n.answered()
+	n.takeAnswers()
 	all, changed := n.changes.take()
 	if !all {
 		for _, id := range changed {
@@ -126,19 +126,19 @@ func (n *Neighbours) update(s taskdir.Store) error {
 		n.Changed("")
 		return err
 	}
-	now := taskdir.ParallelMap(ids, func(id string) known { return n.read(s, id) })
-	n.tasks = make(map[string]known, len(ids))
+	now := taskdir.ParallelMap(ids, func(id string) knownTask { return n.read(s, id) })
+	n.tasks = make(map[string]knownTask, len(ids))
 	for i, id := range ids {
 		n.put(id, now[i])
 	}
 	return nil
 }
 
-// answered takes the tasks that were slow to read. They may have changed meanwhile, and are read again.
-func (n *Neighbours) answered() {
+// takeAnswers takes the tasks that were slow to read. They may have changed meanwhile, and are read again.
+func (n *Neighbours) takeAnswers() {
 	n.slow.Range(func(id, answer any) bool {
 		select {
-		case k := <-answer.(chan known):
+		case k := <-answer.(chan knownTask):
 			n.slow.Delete(id)
 			n.put(id.(string), k)
 			n.Changed(id.(string))
@@ -148,7 +148,7 @@ func (n *Neighbours) answered() {
 	})
 }
 
-func (n *Neighbours) put(id string, k known) {
+func (n *Neighbours) put(id string, k knownTask) {
 	if k.task == nil {
 		delete(n.tasks, id)
 		return
@@ -157,19 +157,19 @@ func (n *Neighbours) put(id string, k known) {
 }
 
 // read reads a task.json, unless it is unchanged. A link is not a task, and is not followed: its target may not answer.
-func (n *Neighbours) read(s taskdir.Store, id string) known {
+func (n *Neighbours) read(s taskdir.Store, id string) knownTask {
 	dir := filepath.Join(s.Tasks(), id)
 	if st, err := os.Lstat(dir); err != nil || st.Mode()&fs.ModeSymlink != 0 {
-		return known{}
+		return knownTask{}
 	}
 	old := n.tasks[id]
-	k := known{stamp: stampOf(filepath.Join(dir, taskdir.TaskJSON))} // before the content, so that a later change has another stamp
+	k := knownTask{stamp: stampOf(filepath.Join(dir, taskdir.TaskJSON))} // before the content, so that a later change has another stamp
 	if k.stamp != (stamp{}) && old.stamp == k.stamp {
 		return old
 	}
-	answer := make(chan known, 1)
+	answer := make(chan knownTask, 1)
 	if _, under := n.slow.LoadOrStore(id, answer); under {
-		return old // answered takes the result
+		return old // takeAnswers takes the result
 	}
 	go func() {
 		if t, err := s.Load(dir); err == nil {

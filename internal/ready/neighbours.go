@@ -19,14 +19,14 @@ import (
 func (c *check) neighbours() (owned bool, err error) {
 	for _, b := range []struct{ name, key, set string }{{c.task.Branch, "branch", "set-branch"}, {c.task.BaseBranch, "base_branch", "set-base-branch"}} {
 		if err := git.CheckBranchName(b.name); b.name != "" && err != nil {
-			c.at(b.key, "trellis task "+b.set+" "+trellis.ShellWord(c.As)+" BRANCH", "%v", err)
+			c.addAt(b.key, "trellis task "+b.set+" "+trellis.ShellWord(c.As)+" BRANCH", "%v", err)
 		}
 	}
 	all := c.Neighbours
 	if all == nil {
 		all = new(Neighbours)
 	}
-	err = all.with(c.Store, func(tasks map[string]known) error {
+	err = all.withTasks(c.Store, func(tasks map[string]knownTask) error {
 		owned = c.branch(tasks)
 		return c.dependencies(tasks)
 	})
@@ -35,22 +35,22 @@ func (c *check) neighbours() (owned bool, err error) {
 
 // branch checks that no other task has the branch. Of two tasks that name the same one, it belongs to the task that has
 // worked on it, or else to the one that was made first; of a copy and its original, to the original.
-func (c *check) branch(tasks map[string]known) (owned bool) {
+func (c *check) branch(tasks map[string]knownTask) (owned bool) {
 	own, owner := c.task.BranchName(), ""
 	for id, o := range tasks {
-		if o.task.branch == own && id != c.As && keeps(o.task.status) &&
-			(begun(o.task.status) || !begun(c.Status) && id < c.As || c.copied(c.As)) && (owner == "" || id < owner) && !c.copied(id) {
+		if o.task.branch == own && id != c.As && keepsBranch(o.task.status) &&
+			(mayHaveWork(o.task.status) || !mayHaveWork(c.Status) && id < c.As || c.isCopy(c.As)) && (owner == "" || id < owner) && !c.isCopy(id) {
 			owner = id
 		}
 	}
 	if owner != "" {
-		c.at("branch", "trellis task set-branch "+trellis.ShellWord(c.As)+" BRANCH", "branch %s belongs to task %s", own, owner)
+		c.addAt("branch", "trellis task set-branch "+trellis.ShellWord(c.As)+" BRANCH", "branch %s belongs to task %s", own, owner)
 	}
 	return owner != ""
 }
 
-// copied reports whether a task's directory is a copy of one that has begun: the branch that it names is then the other's.
-func (c *check) copied(id string) bool {
+// isCopy reports whether a task's directory is a copy of one that has begun: the branch that it names is then the other's.
+func (c *check) isCopy(id string) bool {
 	dir := filepath.Join(c.Store.Tasks(), id)
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	return err == nil && CopyOf(c.Store, dir, h) != ""
@@ -69,31 +69,31 @@ func CopyOf(store taskdir.Store, dir string, h *journal.History) string {
 	return of
 }
 
-// keeps reports whether a task with this status keeps its branch.
-func keeps(s trellis.Status) bool { return s != trellis.Completed && s != trellis.Rejected }
+// keepsBranch reports whether a task with this status keeps its branch.
+func keepsBranch(s trellis.Status) bool { return s != trellis.Completed && s != trellis.Rejected }
 
-// begun reports whether a task with this status may have work on its branch.
-func begun(s trellis.Status) bool {
+// mayHaveWork reports whether a task with this status may have work on its branch.
+func mayHaveWork(s trellis.Status) bool {
 	return s != trellis.Planning && s != trellis.Ready && s != trellis.Waiting && s != trellis.Rejected
 }
 
 // dependencies checks that all dependencies are tasks, archived ones included, and that the task does not depend on itself.
-func (c *check) dependencies(tasks map[string]known) error {
+func (c *check) dependencies(tasks map[string]knownTask) error {
 	wants := c.task.Pipeline.DependsOn
 	unknown := slices.DeleteFunc(slices.Clone(wants), func(id string) bool { return id == c.As || tasks[id].task != nil })
 	if len(unknown) > 0 {
-		if err := c.unknown(unknown, tasks); err != nil {
+		if err := c.addUnknown(unknown, tasks); err != nil {
 			return err
 		}
 	}
 	if cycle := c.cycle(tasks, c.As, wants, map[string]bool{}); cycle != nil {
-		c.at(c.wanted(cycle[1]), "take one of them out of pipeline.depends_on", "depends on itself: %s", strings.Join(cycle, " → "))
+		c.addAt(c.dependencyKeys(cycle[1]), "take one of them out of pipeline.depends_on", "depends on itself: %s", strings.Join(cycle, " → "))
 	}
 	return nil
 }
 
-// unknown adds a problem for each dependency that is not in the archive either. A broken task exists, and is reported itself.
-func (c *check) unknown(ids []string, tasks map[string]known) error {
+// addUnknown adds a problem for each dependency that is not in the archive either. A broken task exists, and is reported itself.
+func (c *check) addUnknown(ids []string, tasks map[string]knownTask) error {
 	for _, id := range ids {
 		if archived, err := c.Store.Archived(id); err != nil {
 			return err
@@ -104,18 +104,18 @@ func (c *check) unknown(ids []string, tasks map[string]known) error {
 		if taskdir.ValidID(id) && !errors.Is(err, taskdir.ErrNotFound) {
 			continue
 		}
-		c.at(c.wanted(id), c.mean(id, tasks), "depends on %q, which is not a task's directory name", id)
+		c.addAt(c.dependencyKeys(id), c.dependencyHint(id, tasks), "depends on %q, which is not a task's directory name", id)
 	}
 	return nil
 }
 
-// wanted returns the keys at which task.json names a dependency.
-func (c *check) wanted(id string) string {
+// dependencyKeys returns the keys at which task.json names a dependency.
+func (c *check) dependencyKeys(id string) string {
 	return c.keys("pipeline.depends_on", slices.Index(c.task.Pipeline.DependsOn, id))
 }
 
-// mean returns a hint for a dependency that names a task by anything but its directory.
-func (c *check) mean(wrong string, tasks map[string]known) string {
+// dependencyHint returns a hint for a dependency that names a task by anything but its directory.
+func (c *check) dependencyHint(wrong string, tasks map[string]knownTask) string {
 	for _, id := range slices.Sorted(maps.Keys(tasks)) {
 		if id != c.As && tasks[id].task.name == wrong {
 			return "write " + id + " in pipeline.depends_on"
@@ -125,7 +125,7 @@ func (c *check) mean(wrong string, tasks map[string]known) string {
 }
 
 // cycle returns a path from the task along dependencies back to the task, or nil.
-func (c *check) cycle(tasks map[string]known, at string, wants []string, seen map[string]bool) []string {
+func (c *check) cycle(tasks map[string]knownTask, at string, wants []string, seen map[string]bool) []string {
 	for _, id := range wants {
 		if id == c.As {
 			return []string{at, id}

@@ -22,7 +22,7 @@ func (c *check) plan() error {
 		return nil
 	}
 	if err != nil {
-		c.unread(taskdir.Plan, err)
+		c.addUnread(taskdir.Plan, err)
 		return nil
 	}
 	root, err := os.OpenRoot(c.Store.Root)
@@ -39,7 +39,7 @@ func (c *check) plan() error {
 	if bundle != nil {
 		c.steps = bundle.Plan("").Steps
 	}
-	c.judged = c.judged || bundle == nil || len(bundle.Plan("").Acceptance) > 0
+	c.hasCriteria = c.hasCriteria || bundle == nil || len(bundle.Plan("").Acceptance) > 0
 	for _, wrong := range problems {
 		wrong.Hint = cmp.Or(wrong.Hint, "trellis validate "+trellis.ShellWord(c.As))
 		c.problems = append(c.problems, wrong)
@@ -55,7 +55,7 @@ func (c *check) taskSpec() {
 		return
 	}
 	if err != nil {
-		c.unread(taskdir.TaskSpec, err)
+		c.addUnread(taskdir.TaskSpec, err)
 		return
 	}
 	for _, wrong := range plan.CheckTaskSpec(c.file(taskdir.TaskSpec), data) {

@@ -68,7 +68,7 @@ func Check(ctx context.Context, in Input) ([]trellis.Problem, error) {
 	case trellis.Review, trellis.Completed, trellis.Rejected, trellis.Cancelled:
 		return c.problems, nil
 	}
-	if err := c.beginning(ctx); err != nil {
+	if err := c.checkBase(ctx); err != nil {
 		return nil, err
 	}
 	c.settings()
@@ -77,7 +77,7 @@ func Check(ctx context.Context, in Input) ([]trellis.Problem, error) {
 	if err := c.plan(); err != nil {
 		return nil, err
 	}
-	c.unjudged()
+	c.warnNoCriteria()
 	c.taskSpec()
 	c.approvals()
 	if err := c.contexts(ctx); err != nil {
@@ -85,7 +85,7 @@ func Check(ctx context.Context, in Input) ([]trellis.Problem, error) {
 	}
 	owned, err := c.neighbours()
 	if err == nil && !owned {
-		err = c.free(ctx)
+		err = c.checkBranchFree(ctx)
 	}
 	return c.problems, err
 }
@@ -105,13 +105,13 @@ func Overlooked(problems []trellis.Problem) (list []trellis.Problem) {
 
 type check struct {
 	Input
-	task     *taskdir.Task
-	from     string // commit at which its work would begin, "" if that is not checked
-	baseless bool   // there is no such commit, which is in problems
-	problems []trellis.Problem
-	written  bool // prd.md says something
-	judged   bool // prd.md or plan.json has criteria, or there is a problem with them
-	steps    []plan.Step
+	task        *taskdir.Task
+	baseCommit  string // commit at which its work would begin, "" if that is not checked
+	baseless    bool   // there is no such commit, which is in problems
+	problems    []trellis.Problem
+	hasText     bool // prd.md says something
+	hasCriteria bool // prd.md or plan.json has criteria, or there is a problem with them
+	steps       []plan.Step
 }
 
 // file returns the path of a file of the directory, as problems name it.
@@ -122,22 +122,22 @@ func (c *check) add(name, hint, format string, args ...any) *trellis.Problem {
 	return &c.problems[len(c.problems)-1]
 }
 
-// at is add for a value of task.json, by its keys.
-func (c *check) at(keys, hint, format string, args ...any) *trellis.Problem {
+// addAt is add for a value of task.json, by its keys.
+func (c *check) addAt(keys, hint, format string, args ...any) *trellis.Problem {
 	p := c.add(taskdir.TaskJSON, hint, format, args...)
 	p.Line = c.task.Line(keys)
 	return p
 }
 
-// missing adds a problem for a file that does not exist or is empty: a warning in planning, which has yet to write the file.
-func (c *check) missing(name, hint, format string, args ...any) *trellis.Problem {
+// addMissing adds a problem for a file that does not exist or is empty: a warning in planning, which has yet to write the file.
+func (c *check) addMissing(name, hint, format string, args ...any) *trellis.Problem {
 	p := c.add(name, hint, format, args...)
 	p.Warning = c.Status == trellis.Planning
 	return p
 }
 
-// unread adds a problem for a file that can't be read.
-func (c *check) unread(name string, err error) {
+// addUnread adds a problem for a file that can't be read.
+func (c *check) addUnread(name string, err error) {
 	c.problems = append(c.problems, *trellis.Unread(c.file(name), err))
 }
 
@@ -146,7 +146,7 @@ func (c *check) documents() {
 	for _, name := range []string{taskdir.Requirement, taskdir.Info, taskdir.Design, taskdir.Research,
 		taskdir.Approvals, taskdir.Proofs, taskdir.Rejected, taskdir.Report, taskdir.PlanLog} {
 		if err := taskdir.CheckFile(c.Dir, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			c.unread(name, err)
+			c.addUnread(name, err)
 		}
 	}
 	for _, name := range []string{taskdir.Info, taskdir.Design} {
@@ -157,12 +157,12 @@ func (c *check) documents() {
 	if err := durable.RealFolder(filepath.Join(c.Dir, taskdir.Run)); errors.Is(err, fs.ErrNotExist) {
 		return
 	} else if err != nil {
-		c.unread(taskdir.Run, err)
+		c.addUnread(taskdir.Run, err)
 		return
 	}
 	for _, name := range []string{taskdir.RunLock, taskdir.WriteLock, taskdir.Journal} {
 		if err := durable.CheckOwn(filepath.Join(c.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			c.unread(name, err)
+			c.addUnread(name, err)
 		}
 	}
 }
@@ -200,16 +200,16 @@ func (c *check) prd() {
 	data, err := taskdir.ReadFile(c.Dir, taskdir.PRD)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		c.missing(taskdir.PRD, hint, "there is no prd.md")
+		c.addMissing(taskdir.PRD, hint, "there is no prd.md")
 	case err != nil:
-		c.unread(taskdir.PRD, err)
+		c.addUnread(taskdir.PRD, err)
 	case !c.isText(taskdir.PRD, data):
 	case blank(data):
-		c.missing(taskdir.PRD, hint, "is blank")
+		c.addMissing(taskdir.PRD, hint, "is blank")
 	default:
 		items, problems := criteria.Parse(c.file(taskdir.PRD), data)
-		c.problems, c.judged = append(c.problems, problems...), len(items)+len(problems) > 0
-		c.written = true
+		c.problems, c.hasCriteria = append(c.problems, problems...), len(items)+len(problems) > 0
+		c.hasText = true
 		for _, line := range taskdir.Unfilled(data) {
 			c.add(taskdir.PRD, "trellis edit "+trellis.ShellWord(c.As), "is not filled in here: it still says what a new one says").Line = line
 		}
@@ -227,9 +227,9 @@ func sizeOf(items []criteria.Item) (n int) {
 	return n
 }
 
-// unjudged warns of a task whose documents have no acceptance criterion.
-func (c *check) unjudged() {
-	if c.written && !c.judged {
+// warnNoCriteria warns of a task whose documents have no acceptance criterion.
+func (c *check) warnNoCriteria() {
+	if c.hasText && !c.hasCriteria {
 		c.add(taskdir.PRD, "write a heading Acceptance Criteria and a list below it", "names no acceptance criteria: the work is judged by one, that prd.md is met").Warning = true
 	}
 }
@@ -249,10 +249,10 @@ func (c *check) contexts(ctx context.Context) error {
 			continue
 		}
 		if err := taskdir.CheckFile(c.Dir, name); errors.Is(err, fs.ErrNotExist) {
-			p := c.missing(name, c.fill(name), "there is no %s", name)
+			p := c.addMissing(name, c.fillCommand(name), "there is no %s", name)
 			p.Warning = p.Warning || name == taskdir.DebugContext
 		} else if err != nil { // a folder
-			c.unread(name, err)
+			c.addUnread(name, err)
 		}
 	}
 	for _, name := range names {
@@ -267,7 +267,7 @@ func (c *check) contexts(ctx context.Context) error {
 func (c *check) context(checker contextfiles.Checker, name string) {
 	data, err := taskdir.ReadFile(c.Dir, name)
 	if err != nil {
-		c.unread(name, err)
+		c.addUnread(name, err)
 		return
 	}
 	rows, wrong := contextfiles.Parse(c.file(name), data)
@@ -278,13 +278,13 @@ func (c *check) context(checker contextfiles.Checker, name string) {
 		}
 	}
 	if len(rows)+len(wrong) == 0 && (name == taskdir.ImplementContext || name == taskdir.CheckContext) {
-		c.missing(name, c.fill(name), "names no file yet")
+		c.addMissing(name, c.fillCommand(name), "names no file yet")
 	}
 }
 
-// fill returns the command that fills a context file: with all that tasks of the kind read or, if the project has none of
+// fillCommand returns the command that fills a context file: with all that tasks of the kind read or, if the project has none of
 // that, with what a person knows.
-func (c *check) fill(name string) string {
+func (c *check) fillCommand(name string) string {
 	kind := cmp.Or(c.task.DevType, "fullstack") // fullstack has the guidelines of both sides
 	if base, err := specs.Base(c.Store.Root, kind, c.task.Package, nil); err == nil && len(base) == 0 {
 		return fmt.Sprintf("trellis task add-context %s %s PATH REASON", trellis.ShellWord(c.As), strings.TrimSuffix(name, ".jsonl"))

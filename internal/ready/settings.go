@@ -16,12 +16,12 @@ func (c *check) settings() {
 	}
 	if c.KnowsPackage != nil {
 		if err := c.KnowsPackage(c.task.Package); err != nil {
-			c.at("package", "name it under packages in .trellis/config.yaml, or write one that stands there", "%v", err)
+			c.addAt("package", "name it under packages in .trellis/config.yaml, or write one that stands there", "%v", err)
 		}
 	}
 	for i, command := range c.task.Pipeline.Verify {
 		if strings.TrimSpace(command) == "" {
-			c.item("pipeline.verify", i, "write a command, or take it out", "pipeline.verify[%d] is empty", i+1)
+			c.addAtItem("pipeline.verify", i, "write a command, or take it out", "pipeline.verify[%d] is empty", i+1)
 		}
 	}
 	c.globs("pipeline.protected", c.task.Pipeline.Protected)
@@ -32,14 +32,14 @@ func (c *check) settings() {
 func (c *check) globs(list string, globs []string) {
 	for i, glob := range globs {
 		if fault := config.GlobFault(c.Store.Root, glob); fault != "" {
-			c.item(list, i, "write a path or a glob, such as api/**", "%s[%d] %s", list, i+1, fault)
+			c.addAtItem(list, i, "write a path or a glob, such as api/**", "%s[%d] %s", list, i+1, fault)
 		}
 	}
 }
 
-// item is at for an item of a list.
-func (c *check) item(list string, i int, hint, format string, args ...any) {
-	c.at(c.keys(list, i), hint, format, args...)
+// addAtItem is addAt for an item of a list.
+func (c *check) addAtItem(list string, i int, hint, format string, args ...any) {
+	c.addAt(c.keys(list, i), hint, format, args...)
 }
 
 // keys returns the keys of an item of a list, or of the text that stands in its place.

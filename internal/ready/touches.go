@@ -28,7 +28,7 @@ func overlap(a, b string) bool {
 	}
 	for _, x := range xs {
 		for _, y := range ys {
-			if meet(segments(x), segments(y), paths) {
+			if intersect(segments(x), segments(y), paths) {
 				return true
 			}
 		}
@@ -122,7 +122,7 @@ type kind[T any] struct {
 var (
 	paths = kind[string]{
 		many: func(s string) bool { return s == "**" },
-		same: func(a, b string) bool { return meet(runes(a), runes(b), names) },
+		same: func(a, b string) bool { return intersect(runes(a), runes(b), names) },
 	}
 	names = kind[rune]{
 		many: func(r rune) bool { return r == '*' },
@@ -142,8 +142,8 @@ func runes(segment string) (list []rune) {
 	return list
 }
 
-// meet reports whether some sequence of items fits both patterns.
-func meet[T any](a, b []T, k kind[T]) bool {
+// intersect reports whether some sequence of items fits both patterns.
+func intersect[T any](a, b []T, k kind[T]) bool {
 	fits := make([]bool, len(b)+1) // fits[j]: the rest of a from i fits the rest of b from j
 	for i := len(a); i >= 0; i-- {
 		after := slices.Clone(fits)
