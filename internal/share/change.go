@@ -29,7 +29,7 @@ func (t *Team) Change(ctx context.Context, dir string, change func() error) erro
 	for range tries {
 		var s taskref.State
 		if s, err = t.change(ctx, dir, func(taskref.State) error { return change() }); err == nil && s.Commit != "" {
-			_, err = t.give(ctx, dir, s, "changed by a person")
+			_, err = t.publish(ctx, dir, s, "changed by a person")
 		}
 		if !errors.Is(err, taskref.ErrLost) {
 			break
@@ -38,7 +38,7 @@ func (t *Team) Change(ctx context.Context, dir string, change func() error) erro
 	return errors.Join(err, lock.Unlock())
 }
 
-// change makes a change to a task as others left it, and returns that state. give returns [taskref.ErrLost] for that state if
+// change makes a change to a task as others left it, and returns that state. publish returns [taskref.ErrLost] for that state if
 // another machine changed the task at the same moment: then the caller changes what the other machine made of it.
 func (t *Team) change(ctx context.Context, dir string, change func(taskref.State) error) (taskref.State, error) {
 	s, err := t.find(ctx, filepath.Base(dir))
@@ -68,7 +68,7 @@ func (t *Team) Submit(ctx context.Context, dir string) (news bool, err error) {
 		return err
 	})
 	if err == nil {
-		_, err = t.give(ctx, dir, s, "changed by a person")
+		_, err = t.publish(ctx, dir, s, "changed by a person")
 	}
 	return news, errors.Join(err, lock.Unlock())
 }
@@ -88,13 +88,13 @@ func (t *Team) Withdraw(ctx context.Context, dir string) error {
 		err = t.Remote.Drop(ctx, s)
 	}
 	if err == nil {
-		err = t.sightings.take(nil, s.Task)
+		err = t.sightings.record(nil, s.Task)
 	}
 	return errors.Join(err, lock.Unlock())
 }
 
-// give publishes the state of a task on which no machine works.
-func (t *Team) give(ctx context.Context, dir string, was taskref.State, why string, done ...taskref.Order) (taskref.State, error) {
+// publish publishes the state of a task on which no machine works.
+func (t *Team) publish(ctx context.Context, dir string, was taskref.State, why string, done ...taskref.Order) (taskref.State, error) {
 	task, err := t.Remote.Store.Load(dir)
 	if err != nil {
 		return was, err
@@ -103,7 +103,7 @@ func (t *Team) give(ctx context.Context, dir string, was taskref.State, why stri
 	if err != nil {
 		return was, fmt.Errorf("telling the team of %s: %w", filepath.Base(dir), err)
 	}
-	return s, t.sightings.take([]taskref.State{s})
+	return s, t.sightings.record([]taskref.State{s})
 }
 
 // differs reports whether a task directory differs from its state.

@@ -21,8 +21,8 @@ import (
 
 // Bounds of how often the remote is asked.
 const (
-	often  = 500 * time.Millisecond
-	seldom = 15 * time.Second
+	minInterval = 500 * time.Millisecond
+	maxInterval = 15 * time.Second
 )
 
 // Follow keeps this checkout and the team up to date with each other until ctx ends: what other machines do appears in the
@@ -41,22 +41,22 @@ func (t *Team) Mirror(ctx context.Context, look func(dir string)) {
 // it. It returns the directories that changed. An *UnbroughtError says which tasks could not be brought; the others were.
 func (t *Team) Pull(ctx context.Context) (changed []string, err error) {
 	f := t.follower(func(dir string) { changed = append(changed, dir) }, true)
-	f.all = true
+	f.bringRemoved = true
 	err = f.round(ctx)
 	return changed, err
 }
 
 func (t *Team) follower(look func(dir string), only bool) *follower {
-	return &follower{Team: t, look: look, only: only, rested: map[string]time.Time{}, lapsedOf: map[string]string{}, half: map[string]string{}, told: map[string]string{}}
+	return &follower{Team: t, look: look, pullOnly: only, publishedChange: map[string]time.Time{}, reportedLapse: map[string]string{}, partial: map[string]string{}, reported: map[string]string{}}
 }
 
 func (f *follower) run(ctx context.Context) {
-	every := min(max(f.Silence/(2*beatsInSilence), often), seldom)
+	every := min(max(f.Silence/(2*beatsInSilence), minInterval), maxInterval)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		if err := f.round(ctx); ctx.Err() == nil {
-			f.tellOf(err)
+			f.reportErrors(err)
 		}
 		select {
 		case <-ctx.Done():
@@ -66,8 +66,8 @@ func (f *follower) run(ctx context.Context) {
 	}
 }
 
-// tellOf reports what went wrong in a round, once as long as it is the same.
-func (f *follower) tellOf(err error) {
+// reportErrors reports what went wrong in a round, once as long as it is the same.
+func (f *follower) reportErrors(err error) {
 	unbrought := (*UnbroughtError)(nil)
 	if answers := err == nil || errors.As(err, &unbrought); answers && f.failing {
 		f.failing = false
@@ -86,11 +86,11 @@ func (f *follower) tellOf(err error) {
 		}
 	}
 	for _, task := range slices.Sorted(maps.Keys(now)) {
-		if f.told[task] != now[task] {
+		if f.reported[task] != now[task] {
 			f.tell(task, unbroughtText(task, unbrought.Of[task])+"; it is tried again")
 		}
 	}
-	f.told = now
+	f.reported = now
 }
 
 // UnbroughtError has the tasks that could not be updated to what other machines made of them, or not be published. All others were.
@@ -114,14 +114,14 @@ func unbroughtText(task string, why error) string {
 // follower is what Follow keeps from one round to the next.
 type follower struct {
 	*Team
-	look     func(dir string)
-	only     bool                 // brings, and publishes nothing
-	all      bool                 // also brings tasks that a person removed here
-	failing  bool                 // the remote does not answer
-	rested   map[string]time.Time // by directory: its last change, as far as others have that
-	lapsedOf map[string]string    // by task: commit of the claim that was reported as lapsed
-	half     map[string]string    // by task: commit of a state that could be brought only in part
-	told     map[string]string    // by task: the error that was reported
+	look            func(dir string)
+	pullOnly        bool                 // brings, and publishes nothing
+	bringRemoved    bool                 // also brings tasks that a person removed here
+	failing         bool                 // the remote does not answer
+	publishedChange map[string]time.Time // by directory: its last change, as far as others have that
+	reportedLapse   map[string]string    // by task: commit of the claim that was reported as lapsed
+	partial         map[string]string    // by task: commit of a state that could be brought only in part
+	reported        map[string]string    // by task: the error that was reported
 }
 
 // round brings and publishes once. An error with one task stops no other: round then returns an *UnbroughtError.
@@ -140,13 +140,13 @@ func (f *follower) round(ctx context.Context) error {
 	known := map[string]bool{}
 	for _, s := range states {
 		known[s.Task] = true
-		err := f.follow(ctx, s, before[s.Task])
+		err := f.syncTask(ctx, s, before[s.Task])
 		if errors.As(err, new(*unansweredError)) {
 			return err
 		}
-		failed.note(s.Task, err)
+		failed.add(s.Task, err)
 	}
-	if !f.only {
+	if !f.pullOnly {
 		err = f.offer(ctx, known, failed)
 		f.obey(ctx, states, orders, failed)
 	}
@@ -159,15 +159,15 @@ func (f *follower) round(ctx context.Context) error {
 // failures are errors by task.
 type failures map[string]error
 
-func (f failures) note(task string, err error) {
+func (f failures) add(task string, err error) {
 	if err != nil {
 		f[task] = errors.Join(f[task], err)
 	}
 }
 
-// follow brings a task to what others made of it, or publishes what people here did. before is the commit that this clone
+// syncTask brings a task to what others made of it, or publishes what people here did. before is the commit that this clone
 // knew of it when the remote was asked.
-func (f *follower) follow(ctx context.Context, s taskref.State, before string) error {
+func (f *follower) syncTask(ctx context.Context, s taskref.State, before string) error {
 	dir := filepath.Join(f.Remote.Store.Tasks(), s.Task)
 	if away, err := f.Remote.Store.Archived(s.Task); away != "" || err != nil || f.leaseOf(s.Task) != nil {
 		return err
@@ -179,19 +179,19 @@ func (f *follower) follow(ctx context.Context, s taskref.State, before string) e
 	if err != nil {
 		return unlessHeld(err) // another process of this clone takes or changes the task
 	}
-	err = f.settle(ctx, dir, s, before)
+	err = f.syncLocked(ctx, dir, s, before)
 	return errors.Join(err, lock.Unlock())
 }
 
-func (f *follower) settle(ctx context.Context, dir string, s taskref.State, before string) error {
+func (f *follower) syncLocked(ctx context.Context, dir string, s taskref.State, before string) error {
 	known, err := f.Remote.Known(ctx, s.Task)
 	if err != nil {
 		return err
 	}
-	if _, gone := os.Stat(dir); errors.Is(gone, fs.ErrNotExist) && known != "" && (known == s.Commit || !f.all) {
+	if _, gone := os.Stat(dir); errors.Is(gone, fs.ErrNotExist) && known != "" && (known == s.Commit || !f.bringRemoved) {
 		return nil // a person removed it here: nothing else removes a directory that was here before
 	}
-	if known != s.Commit || f.half[s.Task] == s.Commit {
+	if known != s.Commit || f.partial[s.Task] == s.Commit {
 		if known == before {
 			err = f.bringAll(ctx, dir, s)
 		}
@@ -209,20 +209,20 @@ func (f *follower) settle(ctx context.Context, dir string, s taskref.State, befo
 			err = f.bringAll(ctx, dir, s)
 		}
 		if err == nil {
-			f.rested[dir] = changedAt(dir)
+			f.publishedChange[dir] = changedAt(dir)
 			f.look(dir)
 		}
 		return err
 	}
-	if one, ok := f.sightings.of(s.Task); ok && one.Machine != "" && one.Machine != f.Machine && one.lapsed(f.Silence) && f.lapsedOf[s.Task] != s.Commit {
-		f.lapsedOf[s.Task] = s.Commit
+	if one, ok := f.sightings.find(s.Task); ok && one.Machine != "" && one.Machine != f.Machine && one.lapsed(f.Silence) && f.reportedLapse[s.Task] != s.Commit {
+		f.reportedLapse[s.Task] = s.Commit
 		f.tell(s.Task, fmt.Sprintf("nothing was heard of %s for %v: %s is free again", one.Host, f.Silence, s.Task))
 		f.look(dir)
 	}
-	if f.only || f.Elsewhere(dir) != nil {
+	if f.pullOnly || f.Elsewhere(dir) != nil {
 		return nil
 	}
-	return f.giveChanged(ctx, dir, s)
+	return f.publishChanged(ctx, dir, s)
 }
 
 // bringAll brings a task, and the result of its work.
@@ -230,11 +230,11 @@ func (f *follower) bringAll(ctx context.Context, dir string, s taskref.State) er
 	if err := f.bring(ctx, dir, s); err != nil {
 		return err
 	}
-	f.half[s.Task] = s.Commit
+	f.partial[s.Task] = s.Commit
 	if err := f.bringResult(ctx, dir, s); err != nil {
 		return err
 	}
-	delete(f.half, s.Task)
+	delete(f.partial, s.Task)
 	return nil
 }
 
@@ -257,10 +257,10 @@ func (f *follower) bringResult(ctx context.Context, dir string, s taskref.State)
 // settleTime is how long a directory must be left unchanged before what people did there is published.
 const settleTime = 2 * time.Second
 
-// giveChanged publishes what was done to a task here since it was last published.
-func (f *follower) giveChanged(ctx context.Context, dir string, s taskref.State) error {
+// publishChanged publishes what was done to a task here since it was last published.
+func (f *follower) publishChanged(ctx context.Context, dir string, s taskref.State) error {
 	at := changedAt(dir)
-	if f.rested[dir].Equal(at) && s.Claim.Machine == "" || f.Now().Sub(at) < settleTime {
+	if f.publishedChange[dir].Equal(at) && s.Claim.Machine == "" || f.Now().Sub(at) < settleTime {
 		return nil
 	}
 	differs, err := f.differs(ctx, dir, s)
@@ -268,11 +268,11 @@ func (f *follower) giveChanged(ctx context.Context, dir string, s taskref.State)
 		return err
 	}
 	if differs || s.Claim.Machine == f.Machine && f.resting(dir) {
-		if _, err := f.give(ctx, dir, s, "changed"); err != nil && !errors.Is(err, taskref.ErrLost) {
+		if _, err := f.publish(ctx, dir, s, "changed"); err != nil && !errors.Is(err, taskref.ErrLost) {
 			return err
 		}
 	}
-	f.rested[dir] = at
+	f.publishedChange[dir] = at
 	return nil
 }
 
@@ -309,7 +309,7 @@ func (f *follower) offer(ctx context.Context, known map[string]bool, failed fail
 		if e.Task == nil || known[task] || f.leaseOf(task) != nil || !slices.Contains([]trellis.Status{trellis.Ready, trellis.Waiting}, e.Task.Status) || f.Now().Sub(changedAt(e.Dir)) < settleTime {
 			continue
 		}
-		failed.note(task, f.offerOne(ctx, e.Dir))
+		failed.add(task, f.offerOne(ctx, e.Dir))
 	}
 	return nil
 }
@@ -330,7 +330,7 @@ func (f *follower) offerOne(ctx context.Context, dir string) error {
 	}
 	known, err := f.Remote.Known(ctx, filepath.Base(dir))
 	if _, held := runner.Held(dir); err == nil && !held && known == "" {
-		if _, err = f.give(ctx, dir, taskref.State{}, "offered"); errors.Is(err, taskref.ErrLost) {
+		if _, err = f.publish(ctx, dir, taskref.State{}, "offered"); errors.Is(err, taskref.ErrLost) {
 			err = nil // another machine was quicker
 		}
 	}
@@ -348,7 +348,7 @@ func (f *follower) obey(ctx context.Context, states []taskref.State, orders []ta
 			_ = l.obey(ctx, orders) // its next beat tries again, unless the task is lost
 			continue
 		}
-		failed.note(o.Task, f.obeyFree(ctx, dir, o))
+		failed.add(o.Task, f.obeyFree(ctx, dir, o))
 	}
 }
 
@@ -378,7 +378,7 @@ func (f *follower) obeyNow(ctx context.Context, dir string, o taskref.Order) err
 		return err
 	}
 	f.apply(dir, o)
-	if _, err = f.give(ctx, dir, s, "did what "+o.By+" asked for", o); errors.Is(err, taskref.ErrLost) {
+	if _, err = f.publish(ctx, dir, s, "did what "+o.By+" asked for", o); errors.Is(err, taskref.ErrLost) {
 		err = nil
 	}
 	f.look(dir)

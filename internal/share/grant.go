@@ -57,8 +57,8 @@ func (t *Team) turnAfter(s taskref.State) time.Time {
 	return s.Turn
 }
 
-// outrun returns which machine was given a task later than this one; nil if none was, or no server assigns tasks.
-func (t *Team) outrun(s taskref.State) *runner.ElsewhereError {
+// laterHolder returns which machine was given a task later than this one; nil if none was, or no server assigns tasks.
+func (t *Team) laterHolder(s taskref.State) *runner.ElsewhereError {
 	t.mu.Lock()
 	g := t.grants[s.Task]
 	t.mu.Unlock()
@@ -91,14 +91,14 @@ func (t *Team) receive(ctx context.Context, dir string) error {
 	if by := t.holder(s); by != nil {
 		return by
 	}
-	if by := t.outrun(s); by != nil {
+	if by := t.laterHolder(s); by != nil {
 		return by
 	}
 	if err := t.bring(ctx, dir, s); err != nil {
 		return err
 	}
 	if s.Claim.Machine != "" && s.Claim.Machine != t.Machine {
-		if s, err = t.give(ctx, dir, s, "taken from "+s.Claim.Host); err != nil {
+		if s, err = t.publish(ctx, dir, s, "taken from "+s.Claim.Host); err != nil {
 			return err
 		}
 	}
@@ -116,6 +116,6 @@ func (t *Team) receive(ctx context.Context, dir string) error {
 	if len(done) == 0 {
 		return nil
 	}
-	_, err = t.give(ctx, dir, s, "did what people asked for", done...)
+	_, err = t.publish(ctx, dir, s, "did what people asked for", done...)
 	return err
 }

@@ -27,22 +27,22 @@ type lease struct {
 	turn  time.Time // when the server of a cluster last gave the task to a machine
 	lock  *durable.Lock
 
-	mu    sync.Mutex
-	state taskref.State   // last state on the remote
-	heard time.Time       // when the remote last took a push
-	saved time.Time       // when all of the task was last published
-	done  []taskref.Order // orders that were carried out, and are still on the remote
-	asked map[string]bool // ids of all orders that were carried out
-	lost  error           // why the task is no longer this machine's
-	drop  context.CancelCauseFunc
+	mu           sync.Mutex
+	state        taskref.State   // last state on the remote
+	lastPush     time.Time       // when the remote last took a push
+	lastFullPush time.Time       // when all of the task was last published
+	done         []taskref.Order // orders that were carried out, and are still on the remote
+	carriedOut   map[string]bool // ids of all orders that were carried out
+	lost         error           // why the task is no longer this machine's
+	cancel       context.CancelCauseFunc
 }
 
 const (
 	beatsInSilence = 4                      // heartbeats of a machine in the time after which others take its tasks
-	wholeEvery     = 5 * time.Minute        // how often all of the task is published while a step takes long
+	fullPushEvery  = 5 * time.Minute        // how often all of the task is published while a step takes long
 	firstPause     = time.Second            // before something that did not arrive is published again
 	localPause     = 200 * time.Millisecond // before something that could not be saved is saved again; git's locks are released by then
-	farewell       = 20 * time.Second       // how long the end of a run waits for a remote that does not answer
+	endTimeout     = 20 * time.Second       // how long the end of a run waits for a remote that does not answer
 )
 
 func (l *lease) task() string { return filepath.Base(l.dir) }
@@ -66,23 +66,23 @@ func (l *lease) Fits() error {
 func (l *lease) Hold(ctx context.Context) (context.Context, func(runner.Result) error) {
 	held, drop := context.WithCancelCause(ctx)
 	l.mu.Lock()
-	l.drop = drop
+	l.cancel = drop
 	l.mu.Unlock()
 	var beats sync.WaitGroup
-	beats.Go(func() { l.beat(held) })
+	beats.Go(func() { l.sendBeats(held) })
 	return held, func(r runner.Result) error {
 		drop(nil)
 		beats.Wait()
-		parting, cancel := patience.New(farewell).Context(context.WithoutCancel(ctx))
+		parting, cancel := patience.New(endTimeout).Context(context.WithoutCancel(ctx))
 		defer cancel()
 		err := l.end(parting, r)
-		l.t.let(l.task())
+		l.t.forgetLease(l.task())
 		return errors.Join(err, l.lock.Unlock())
 	}
 }
 
-// beat sends heartbeats to the others until ctx ends.
-func (l *lease) beat(ctx context.Context) {
+// sendBeats sends heartbeats to the others until ctx ends.
+func (l *lease) sendBeats(ctx context.Context) {
 	tick := time.NewTicker(l.t.Silence / beatsInSilence)
 	defer tick.Stop()
 	for {
@@ -90,18 +90,18 @@ func (l *lease) beat(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if l.sign(ctx) == nil { // on an error, the next beat tries again; lost is set if the task is gone
-				l.attend(ctx)
+			if l.publishBeat(ctx) == nil { // on an error, the next beat tries again; lost is set if the task is gone
+				l.carryOutOrders(ctx)
 			}
 		}
 	}
 }
 
-// sign publishes a heartbeat or, if the task was not published for long, the task in its current state.
-func (l *lease) sign(ctx context.Context) error {
+// publishBeat publishes a heartbeat or, if the task was not published for long, the task in its current state.
+func (l *lease) publishBeat(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.t.Now().Sub(l.saved) > wholeEvery {
+	if l.t.Now().Sub(l.lastFullPush) > fullPushEvery {
 		if err := l.push(ctx, taskref.SaveAs{Claim: l.claim, Turn: l.turn, Why: "at work", Work: true}); err == nil || l.lost != nil {
 			return err
 		}
@@ -110,7 +110,7 @@ func (l *lease) sign(ctx context.Context) error {
 }
 
 func (l *lease) beatOnce(ctx context.Context) error {
-	return l.pushed(ctx, func() (taskref.State, error) { return l.t.Remote.Beat(ctx, l.state, l.claim) })
+	return l.handlePush(ctx, func() (taskref.State, error) { return l.t.Remote.Beat(ctx, l.state, l.claim) })
 }
 
 // Save publishes the current state of the task, again while that fails and the task is this machine's. What can't be
@@ -137,7 +137,7 @@ func (l *lease) keepTrying(ctx context.Context, as taskref.SaveAs) error {
 			return serr
 		}
 		if patience.Sleep(ctx, rest) != nil {
-			return sleeps(err)
+			return asSuspended(err)
 		}
 	}
 }
@@ -145,39 +145,39 @@ func (l *lease) keepTrying(ctx context.Context, as taskref.SaveAs) error {
 // push publishes the task once. Its error matches [flow.ErrSuspended].
 func (l *lease) push(ctx context.Context, as taskref.SaveAs) error {
 	as.Done = slices.Clone(l.done)
-	err := l.pushed(ctx, func() (taskref.State, error) { return l.t.Remote.Save(ctx, l.dir, l.state.Commit, as) })
+	err := l.handlePush(ctx, func() (taskref.State, error) { return l.t.Remote.Save(ctx, l.dir, l.state.Commit, as) })
 	if err == nil {
-		l.done, l.saved = nil, l.t.Now()
+		l.done, l.lastFullPush = nil, l.t.Now()
 	}
 	return err
 }
 
-// pushed calls push, and processes the result.
-func (l *lease) pushed(ctx context.Context, push func() (taskref.State, error)) error {
+// handlePush calls push, and processes the result.
+func (l *lease) handlePush(ctx context.Context, push func() (taskref.State, error)) error {
 	if l.lost != nil {
 		return l.lost
 	}
 	s, err := push()
-	if errors.Is(err, taskref.ErrLost) && l.own(ctx) { // an earlier push had arrived, but the answer was lost
+	if errors.Is(err, taskref.ErrLost) && l.adoptOwnState(ctx) { // an earlier push had arrived, but the answer was lost
 		s, err = push()
 	}
 	now := l.t.Now()
 	switch {
 	case err == nil:
-		l.state, l.heard = s, now
-		return l.t.sightings.take([]taskref.State{s})
+		l.state, l.lastPush = s, now
+		return l.t.sightings.record([]taskref.State{s})
 	case errors.Is(err, taskref.ErrLost):
 		return l.lose(l.successor(ctx))
 	case errors.As(err, new(*taskref.LocalError)), ctx.Err() != nil:
-		return sleeps(err)
-	case now.Sub(l.heard) > l.t.Silence:
+		return asSuspended(err)
+	case now.Sub(l.lastPush) > l.t.Silence:
 		return l.lose(fmt.Errorf("others were told nothing of %s for %v, and may have taken it: %w", l.task(), l.t.Silence, err))
 	}
-	return sleeps(err)
+	return asSuspended(err)
 }
 
-// own reports whether the state on the remote is this lease's nevertheless, and if so continues from that state.
-func (l *lease) own(ctx context.Context) bool {
+// adoptOwnState reports whether the state on the remote is this lease's nevertheless, and if so continues from that state.
+func (l *lease) adoptOwnState(ctx context.Context) bool {
 	s, err := l.t.find(context.WithoutCancel(ctx), l.task())
 	if err != nil || s.Claim.Machine != l.claim.Machine || !s.Claim.Since.Equal(l.claim.Since) {
 		return false
@@ -189,8 +189,8 @@ func (l *lease) own(ctx context.Context) bool {
 // lose records that the task is no longer this machine's, and ends what works on it.
 func (l *lease) lose(why error) error {
 	l.lost = fmt.Errorf("%w: %w", flow.ErrSuspended, why)
-	if l.drop != nil {
-		l.drop(why)
+	if l.cancel != nil {
+		l.cancel(why)
 	}
 	return l.lost
 }
@@ -231,8 +231,8 @@ func (l *lease) end(ctx context.Context, r runner.Result) error {
 // errEnded is the error after the task was given back.
 var errEnded = fmt.Errorf("%w: the task was given back", flow.ErrSuspended)
 
-// attend carries out what people asked for at other machines. What can't be fetched now is fetched with the next beat.
-func (l *lease) attend(ctx context.Context) {
+// carryOutOrders carries out what people asked for at other machines. What can't be fetched now is fetched with the next beat.
+func (l *lease) carryOutOrders(ctx context.Context) {
 	if _, orders, err := l.t.fetch(ctx); err == nil {
 		_ = l.obey(ctx, orders) // tried again with the next beat, unless the task is lost
 	}
@@ -257,13 +257,13 @@ func (l *lease) obey(ctx context.Context, orders []taskref.Order) error {
 func (l *lease) carryOut(o taskref.Order) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.lost != nil || l.asked[o.ID] {
+	if l.lost != nil || l.carriedOut[o.ID] {
 		return false
 	}
-	if l.asked == nil {
-		l.asked = map[string]bool{}
+	if l.carriedOut == nil {
+		l.carriedOut = map[string]bool{}
 	}
-	l.asked[o.ID] = true
+	l.carriedOut[o.ID] = true
 	l.t.apply(l.dir, o)
 	l.done = append(l.done, o)
 	return true

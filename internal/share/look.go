@@ -31,7 +31,7 @@ func (t *Team) Look(ctx context.Context) (l Looked, err error) {
 			builds[version] = true
 		}
 		l.Ahead = max(l.Ahead, s.At.Sub(t.Now()))
-		if one, ok := t.sightings.of(s.Task); ok && t.elsewhere(one) != nil {
+		if one, ok := t.sightings.find(s.Task); ok && t.elsewhere(one) != nil {
 			l.Held = append(l.Held, t.elsewhere(one).Error())
 		}
 	}

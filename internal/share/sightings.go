@@ -34,15 +34,15 @@ type sighting struct {
 
 // sightings are those of all tasks. The processes of a clone share them in a file.
 type sightings struct {
-	path    string
-	remote  string
-	set     bool // see [Options]
-	silence time.Duration
-	disk    *durable.Disk
-	now     func() time.Time
+	path         string
+	remote       string
+	fromSettings bool // see [Options]
+	silence      time.Duration
+	disk         *durable.Disk
+	now          func() time.Time
 
 	mu       sync.Mutex
-	read     time.Time // modification time of the file when it was read
+	readAt   time.Time // modification time of the file when it was read
 	asked    time.Time // when the remote was asked last
 	tasks    map[string]sighting
 	spending taskref.Spending // of all machines, as far as was heard
@@ -86,21 +86,21 @@ func NewKnown(root, machine string, now func() time.Time) *Known {
 
 // Elsewhere returns which other machine has the task of a directory, nil if none has.
 func (k *Known) Elsewhere(dir string) *runner.ElsewhereError {
-	s, ok := k.heard.of(filepath.Base(dir))
-	if !ok || filepath.Dir(dir) != filepath.Join(k.root, ".trellis", "tasks") || !s.elsewhere(k.machine, k.heard.silence) {
+	s, ok := k.heard.find(filepath.Base(dir))
+	if !ok || filepath.Dir(dir) != filepath.Join(k.root, ".trellis", "tasks") || !s.isElsewhere(k.machine, k.heard.silence) {
 		return nil
 	}
-	return s.held()
+	return s.elsewhereError()
 }
 
 // Given reports whether the task of a directory is on the remote, where others find it.
 func (k *Known) Given(dir string) bool {
-	_, ok := k.heard.of(filepath.Base(dir))
+	_, ok := k.heard.find(filepath.Base(dir))
 	return ok && filepath.Dir(dir) == filepath.Join(k.root, ".trellis", "tasks")
 }
 
-// elsewhere reports whether another machine has the task, as far as was heard.
-func (s sighting) elsewhere(machine string, silence time.Duration) bool {
+// isElsewhere reports whether another machine has the task, as far as was heard.
+func (s sighting) isElsewhere(machine string, silence time.Duration) bool {
 	return s.Machine != "" && s.Machine != machine && !s.lapsed(silence)
 }
 
@@ -108,11 +108,11 @@ func (s sighting) elsewhere(machine string, silence time.Duration) bool {
 // counts is how long the state had not changed when the remote was last asked. A clone that does not ask hears nothing of live machines.
 func (s sighting) lapsed(silence time.Duration) bool { return s.asked.Sub(s.Seen) > silence }
 
-func (s sighting) held() *runner.ElsewhereError {
+func (s sighting) elsewhereError() *runner.ElsewhereError {
 	return &runner.ElsewhereError{Task: s.Task, Host: s.Host, Since: s.Since}
 }
 
-func (s *sightings) of(task string) (sighting, bool) {
+func (s *sightings) find(task string) (sighting, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.load()
@@ -124,34 +124,34 @@ func (s *sightings) of(task string) (sighting, bool) {
 // load reads the file again if another process wrote it. What can't be read is fetched again.
 func (s *sightings) load() {
 	info, err := os.Stat(s.path)
-	if err != nil || s.tasks != nil && info.ModTime().Equal(s.read) {
+	if err != nil || s.tasks != nil && info.ModTime().Equal(s.readAt) {
 		return
 	}
 	text, err := readSightings(s.path)
 	if err != nil || s.remote != "" && text.Remote != s.remote {
 		return
 	}
-	s.set = s.set && text.Set // a remote that a person named stays named
+	s.fromSettings = s.fromSettings && text.Set // a remote that a person named stays named
 	if s.remote == "" {
 		s.silence = text.Silence
 	}
-	s.tasks, s.read, s.asked = map[string]sighting{}, info.ModTime(), text.Asked
+	s.tasks, s.readAt, s.asked = map[string]sighting{}, info.ModTime(), text.Asked
 	for _, one := range text.Tasks {
 		s.tasks[one.Task] = one
 	}
-	s.learn(text.Spending)
+	s.addSpending(text.Spending)
 }
 
-// learn adds what agents used.
-func (s *sightings) learn(heard taskref.Spending) {
+// addSpending adds what agents used.
+func (s *sightings) addSpending(heard taskref.Spending) {
 	if s.spending == nil {
 		s.spending = taskref.Spending{}
 	}
-	s.spending.Learn(s.lately(heard))
+	s.spending.Learn(s.recentSpending(heard))
 }
 
-// lately returns the part of a table from yesterday on, without days that have not begun anywhere yet.
-func (s *sightings) lately(table taskref.Spending) taskref.Spending {
+// recentSpending returns the part of a table from yesterday on, without days that have not begun anywhere yet.
+func (s *sightings) recentSpending(table taskref.Spending) taskref.Spending {
 	return table.Between(day(s.now().AddDate(0, 0, -1)), day(s.now().AddDate(0, 0, 1)))
 }
 
@@ -160,39 +160,39 @@ func (s *sightings) spent() taskref.Spending {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.load()
-	return s.lately(s.spending)
+	return s.recentSpending(s.spending)
 }
 
-// all records the current states of all tasks: any other task is no longer on the remote.
-func (s *sightings) all(states []taskref.State) error {
+// recordAll records the current states of all tasks: any other task is no longer on the remote.
+func (s *sightings) recordAll(states []taskref.State) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.load()
 	s.asked = s.now()
 	maps.DeleteFunc(s.tasks, func(task string, _ sighting) bool { return stateOf(states, task).Commit == "" })
-	s.note(states)
+	s.noteStates(states)
 	return s.write()
 }
 
-// take records the current states of some tasks, and drops those that are gone.
-func (s *sightings) take(states []taskref.State, gone ...string) error {
+// record records the current states of some tasks, and drops those that are gone.
+func (s *sightings) record(states []taskref.State, gone ...string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.load()
 	for _, task := range gone {
 		delete(s.tasks, task)
 	}
-	s.note(states)
+	s.noteStates(states)
 	return s.write()
 }
 
-// note records states. A task whose state is unchanged keeps the time at which that was first seen.
-func (s *sightings) note(states []taskref.State) {
+// noteStates records states. A task whose state is unchanged keeps the time at which that was first seen.
+func (s *sightings) noteStates(states []taskref.State) {
 	if s.tasks == nil {
 		s.tasks = map[string]sighting{}
 	}
 	for _, st := range states {
-		s.learn(st.Spending)
+		s.addSpending(st.Spending)
 		if s.tasks[st.Task].Commit != st.Commit {
 			s.tasks[st.Task] = sighting{Task: st.Task, Commit: st.Commit, Seen: s.now(), Machine: st.Claim.Machine, Host: st.Claim.Host, Since: st.Claim.Since, Worker: st.Worker, Status: st.Status}
 		}
@@ -200,7 +200,7 @@ func (s *sightings) note(states []taskref.State) {
 }
 
 func (s *sightings) write() error {
-	text := sightingsText{Remote: s.remote, Set: s.set, Silence: s.silence, Asked: s.asked, Spending: s.lately(s.spending), Tasks: slices.Collect(maps.Values(s.tasks))}
+	text := sightingsText{Remote: s.remote, Set: s.fromSettings, Silence: s.silence, Asked: s.asked, Spending: s.recentSpending(s.spending), Tasks: slices.Collect(maps.Values(s.tasks))}
 	data, err := json.MarshalIndent(text, "", "  ")
 	if err == nil {
 		err = s.disk.MkdirAll(filepath.Dir(s.path), 0o755)
@@ -212,7 +212,7 @@ func (s *sightings) write() error {
 		return fmt.Errorf("noting how the tasks of the team stand: %w", err)
 	}
 	if info, err := os.Stat(s.path); err == nil {
-		s.read = info.ModTime()
+		s.readAt = info.ModTime()
 	}
 	return nil
 }

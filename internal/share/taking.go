@@ -20,10 +20,10 @@ type taking struct {
 // do takes the task, again if other machines were quicker. When it returns, the lease is registered.
 func (g taking) do(ctx context.Context) (l *lease, err error) {
 	t := g.t
-	t.taking.Lock()
-	defer t.taking.Unlock()
+	t.takeLock.Lock()
+	defer t.takeLock.Unlock()
 	for range tries {
-		if l, err = g.once(ctx); !errors.Is(err, taskref.ErrLost) && !errors.Is(err, taskref.ErrGate) {
+		if l, err = g.tryOnce(ctx); !errors.Is(err, taskref.ErrLost) && !errors.Is(err, taskref.ErrGate) {
 			break
 		}
 	}
@@ -35,8 +35,8 @@ func (g taking) do(ctx context.Context) (l *lease, err error) {
 	return l, err
 }
 
-// once is do without a second try.
-func (g taking) once(ctx context.Context) (*lease, error) {
+// tryOnce is do without a second try.
+func (g taking) tryOnce(ctx context.Context) (*lease, error) {
 	t, dir := g.t, g.dir
 	gate, err := taskref.GateOf(ctx, t.Remote) // before the states are fetched, which then have all claims so far
 	if err != nil {
@@ -50,10 +50,10 @@ func (g taking) once(ctx context.Context) (*lease, error) {
 	if by := t.holder(s); by != nil {
 		return nil, by
 	}
-	if by := t.outrun(s); by != nil {
+	if by := t.laterHolder(s); by != nil {
 		return nil, by
 	}
-	if err := errors.Join(g.twin(ctx, s), g.withdrawn(ctx, s)); err != nil {
+	if err := errors.Join(g.checkTwin(ctx, s), g.checkNotWithdrawn(ctx, s)); err != nil {
 		return nil, err
 	}
 	brought := s.Work != "" && s.Worker != t.Machine
@@ -73,8 +73,8 @@ func (g taking) once(ctx context.Context) (*lease, error) {
 	if l.state, err = t.Remote.Save(ctx, dir, s.Commit, taskref.SaveAs{Claim: l.claim, Turn: l.turn, Why: "taken", Work: true, Gated: competes, Gate: gate}); err != nil {
 		return nil, err
 	}
-	l.heard, l.saved = t.Now(), t.Now()
-	return l, t.sightings.take([]taskref.State{l.state})
+	l.lastPush, l.lastFullPush = t.Now(), t.Now()
+	return l, t.sightings.record([]taskref.State{l.state})
 }
 
 // running returns the directories of other tasks that a machine works on, according to states.
@@ -93,8 +93,8 @@ func (g taking) running(states []taskref.State) (dirs []string) {
 	return dirs
 }
 
-// withdrawn returns an error if others knew a task that the remote no longer has: taking it would publish it to them again.
-func (g taking) withdrawn(ctx context.Context, s taskref.State) error {
+// checkNotWithdrawn returns an error if others knew a task that the remote no longer has: taking it would publish it to them again.
+func (g taking) checkNotWithdrawn(ctx context.Context, s taskref.State) error {
 	if s.Commit != "" {
 		return nil
 	}
@@ -106,10 +106,10 @@ func (g taking) withdrawn(ctx context.Context, s taskref.State) error {
 	return &unfitError{&runner.RefusedError{Why: task + " was taken off " + g.t.Remote.Name + ", and no machine runs it", Hint: "trellis submit " + trellis.ShellWord(task)}}
 }
 
-// twin returns a *runner.ElsewhereError if a copy of this clone has the task: it uses the same ID, and published a state unknown here.
-func (g taking) twin(ctx context.Context, s taskref.State) error {
+// checkTwin returns a *runner.ElsewhereError if a copy of this clone has the task: it uses the same ID, and published a state unknown here.
+func (g taking) checkTwin(ctx context.Context, s taskref.State) error {
 	t := g.t
-	one, heard := t.sightings.of(s.Task)
+	one, heard := t.sightings.find(s.Task)
 	if s.Claim.Machine != t.Machine || heard && one.lapsed(t.Silence) {
 		return nil
 	}

@@ -45,7 +45,7 @@ type Options struct {
 type Team struct {
 	Options
 	sightings *sightings
-	taking    sync.Mutex // held to take a task: each taking has to know of those before
+	takeLock  sync.Mutex // held to take a task: each taking has to know of those before
 
 	mu     sync.Mutex
 	leases map[string]*lease // leases of this process, by task
@@ -56,14 +56,14 @@ type Team struct {
 func New(o Options) *Team {
 	store := o.Remote.Store
 	t := &Team{Options: o, leases: map[string]*lease{}, grants: map[string]grant{},
-		sightings: &sightings{path: SightingsFile(store.Root), remote: o.Remote.Name, set: o.Set, silence: o.Silence, disk: store.Disk, now: o.Now}}
+		sightings: &sightings{path: SightingsFile(store.Root), remote: o.Remote.Name, fromSettings: o.Set, silence: o.Silence, disk: store.Disk, now: o.Now}}
 	t.Remote.Spending = t.spending
 	return t
 }
 
 // Elsewhere returns which other machine has a task, by what was heard last; nil if none has.
 func (t *Team) Elsewhere(dir string) *runner.ElsewhereError {
-	s, ok := t.sightings.of(filepath.Base(dir))
+	s, ok := t.sightings.find(filepath.Base(dir))
 	if !ok {
 		return nil
 	}
@@ -71,10 +71,10 @@ func (t *Team) Elsewhere(dir string) *runner.ElsewhereError {
 }
 
 func (t *Team) elsewhere(s sighting) *runner.ElsewhereError {
-	if !s.elsewhere(t.Machine, t.Silence) || t.granted(s.Task) {
+	if !s.isElsewhere(t.Machine, t.Silence) || t.granted(s.Task) {
 		return nil
 	}
-	return s.held()
+	return s.elsewhereError()
 }
 
 // holder returns which other machine has a task by a state that was just fetched; nil if none has. It ignores sightings of
@@ -83,7 +83,7 @@ func (t *Team) holder(s taskref.State) *runner.ElsewhereError {
 	if s.Claim.Machine == "" || s.Claim.Machine == t.Machine || t.granted(s.Task) {
 		return nil
 	}
-	if one, ok := t.sightings.of(s.Task); ok && one.Commit == s.Commit && one.lapsed(t.Silence) {
+	if one, ok := t.sightings.find(s.Task); ok && one.Commit == s.Commit && one.lapsed(t.Silence) {
 		return nil
 	}
 	return &runner.ElsewhereError{Task: s.Task, Host: s.Claim.Host, Since: s.Claim.Since}
@@ -91,7 +91,7 @@ func (t *Team) holder(s taskref.State) *runner.ElsewhereError {
 
 // Last reports whether this machine was the last to have a task, or none had it.
 func (t *Team) Last(dir string) bool {
-	s, ok := t.sightings.of(filepath.Base(dir))
+	s, ok := t.sightings.find(filepath.Base(dir))
 	return !ok || s.Worker == "" || s.Worker == t.Machine
 }
 
@@ -113,7 +113,7 @@ func (t *Team) fetch(ctx context.Context) ([]taskref.State, []taskref.Order, err
 	if err != nil {
 		return nil, nil, &unansweredError{t.Remote.Name, err}
 	}
-	return states, orders, t.sightings.all(states)
+	return states, orders, t.sightings.recordAll(states)
 }
 
 // find returns the state of a task on the remote, the zero State if the remote does not have the task.
@@ -147,7 +147,7 @@ func (t *Team) Take(ctx context.Context, dir string, fit runner.Fit) (runner.Lea
 	}
 	l, err := taking{t, dir, fit}.do(ctx)
 	if err != nil {
-		return nil, errors.Join(sleeps(err), lock.Unlock())
+		return nil, errors.Join(asSuspended(err), lock.Unlock())
 	}
 	l.lock = lock
 	return l, nil
@@ -158,8 +158,8 @@ type unfitError struct{ why error }
 
 func (e *unfitError) Error() string { return e.why.Error() }
 
-// sleeps makes an error that may pass suspend the run. An error that says that another machine has the task is returned as it is.
-func sleeps(err error) error {
+// asSuspended makes an error that may pass suspend the run. An error that says that another machine has the task is returned as it is.
+func asSuspended(err error) error {
 	if unfit, ok := errors.AsType[*unfitError](err); ok {
 		return unfit.why
 	}
@@ -236,8 +236,8 @@ func (t *Team) tell(task, message string) {
 	}
 }
 
-// let forgets a lease.
-func (t *Team) let(task string) {
+// forgetLease forgets a lease.
+func (t *Team) forgetLease(task string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.leases, task)
