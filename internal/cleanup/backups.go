@@ -42,7 +42,7 @@ func (r Backups) List(ctx context.Context, task string) ([]Backup, error) {
 	for i, s := range saved {
 		b := Backup{Ref: s.Ref, Commit: s.Commit, Subject: s.Subject, At: s.At.UTC()}
 		b.Task, b.Attempt, _ = strings.Cut(strings.TrimPrefix(s.Ref, snapshot.BackupRefs), "/")
-		b.Restore = b.restore(r.Repo, b.Ref)
+		b.Restore = b.restoreCommand(r.Repo, b.Ref)
 		if b.Commits, err = r.Repo.History().OnlyIn(ctx, s.Commit); err != nil {
 			return nil, fmt.Errorf("looking at %s: %w", s.Ref, err)
 		}
@@ -62,12 +62,12 @@ func (r Backups) SaveTask(ctx context.Context, dir string) (b Backup, err error)
 	}
 	b.Ref = snapshot.BackupRefs + b.Task + "/" + removed
 	b.Commit, err = snapshot.NewBackups(r.Repo).BackupFolder(ctx, r.Store.Rel(dir), b.Ref, "backup of "+filepath.Base(dir)+", which was removed", taskdir.Run)
-	b.Restore = b.restore(r.Repo, b.Ref)
+	b.Restore = b.restoreCommand(r.Repo, b.Ref)
 	return b, err
 }
 
-// restore returns the command that restores a backup from a ref or a commit that has it, in any folder of the repository.
-func (b Backup) restore(repo *git.Repo, from string) string {
+// restoreCommand returns the command that restores a backup from a ref or a commit that has it, in any folder of the repository.
+func (b Backup) restoreCommand(repo *git.Repo, from string) string {
 	if b.Attempt == removed || strings.HasPrefix(b.Attempt, snapshot.DirectoryBackup) {
 		return fmt.Sprintf("%s restore --overlay --source %s -- :/.trellis/tasks", repo.Typed(), from)
 	}
@@ -80,6 +80,6 @@ func (r Backups) Prune(ctx context.Context, b Backup) (Backup, error) {
 	if err := snapshot.NewBackups(r.Repo).DropBackup(ctx, snapshot.Saved{Ref: b.Ref, Commit: b.Commit}); err != nil {
 		return b, fmt.Errorf("deleting backup %s: %w", b.Ref, err)
 	}
-	b.Restore = b.restore(r.Repo, b.Commit) // the ref is gone
+	b.Restore = b.restoreCommand(r.Repo, b.Commit) // the ref is gone
 	return b, nil
 }

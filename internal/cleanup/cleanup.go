@@ -43,7 +43,7 @@ func (c *Cleaner) Look(ctx context.Context) (list []Leftover, orphans []Orphan, 
 		if err != nil {
 			return nil, nil, err
 		}
-		owned[l.swapped] = true
+		owned[l.swappedPath] = true
 		for _, tree := range l.Trees {
 			owned[tree.Path] = true
 		}
@@ -69,7 +69,7 @@ func (c *Cleaner) LookAt(ctx context.Context, dir string) (Leftover, error) {
 	return c.lookAt(ctx, dir, "")
 }
 
-func (c *Cleaner) lookAt(ctx context.Context, dir, ours string) (Leftover, error) {
+func (c *Cleaner) lookAt(ctx context.Context, dir, heldDir string) (Leftover, error) {
 	s, err := c.survey(ctx)
 	if err != nil {
 		return Leftover{}, err
@@ -78,13 +78,13 @@ func (c *Cleaner) lookAt(ctx context.Context, dir, ours string) (Leftover, error
 	if err != nil {
 		return Leftover{}, err
 	}
-	s.ours = ours
+	s.heldDir = heldDir
 	return s.leftover(ctx, t)
 }
 
 // survey reads the current state of the repository.
 func (c *Cleaner) survey(ctx context.Context) (s *survey, err error) {
-	s = &survey{repo: c.Repo, folder: c.Folder, inspector: inspector{c.Repo, c.Copied}, prover: prover{c.Repo}, owner: map[string]*taskdir.Task{}, bases: map[string][]base{}, to: map[string]string{}, all: map[string]taskdir.Entry{}, tasksDir: c.Store.Tasks()}
+	s = &survey{repo: c.Repo, folder: c.Folder, inspector: inspector{c.Repo, c.Copied}, prover: prover{c.Repo}, owner: map[string]*taskdir.Task{}, bases: map[string][]base{}, remotes: map[string]string{}, all: map[string]taskdir.Entry{}, tasksDir: c.Store.Tasks()}
 	for _, list := range []func() ([]taskdir.Entry, error){c.Store.List, c.Store.ListArchived} {
 		entries, err := list()
 		if err != nil {
@@ -98,7 +98,7 @@ func (c *Cleaner) survey(ctx context.Context) (s *survey, err error) {
 				continue // nothing was done for it, or nobody can tell
 			}
 			s.tasks = append(s.tasks, e.Task)
-			if now := s.owner[e.Task.BranchName()]; now == nil || before(c.Store, e.Task, now) {
+			if now := s.owner[e.Task.BranchName()]; now == nil || outranks(c.Store, e.Task, now) {
 				s.owner[e.Task.BranchName()] = e.Task
 			}
 		}

@@ -28,8 +28,8 @@ type Leftover struct {
 	Hint   string         `json:"hint"`        // what to do about it
 	Task   *taskdir.Task  `json:"-"`
 
-	bases   []base
-	swapped string // path of its worktree, if something else is in its place
+	bases       []base
+	swappedPath string // path of its worktree, if something else is in its place
 }
 
 // base is a branch that may have the work.

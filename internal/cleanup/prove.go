@@ -23,11 +23,11 @@ func (p prover) prove(ctx context.Context, l *Leftover) error {
 	if err != nil {
 		return err
 	}
-	work, err := p.work(ctx, l.Tip, delivered)
+	work, err := p.workCommits(ctx, l.Tip, delivered)
 	if err != nil {
 		return err
 	}
-	switch own, err := p.own(ctx, l, work[0], delivered); {
+	switch own, err := p.hasOwnCommit(ctx, l, work[0], delivered); {
 	case err != nil:
 		return err
 	case work[0] == "":
@@ -37,20 +37,20 @@ func (p prover) prove(ctx context.Context, l *Leftover) error {
 		l.Why = "it has no commit of its own"
 		return nil
 	case len(l.bases) == 0:
-		l.Why = renamed(l)
+		l.Why = missingBaseText(l)
 		return nil
 	}
 	return p.proveIn(ctx, l, work)
 }
 
-// renamed returns the message that the base branch itself does not exist, and what to do about that.
-func renamed(l *Leftover) string {
+// missingBaseText returns the message that the base branch itself does not exist, and what to do about that.
+func missingBaseText(l *Leftover) string {
 	return fmt.Sprintf("its base branch %s is not there: `trellis task set-base-branch %s BRANCH` names the one that it was renamed to", l.Base, trellis.ShellWord(l.ID))
 }
 
-// work returns the commits that have to be in a base: the tip of the branch and, if it does not contain that, the commit that
+// workCommits returns the commits that have to be in a base: the tip of the branch and, if it does not contain that, the commit that
 // was delivered.
-func (p prover) work(ctx context.Context, tip, delivered string) ([]string, error) {
+func (p prover) workCommits(ctx context.Context, tip, delivered string) ([]string, error) {
 	if tip == "" || tip == delivered || delivered == "" {
 		return []string{cmp.Or(tip, delivered)}, nil
 	}
@@ -78,16 +78,16 @@ func (p prover) proveIn(ctx context.Context, l *Leftover, work []string) error {
 		return nil
 	}
 	l.Why = "its changes are not in " + strings.Join(names, " or ")
-	err := p.edited(ctx, l)
+	err := p.findNamingCommit(ctx, l)
 	if l.Named == "" && !slices.Contains(names, l.Base) { // only a remote has it
-		l.Why += ", and " + renamed(l)
+		l.Why += ", and " + missingBaseText(l)
 	}
 	return err
 }
 
-// edited looks for a commit of a base that names the task, such as one that a forge makes of a whole pull request. Nothing
+// findNamingCommit looks for a commit of a base that names the task, such as one that a forge makes of a whole pull request. Nothing
 // proves what was changed on that way: a person has to say that it is the work.
-func (p prover) edited(ctx context.Context, l *Leftover) error {
+func (p prover) findNamingCommit(ctx context.Context, l *Leftover) error {
 	from, err := p.repo.Refs().Find(ctx, l.Task.Pipeline.BaseCommit)
 	if err != nil || from == "" || l.Status != trellis.Review {
 		return err
@@ -120,8 +120,8 @@ func (p prover) proofOf(ctx context.Context, b base, from string, work []string)
 	return first, nil
 }
 
-// own reports whether work has a commit of the task: one that was delivered, or that carries its name, or that no base has.
-func (p prover) own(ctx context.Context, l *Leftover, work, delivered string) (bool, error) {
+// hasOwnCommit reports whether work has a commit of the task: one that was delivered, or that carries its name, or that no base has.
+func (p prover) hasOwnCommit(ctx context.Context, l *Leftover, work, delivered string) (bool, error) {
 	from, err := p.repo.Refs().Find(ctx, l.Task.Pipeline.BaseCommit)
 	if err != nil || work == "" || work == from {
 		return false, err

@@ -55,7 +55,7 @@ func (c *Cleaner) Remove(ctx context.Context, dir string, merged bool) (r Remova
 	if err := c.save(ctx, &r); err != nil {
 		return r, fmt.Errorf("saving the work of %s: %w", r.ID, err)
 	}
-	if err := c.take(ctx, r.Leftover); err != nil {
+	if err := c.removeAll(ctx, r.Leftover); err != nil {
 		return r, fmt.Errorf("cleaning up after %s: %w", r.ID, err)
 	}
 	return r, nil
@@ -72,7 +72,7 @@ func (c *Cleaner) lookHeld(ctx context.Context, dir string) (l Leftover, err err
 		return l, err
 	}
 	for _, w := range all {
-		if owns(c.Folder, t, w) && swapped(c.Repo, w) == nil {
+		if owns(c.Folder, t, w) && checkNotSwapped(c.Repo, w) == nil {
 			if err := c.Repo.Worktrees().Relink(w); err != nil {
 				return l, err
 			}
@@ -133,19 +133,19 @@ func (c *Cleaner) saveTree(ctx context.Context, l Leftover, tree Tree, ref strin
 	if err != nil || safe && !dirty {
 		return "", err
 	}
-	sha, err := c.savedBefore(ctx, tree.Path, ref)
+	sha, err := c.existingBackup(ctx, tree.Path, ref)
 	if err == nil && sha == "" {
 		sha, err = snapshot.NewBackups(c.Repo).Backup(ctx, tree.Path, ref, "trellis: work of "+l.ID+" that was taken away")
 	}
 	if inner, ok := errors.AsType[*git.EmbeddedRepoError](err); ok {
-		return "", &KeptError{l.ID, nested(inner.Paths), "push what is in them, or move them away; then trellis cleanup " + trellis.ShellWord(l.ID)}
+		return "", &KeptError{l.ID, nestedText(inner.Paths), "push what is in them, or move them away; then trellis cleanup " + trellis.ShellWord(l.ID)}
 	}
 	return sha, err
 }
 
-// savedBefore returns the backup that already has all that is left of a worktree: its removal was cut off, and a new backup
+// existingBackup returns the backup that already has all that is left of a worktree: its removal was cut off, and a new backup
 // would have a part only.
-func (c *Cleaner) savedBefore(ctx context.Context, dir, ref string) (string, error) {
+func (c *Cleaner) existingBackup(ctx context.Context, dir, ref string) (string, error) {
 	sha, err := c.Repo.Refs().Find(ctx, ref)
 	if err != nil || sha == "" {
 		return "", err
@@ -188,8 +188,8 @@ func (c *Cleaner) saveBranch(ctx context.Context, r *Removal, ref string, saved 
 	return err
 }
 
-// take removes the worktrees, then the records of pushes of merged work, then the branch, then what the task says about them.
-func (c *Cleaner) take(ctx context.Context, l Leftover) error {
+// removeAll removes the worktrees, then the records of pushes of merged work, then the branch, then what the task says about them.
+func (c *Cleaner) removeAll(ctx context.Context, l Leftover) error {
 	for _, tree := range l.Trees {
 		if err := c.Repo.Worktrees().Remove(ctx, tree.Path); err != nil {
 			return err

@@ -47,7 +47,7 @@ func (c Runs) List() (list []Run, err error) {
 		return nil, err
 	}
 	for _, e := range slices.Concat(live, archived) {
-		if e.Task == nil || !over(e.Task.Status, e.Dir, c.Store) {
+		if e.Task == nil || !isOver(e.Task.Status, e.Dir, c.Store) {
 			continue
 		}
 		runs, err := runsOf(e.Dir)
@@ -60,8 +60,8 @@ func (c Runs) List() (list []Run, err error) {
 	return list, nil
 }
 
-// over reports whether a task is over for good.
-func over(s trellis.Status, dir string, store taskdir.Store) bool {
+// isOver reports whether a task is over for good.
+func isOver(s trellis.Status, dir string, store taskdir.Store) bool {
 	return s == trellis.Completed || s.Ended() && filepath.Dir(dir) != store.Tasks()
 }
 
@@ -79,7 +79,7 @@ func (c Runs) Beyond(runs []Run, keep time.Duration, most int64) (list []Run) {
 
 // runsOf returns the runs of the task in dir. It follows no link.
 func runsOf(dir string) (list []Run, err error) {
-	proven, err := proven(dir)
+	proven, err := provenFiles(dir)
 	if err != nil {
 		return nil, nil // without knowing what is proven, nothing may be deleted
 	}
@@ -107,8 +107,8 @@ func runsOf(dir string) (list []Run, err error) {
 	return list, nil
 }
 
-// proven returns the files that the proofs of a task name, as paths from its directory.
-func proven(dir string) (map[string]bool, error) {
+// provenFiles returns the files that the proofs of a task name, as paths from its directory.
+func provenFiles(dir string) (map[string]bool, error) {
 	proofs, problems, err := proof.ReadProofs(dir)
 	if err == nil && len(problems) > 0 {
 		err = &problems[0]
@@ -150,7 +150,7 @@ func (c Runs) Remove(r Run) (err error) {
 	defer func() { err = errors.Join(err, lock.Unlock()) }()
 	if t, err := c.Store.Load(r.Dir); err != nil {
 		return err
-	} else if !over(t.Status, r.Dir, c.Store) {
+	} else if !isOver(t.Status, r.Dir, c.Store) {
 		return &KeptError{r.ID, "it is " + string(t.Status), ""}
 	}
 	root, err := os.OpenRoot(r.Dir)

@@ -30,8 +30,8 @@ type survey struct {
 	trees    []git.Worktree
 	main     string // branch of the main checkout
 	bases    map[string][]base
-	to       map[string]string // remote that a base branch follows
-	ours     string            // directory of the task whose lock this process holds
+	remotes  map[string]string // remote that a base branch follows
+	heldDir  string            // directory of the task whose lock this process holds
 }
 
 // begun reports whether a run may have made something for the task: without a run, a branch of its name need not be its own.
@@ -39,9 +39,9 @@ func begun(t *taskdir.Task) bool {
 	return t.BranchName() != "" && (t.Pipeline.BaseCommit != "" || t.Commit != "" || t.WorktreePath != "")
 }
 
-// before reports whether a branch that two tasks name belongs to the first: to the one that is still at work, then to the one
+// outranks reports whether a branch that two tasks name belongs to the first: to the one that is still at work, then to the one
 // that is not archived, then to the newer one.
-func before(store taskdir.Store, a, b *taskdir.Task) bool {
+func outranks(store taskdir.Store, a, b *taskdir.Task) bool {
 	rank := func(t *taskdir.Task) string { // true sorts after false
 		return fmt.Sprint(!t.Status.Ended(), filepath.Dir(t.Dir) == store.Tasks(), store.Made(t).Format(time.DateOnly), t.ID)
 	}
@@ -68,9 +68,9 @@ func (s *survey) leftover(ctx context.Context, t *taskdir.Task) (l Leftover, err
 		if !owns(s.folder, t, w) {
 			continue
 		}
-		if why := swapped(s.repo, w); why != nil && l.Keeps == "" {
+		if why := checkNotSwapped(s.repo, w); why != nil && l.Keeps == "" {
 			l.Keeps, l.Hint = why.Error(), "put the worktree back, or move away what is in its place; then trellis cleanup "+trellis.ShellWord(t.ID)
-			l.swapped = w.Path
+			l.swappedPath = w.Path
 			continue
 		}
 		tree, err := s.inspector.inspect(ctx, w, s.trees)
@@ -85,33 +85,33 @@ func (s *survey) leftover(ctx context.Context, t *taskdir.Task) (l Leftover, err
 	if err := s.prover.prove(ctx, &l); err != nil {
 		return l, fmt.Errorf("looking whether %s was merged: %w", t.ID, err)
 	}
-	if l.Remote, l.There, err = s.pushed(ctx, l.Base, t.BranchName()); err != nil {
+	if l.Remote, l.There, err = s.remoteBranch(ctx, l.Base, t.BranchName()); err != nil {
 		return l, err
 	}
-	if err := s.loose(ctx, &l); err != nil {
+	if err := s.markLoose(ctx, &l); err != nil {
 		return l, fmt.Errorf("looking at the worktrees of %s: %w", t.ID, err)
 	}
-	s.keeps(&l)
+	s.setKeepReason(&l)
 	return l, nil
 }
 
-// swapped returns an error if something else is in the place of a worktree: nothing of that is read, saved or removed. A
+// checkNotSwapped returns an error if something else is in the place of a worktree: nothing of that is read, saved or removed. A
 // worktree that is gone, half made, or half removed does not count.
-func swapped(repo *git.Repo, w git.Worktree) error {
+func checkNotSwapped(repo *git.Repo, w git.Worktree) error {
 	if st, err := os.Lstat(w.Path); w.Gone || w.HalfMade() || err == nil && st.IsDir() && !durable.Exists(filepath.Join(w.Path, ".git")) {
 		return nil
 	}
 	return repo.Worktrees().Check(w)
 }
 
-// pushed returns the remote that has a branch, by its remote-tracking branch, and the commit at which the branch ends there.
-func (s *survey) pushed(ctx context.Context, base, branch string) (remote, tip string, err error) {
-	remote, asked := s.to[base]
+// remoteBranch returns the remote that has a branch, by its remote-tracking branch, and the commit at which the branch ends there.
+func (s *survey) remoteBranch(ctx context.Context, base, branch string) (remote, tip string, err error) {
+	remote, asked := s.remotes[base]
 	if !asked {
 		if remote, err = s.repo.Remotes().Remote(ctx, base); err != nil {
 			return "", "", err
 		}
-		s.to[base] = remote
+		s.remotes[base] = remote
 	}
 	if remote == "" {
 		return "", "", nil
@@ -123,8 +123,8 @@ func (s *survey) pushed(ctx context.Context, base, branch string) (remote, tip s
 	return remote, tip, err
 }
 
-// loose marks the worktrees whose HEAD nothing else keeps: the task's branch does not end there, and no base has it.
-func (s *survey) loose(ctx context.Context, l *Leftover) error {
+// markLoose marks the worktrees whose HEAD nothing else keeps: the task's branch does not end there, and no base has it.
+func (s *survey) markLoose(ctx context.Context, l *Leftover) error {
 	for i, tree := range l.Trees {
 		if tree.Gone || tree.at.HalfMade() || !durable.Exists(filepath.Join(tree.Path, ".git")) {
 			continue
@@ -185,13 +185,13 @@ func (s *survey) basesOf(ctx context.Context, branch string) ([]base, error) {
 	return list, err
 }
 
-// keeps sets the reason why nothing of a task may be removed now.
-func (s *survey) keeps(l *Leftover) {
+// setKeepReason sets the reason why nothing of a task may be removed now.
+func (s *survey) setKeepReason(l *Leftover) {
 	t := l.Task
 	switch h, held := Holder(t.Dir); {
 	case l.Keeps != "":
 		return
-	case held && t.Dir != s.ours:
+	case held && t.Dir != s.heldDir:
 		l.Keeps, l.Hint = fmt.Sprintf("process %d on %s is at work on it", h.PID, h.Host), "trellis stop "+trellis.ShellWord(t.ID)
 	case !t.Status.Ended():
 		l.Keeps, l.Hint = fmt.Sprintf("it is %s", t.Status), "trellis cancel "+trellis.ShellWord(t.ID)
@@ -205,7 +205,7 @@ func (s *survey) keeps(l *Leftover) {
 		case tree.Locked != "":
 			l.Keeps, l.Hint = fmt.Sprintf("its worktree is locked (%s)", tree.Locked), "git worktree unlock "+trellis.ShellWord(tree.Path)
 		case len(tree.Nested) > 0:
-			l.Keeps, l.Hint = nested(tree.Nested), "push what is in them, or move them away; then trellis cleanup "+trellis.ShellWord(t.ID)
+			l.Keeps, l.Hint = nestedText(tree.Nested), "push what is in them, or move them away; then trellis cleanup "+trellis.ShellWord(t.ID)
 		}
 	}
 	if l.Keeps == "" && filepath.IsAbs(t.WorktreePath) {
@@ -220,7 +220,7 @@ func (s *survey) keeps(l *Leftover) {
 	}
 }
 
-func nested(paths []string) string {
+func nestedText(paths []string) string {
 	return fmt.Sprintf("its worktree holds repositories with work that is saved nowhere else (%s)", strings.Join(paths, ", "))
 }
 

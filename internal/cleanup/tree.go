@@ -121,7 +121,7 @@ func (in inspector) lookInto(ctx context.Context, w git.Worktree, all []git.Work
 // dirty reports whether a worktree has something that is not committed, and whether files are missing in it.
 func (in inspector) dirty(ctx context.Context, dir string) (holds, misses bool, err error) {
 	const missing = ".D"
-	list, err := in.repo.Index().Status(ctx, dir, in.laid(dir)...)
+	list, err := in.repo.Index().Status(ctx, dir, in.runFiles(dir)...)
 	if errors.As(err, new(*git.EmbeddedRepoError)) { // git can't read it; saving the work reports that
 		return true, false, nil
 	}
@@ -129,20 +129,20 @@ func (in inspector) dirty(ctx context.Context, dir string) (holds, misses bool, 
 	return slices.ContainsFunc(list, func(e git.Entry) bool { return !gone(e) }), slices.ContainsFunc(list, gone), err
 }
 
-// laid returns what runs put into a worktree: of what is copied, the files that are still as they are in the main checkout.
-func (in inspector) laid(dir string) []string {
+// runFiles returns what runs put into a worktree: of what is copied, the files that are still as they are in the main checkout.
+func (in inspector) runFiles(dir string) []string {
 	list := []string{".trellis/.runtime", ".trellis/.current-task"}
 	for _, name := range in.copied {
 		name = filepath.FromSlash(name)
-		if filepath.IsLocal(name) && alike(filepath.Join(in.repo.Main, name), filepath.Join(dir, name)) {
+		if filepath.IsLocal(name) && containsAll(filepath.Join(in.repo.Main, name), filepath.Join(dir, name)) {
 			list = append(list, filepath.ToSlash(name))
 		}
 	}
 	return list
 }
 
-// alike reports whether b has nothing that a does not have.
-func alike(a, b string) bool {
+// containsAll reports whether a has all that b has.
+func containsAll(a, b string) bool {
 	err := filepath.WalkDir(b, func(file string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -175,7 +175,7 @@ func content(file string) ([]byte, error) {
 // names of what is made again. A name proves nothing: people put files there, too.
 func (in inspector) ignored(ctx context.Context, dir string) (missed, made []string, err error) {
 	missed, made = []string{}, []string{} // lists, for scripts
-	laid := in.laid(dir)
+	laid := in.runFiles(dir)
 	list, err := in.repo.Index().Ignored(ctx, dir, laid...)
 	if err != nil {
 		return missed, made, err
@@ -205,7 +205,7 @@ func measure(ctx context.Context, root string) (size int64, repositories []strin
 			return context.Cause(ctx)
 		}
 		if err != nil {
-			return skipped(d, err)
+			return skipUnreadable(d, err)
 		}
 		if parent := filepath.Dir(file); d.Name() == ".git" && parent != root && file != root {
 			if rel, err := filepath.Rel(root, parent); err == nil {
@@ -214,7 +214,7 @@ func measure(ctx context.Context, root string) (size int64, repositories []strin
 		}
 		info, err := d.Info()
 		if err != nil {
-			return skipped(d, err)
+			return skipUnreadable(d, err)
 		}
 		st, ok := info.Sys().(*syscall.Stat_t)
 		if !ok {
@@ -234,8 +234,8 @@ func measure(ctx context.Context, root string) (size int64, repositories []strin
 	return size, repositories, err
 }
 
-// skipped ignores what can't be read or has disappeared meanwhile: it does not count.
-func skipped(d fs.DirEntry, err error) error {
+// skipUnreadable ignores what can't be read or has disappeared meanwhile: it does not count.
+func skipUnreadable(d fs.DirEntry, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
 		return err
 	}
