@@ -37,8 +37,8 @@ const (
 	maxAnswer = 32 << 20
 	maxSaid   = 300 // bytes of a server's error message
 	tries     = 3
-	patience  = 10 * time.Second // longest pause that is made because a server asks for it
-	shortest  = time.Second      // pause before the next try if the server asks for none
+	maxPause  = 10 * time.Second // longest pause that is made because a server asks for it
+	minPause  = time.Second      // pause before the next try if the server asks for none
 )
 
 // Error is an answer with a status that is not a success.
@@ -112,13 +112,13 @@ func (s *Server) Do(ctx context.Context, method, path string, in, out any) (http
 	for try := 1; ; try++ {
 		h, err := s.once(ctx, method, path, body, out)
 		var no *Error
-		if !errors.As(err, &no) || !no.Busy() || no.Wait > patience || no.Wait == 0 && no.Header.Get("X-RateLimit-Remaining") == "0" || try == tries {
+		if !errors.As(err, &no) || !no.Busy() || no.Wait > maxPause || no.Wait == 0 && no.Header.Get("X-RateLimit-Remaining") == "0" || try == tries {
 			return h, err
 		}
 		select {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
-		case <-time.After(max(no.Wait, shortest)):
+		case <-time.After(max(no.Wait, minPause)):
 		}
 	}
 }
@@ -144,12 +144,12 @@ func (s *Server) once(ctx context.Context, method, path string, body []byte, out
 	}
 	res, err := client().Do(r)
 	if err != nil {
-		return nil, s.away(ctx, r.URL, err)
+		return nil, s.noAnswerError(ctx, r.URL, err)
 	}
 	defer res.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	if err != nil {
-		return nil, s.away(ctx, r.URL, err)
+		return nil, s.noAnswerError(ctx, r.URL, err)
 	}
 	asked := method + " " + r.URL.Path
 	switch {
@@ -158,7 +158,7 @@ func (s *Server) once(ctx context.Context, method, path string, body []byte, out
 	case res.StatusCode >= 300 && res.StatusCode < 400:
 		return nil, &Error{Server: s.Name, Asked: asked, Status: res.StatusCode, Header: res.Header, Said: "it sends elsewhere, to " + host(res) + ", where no token is taken"}
 	case res.StatusCode < 200 || res.StatusCode >= 300:
-		no := &Error{Server: s.Name, Asked: asked, Status: res.StatusCode, Said: said(data), Wait: pause(res), Header: res.Header}
+		no := &Error{Server: s.Name, Asked: asked, Status: res.StatusCode, Said: errorText(data), Wait: pause(res), Header: res.Header}
 		if s.Refused != nil {
 			s.Refused(no, data)
 		}
@@ -176,8 +176,8 @@ func (s *Server) once(ctx context.Context, method, path string, body []byte, out
 	return res.Header, nil
 }
 
-// away returns the error for a server that could not be reached, without the address, which net/http repeats.
-func (s *Server) away(ctx context.Context, u *url.URL, err error) error {
+// noAnswerError returns the error for a server that could not be reached, without the address, which net/http repeats.
+func (s *Server) noAnswerError(ctx context.Context, u *url.URL, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -213,9 +213,9 @@ func pause(res *http.Response) time.Duration {
 	return max(0, time.Unix(reset, 0).Sub(now))
 }
 
-// said returns the error message of a server: of JSON the texts in it that are for people, else nothing, since a page of HTML
+// errorText returns the error message of a server: of JSON the texts in it that are for people, else nothing, since a page of HTML
 // tells nobody anything.
-func said(data []byte) string {
+func errorText(data []byte) string {
 	var answer map[string]any
 	if json.Unmarshal(data, &answer) != nil {
 		return ""

@@ -76,7 +76,7 @@ func TestAskedAgain(t *testing.T) {
 	}))
 	defer server.Close()
 	s := &Server{Name: "GitLab", Base: server.URL}
-	if _, err := s.Do(t.Context(), http.MethodGet, "/all", nil, nil); err != nil || len(at) != 2 || at[1].Sub(at[0]) < shortest {
+	if _, err := s.Do(t.Context(), http.MethodGet, "/all", nil, nil); err != nil || len(at) != 2 || at[1].Sub(at[0]) < minPause {
 		t.Errorf("got %v, asked at %v", err, at)
 	}
 	_, err := s.Do(t.Context(), http.MethodGet, "/there", nil, nil)

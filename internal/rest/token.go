@@ -33,16 +33,16 @@ var ErrNoToken = errors.New("there is no token")
 func (t Token) Get(ctx context.Context) (token, from string, err error) {
 	for _, name := range t.Vars {
 		if v, _ := proc.Getenv(t.Env, name); strings.TrimSpace(v) != "" {
-			token, err = usable(strings.TrimSpace(v), name)
+			token, err = checkToken(strings.TrimSpace(v), name)
 			return token, name, err
 		}
 	}
-	token, err = t.ask(ctx)
+	token, err = t.runCommand(ctx)
 	return token, t.Setting, err
 }
 
-// ask runs the command.
-func (t Token) ask(ctx context.Context) (string, error) {
+// runCommand runs the command.
+func (t Token) runCommand(ctx context.Context) (string, error) {
 	if len(t.Command) == 0 {
 		return "", fmt.Errorf("%w: neither in %s nor by %s", ErrNoToken, strings.Join(t.Vars, " or "), t.Setting)
 	}
@@ -66,11 +66,11 @@ func (t Token) ask(ctx context.Context) (string, error) {
 	if first = strings.TrimSpace(first); first == "" {
 		return "", fmt.Errorf("%w: the first line that %s (%s) prints is empty", ErrNoToken, t.Command[0], t.Setting)
 	}
-	return usable(first, t.Setting)
+	return checkToken(first, t.Setting)
 }
 
-// usable returns an error for a token that can't be sent in a header. The error does not show the token.
-func usable(token, from string) (string, error) {
+// checkToken returns an error for a token that can't be sent in a header. The error does not show the token.
+func checkToken(token, from string) (string, error) {
 	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
 		return "", fmt.Errorf("%s holds something else than a token: it has a letter that none has", from)
 	}
