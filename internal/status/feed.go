@@ -32,36 +32,36 @@ type Feed struct {
 	Tell   func(events.Event)                   // called by one goroutine
 	After  func(time.Duration) <-chan time.Time // nil: time.After
 
-	began   time.Time
-	notify  *fsnotify.Watcher // nil: file events are not available
-	changed map[string]bool   // tasks to report, by directory name
-	at      map[string]*followed
-	files   map[string]time.Time // without file events: when each task.json was last written
-	stirred bool                 // a journal was written to
-	beaten  bool                 // the watcher wrote its heartbeat
-	beat    watched
+	began            time.Time
+	notify           *fsnotify.Watcher // nil: file events are not available
+	changed          map[string]bool   // tasks to report, by directory name
+	followed         map[string]*followed
+	files            map[string]time.Time // without file events: when each task.json was last written
+	journalChanged   bool                 // a journal was written to
+	heartbeatChanged bool                 // the watcher wrote its heartbeat
+	waits            waitsByTask
 }
 
 // followed is a task that a process works on.
 type followed struct {
 	log   *Log
 	state pipeline.TaskState // as the run wrote it last
-	rests bool               // its run has ended, or waits
+	idle  bool               // its run has ended, or waits
 }
 
 const (
 	// feedSettle is how long changes of files are collected before they are reported together.
 	feedSettle = 50 * time.Millisecond
-	// feedLook is the interval at which the journals and streams of running tasks are read, whatever file events say.
-	feedLook = 150 * time.Millisecond
-	// feedPoll is the interval at which all tasks are scanned if there are no file events.
-	feedPoll = 2 * time.Second
+	// feedReadInterval is the interval at which the journals and streams of running tasks are read, whatever file events say.
+	feedReadInterval = 150 * time.Millisecond
+	// feedPollInterval is the interval at which all tasks are scanned if there are no file events.
+	feedPollInterval = 2 * time.Second
 )
 
 // Run reports everything from now on until ctx is done. It calls begun once nothing that happens afterwards can be missed.
 func (f *Feed) Run(ctx context.Context, begun func()) error {
 	f.began = f.Now()
-	f.changed, f.at, f.files = map[string]bool{}, map[string]*followed{}, map[string]time.Time{}
+	f.changed, f.followed, f.files = map[string]bool{}, map[string]*followed{}, map[string]time.Time{}
 	after := f.After
 	if after == nil {
 		after = time.After
@@ -73,55 +73,55 @@ func (f *Feed) Run(ctx context.Context, begun func()) error {
 	if err := f.scan(false); err != nil {
 		return err
 	}
-	f.beat = watchedAt(f.Store.Root, f.Now())
+	f.waits = readWatcherWaits(f.Store.Root, f.Now())
 	begun()
 	var settle, look, poll <-chan time.Time
 	for {
 		if f.notify == nil && poll == nil {
-			poll = after(feedPoll)
+			poll = after(feedPollInterval)
 		}
 		if look == nil && f.busy() {
-			look = after(feedLook)
+			look = after(feedReadInterval)
 		}
-		if settle == nil && (len(f.changed) > 0 || f.stirred || f.beaten) {
+		if settle == nil && (len(f.changed) > 0 || f.journalChanged || f.heartbeatChanged) {
 			settle = after(feedSettle)
 		}
 		select {
 		case <-ctx.Done():
 			return nil
-		case e, ok := <-f.happened():
+		case e, ok := <-f.fileEvents():
 			if ok {
-				f.note(e)
+				f.handleFileEvent(e)
 			} else {
 				f.notify = nil
 			}
-		case err, ok := <-f.failed():
+		case err, ok := <-f.watchErrors():
 			if ok && errors.Is(err, fsnotify.ErrEventOverflow) && f.scan(true) != nil && poll == nil {
-				poll = after(feedPoll) // repeat a scan that failed
+				poll = after(feedPollInterval) // repeat a scan that failed
 			}
 		case <-settle:
 			settle = nil
 			f.flush()
 		case <-look:
 			look = nil
-			f.look()
+			f.readLogs()
 		case <-poll:
-			poll, f.beaten = nil, true
+			poll, f.heartbeatChanged = nil, true
 			if f.scan(true) != nil {
-				poll = after(feedPoll)
+				poll = after(feedPollInterval)
 			}
 		}
 	}
 }
 
-func (f *Feed) happened() <-chan fsnotify.Event {
+func (f *Feed) fileEvents() <-chan fsnotify.Event {
 	if f.notify == nil {
 		return nil
 	}
 	return f.notify.Events
 }
 
-func (f *Feed) failed() <-chan error {
+func (f *Feed) watchErrors() <-chan error {
 	if f.notify == nil {
 		return nil
 	}
@@ -130,9 +130,9 @@ func (f *Feed) failed() <-chan error {
 
 // scan checks all tasks for changes. The first scan, without tell, reports nothing.
 func (f *Feed) scan(tell bool) error {
-	f.listen(f.Store.Tasks())
-	f.listen(filepath.Dir(f.Store.Tasks())) // where the folder of the watcher's heartbeat appears
-	f.listen(filepath.Dir(pulse.File(f.Store.Root)))
+	f.watchFolder(f.Store.Tasks())
+	f.watchFolder(filepath.Dir(f.Store.Tasks())) // where the folder of the watcher's heartbeat appears
+	f.watchFolder(filepath.Dir(pulse.File(f.Store.Root)))
 	entries, err := os.ReadDir(f.Store.Tasks())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("looking for tasks: %w", err)
@@ -145,17 +145,17 @@ func (f *Feed) scan(tell bool) error {
 		}
 		there[name] = true
 		last, known := f.files[name]
-		now := written(filepath.Join(f.Store.Tasks(), name, taskdir.TaskJSON))
+		now := modTime(filepath.Join(f.Store.Tasks(), name, taskdir.TaskJSON))
 		if f.files[name] = now; known && now.Equal(last) {
 			continue
 		}
 		if !known {
-			f.listen(filepath.Join(f.Store.Tasks(), name))
+			f.watchFolder(filepath.Join(f.Store.Tasks(), name))
 		}
 		if tell {
 			f.changed[name] = true
 		} else {
-			f.begin(name)
+			f.follow(name)
 		}
 	}
 	for name := range f.files {
@@ -167,8 +167,8 @@ func (f *Feed) scan(tell bool) error {
 	return nil
 }
 
-// listen watches a folder. One that is gone is ignored; any other error, as at the limit of watches, turns to polling.
-func (f *Feed) listen(dir string) {
+// watchFolder watches a folder. One that is gone is ignored; any other error, as at the limit of watches, turns to polling.
+func (f *Feed) watchFolder(dir string) {
 	if f.notify == nil {
 		return
 	}
@@ -183,19 +183,19 @@ func isTask(name string) bool {
 	return name != "archive" && (!strings.HasPrefix(name, ".") || strings.HasPrefix(name, taskdir.DraftPrefix))
 }
 
-// note handles an event of a file.
-func (f *Feed) note(e fsnotify.Event) {
+// handleFileEvent handles an event of a file.
+func (f *Feed) handleFileEvent(e fsnotify.Event) {
 	switch beats := filepath.Dir(pulse.File(f.Store.Root)); {
 	case e.Name == beats:
-		f.listen(beats)
-		f.beaten = true
+		f.watchFolder(beats)
+		f.heartbeatChanged = true
 		return
 	case e.Name == f.Store.Tasks():
-		f.listen(e.Name)
+		f.watchFolder(e.Name)
 		_ = f.scan(true) // the next event repeats a scan that failed
 		return
 	case filepath.Dir(e.Name) == beats:
-		f.beaten = f.beaten || e.Name == pulse.File(f.Store.Root) || e.Name == pulse.Lock(f.Store.Root)
+		f.heartbeatChanged = f.heartbeatChanged || e.Name == pulse.File(f.Store.Root) || e.Name == pulse.Lock(f.Store.Root)
 		return
 	}
 	rel, err := filepath.Rel(f.Store.Tasks(), e.Name)
@@ -207,13 +207,13 @@ func (f *Feed) note(e fsnotify.Event) {
 		return
 	}
 	if strings.HasPrefix(rest, taskdir.Run+"/") { // run/ has the journal and the streams, not the state of the task
-		if f.stirred = true; f.at[name] != nil {
-			f.at[name].rests = false
+		if f.journalChanged = true; f.followed[name] != nil {
+			f.followed[name].idle = false
 		}
 		return
 	}
 	if !below {
-		f.listen(filepath.Join(f.Store.Tasks(), name))
+		f.watchFolder(filepath.Join(f.Store.Tasks(), name))
 	}
 	f.changed[name] = true
 }
@@ -221,13 +221,13 @@ func (f *Feed) note(e fsnotify.Event) {
 // flush reports the tasks that changed, follows those that a process works on now, and reports what is new in them.
 func (f *Feed) flush() {
 	f.flushChanged()
-	if f.beaten {
-		f.beaten = false
-		f.pulse()
+	if f.heartbeatChanged {
+		f.heartbeatChanged = false
+		f.reportWaits()
 	}
-	if f.stirred {
-		f.stirred = false
-		f.look()
+	if f.journalChanged {
+		f.journalChanged = false
+		f.readLogs()
 	}
 }
 
@@ -236,48 +236,48 @@ func (f *Feed) flushChanged() {
 	clear(f.changed)
 	for _, name := range names {
 		dir := filepath.Join(f.Store.Tasks(), name)
-		if at := written(filepath.Join(dir, taskdir.TaskJSON)); !at.IsZero() {
+		if at := modTime(filepath.Join(dir, taskdir.TaskJSON)); !at.IsZero() {
 			f.files[name] = at
 		}
-		f.tell(name, events.Event{Kind: events.Changed})
-		f.begin(name)
+		f.emit(name, events.Event{Kind: events.Changed})
+		f.follow(name)
 	}
 }
 
-// begin follows a task if a process works on it.
-func (f *Feed) begin(name string) {
+// follow follows a task if a process works on it.
+func (f *Feed) follow(name string) {
 	dir := filepath.Join(f.Store.Tasks(), name)
 	if holder(dir) == nil {
 		return
 	}
-	f.listen(filepath.Join(dir, taskdir.Run))
-	f.stirred = true
-	if at := f.at[name]; at != nil {
-		at.rests = false
+	f.watchFolder(filepath.Join(dir, taskdir.Run))
+	f.journalChanged = true
+	if at := f.followed[name]; at != nil {
+		at.idle = false
 	} else {
-		f.at[name] = &followed{log: &Log{Dir: dir, Decode: f.Decode, Run: LastRun, checks: true}}
+		f.followed[name] = &followed{log: &Log{Dir: dir, Decode: f.Decode, Run: LastRun, checks: true}}
 	}
 }
 
-// look reports what is new in the tasks that are followed.
-func (f *Feed) look() {
-	for name, at := range f.at {
-		if at.rests {
+// readLogs reports what is new in the tasks that are followed.
+func (f *Feed) readLogs() {
+	for name, at := range f.followed {
+		if at.idle {
 			continue
 		}
-		idle := holder(at.log.Dir) == nil // before the log is read: a process may write and end after that
+		noHolder := holder(at.log.Dir) == nil // before the log is read: a process may write and end after that
 		lines, ended, err := at.log.Next()
-		f.lines(at, lines)
+		f.reportLines(at, lines)
 		if _, gone := os.Stat(at.log.Dir); gone != nil {
-			delete(f.at, name)
-		} else if ended || err != nil || len(lines) == 0 && idle {
-			at.rests, at.log.history = true, nil
+			delete(f.followed, name)
+		} else if ended || err != nil || len(lines) == 0 && noHolder {
+			at.idle, at.log.history = true, nil
 		}
 	}
 }
 
-// lines reports lines, except those from before this feed began.
-func (f *Feed) lines(at *followed, lines []Line) {
+// reportLines reports lines, except those from before this feed began.
+func (f *Feed) reportLines(at *followed, lines []Line) {
 	old := map[string]bool{} // calls that began before the feed
 	for _, l := range lines {
 		before := l.At.Before(f.began)
@@ -289,7 +289,7 @@ func (f *Feed) lines(at *followed, lines []Line) {
 		}
 		switch {
 		case !before:
-			f.line(filepath.Base(at.log.Dir), at, l)
+			f.reportLine(filepath.Base(at.log.Dir), at, l)
 		case l.state != nil:
 			at.state = *l.state
 		}
@@ -298,15 +298,15 @@ func (f *Feed) lines(at *followed, lines []Line) {
 
 // busy reports whether a process works on a task.
 func (f *Feed) busy() bool {
-	for _, at := range f.at {
-		if !at.rests {
+	for _, at := range f.followed {
+		if !at.idle {
 			return true
 		}
 	}
 	return false
 }
 
-func (f *Feed) tell(name string, e events.Event) {
+func (f *Feed) emit(name string, e events.Event) {
 	if e.Time.IsZero() {
 		e.Time = f.Now()
 	}

@@ -13,31 +13,31 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// line reports what a line of a log says. Phases are reported as the run writes them into task.json; for
+// reportLine reports what a line of a log says. Phases are reported as the run writes them into task.json; for
 // calls of agents, and for activities that run commands, the end is reported as well.
-func (f *Feed) line(name string, at *followed, l Line) {
-	e := events.Event{Time: l.At, Run: l.Run, Phase: l.Activity, Round: l.Round, Step: l.Step, Call: l.ID, Agent: l.Agent, Seconds: l.Seconds, Text: l.Text, Failure: failed(l.Failure)}
+func (f *Feed) reportLine(name string, at *followed, l Line) {
+	e := events.Event{Time: l.At, Run: l.Run, Phase: l.Activity, Round: l.Round, Step: l.Step, Call: l.ID, Agent: l.Agent, Seconds: l.Seconds, Text: l.Text, Failure: eventFailure(l.Failure)}
 	e.Round = cmp.Or(e.Round, at.state.Round)
 	switch l.Kind {
 	case KindStart:
-		f.started(name, e, l)
+		f.reportStart(name, e, l)
 	case KindAgent:
-		f.agent(name, e, *l.Event)
+		f.reportAgent(name, e, *l.Event)
 	case kindCheck:
-		f.checked(name, e, l.Checks)
+		f.reportChecks(name, e, l.Checks)
 		if l.Wait != nil {
-			f.started(name, e, l)
+			f.reportStart(name, e, l)
 		}
 	case KindDone:
-		f.ended(name, at, e, l)
+		f.reportEnd(name, at, e, l)
 	case KindEnd:
 		e.Kind, e.Phase = events.Ended, ""
 		e.Outcome = f.outcomeOf(at, l)
-		f.tell(name, e)
+		f.emit(name, e)
 	}
 }
 
-func (f *Feed) started(name string, e events.Event, l Line) {
+func (f *Feed) reportStart(name string, e events.Event, l Line) {
 	switch {
 	case l.Wait != nil:
 		e.Kind, e.Wait, e.Phase = events.Waiting, l.Wait, ""
@@ -48,14 +48,14 @@ func (f *Feed) started(name string, e events.Event, l Line) {
 	default:
 		return
 	}
-	f.tell(name, e)
-	if l.untold != "" {
-		e.Kind, e.Text = events.Notice, l.untold
-		f.tell(name, e)
+	f.emit(name, e)
+	if l.unreportedTrouble != "" {
+		e.Kind, e.Text = events.Notice, l.unreportedTrouble
+		f.emit(name, e)
 	}
 }
 
-func (f *Feed) agent(name string, e events.Event, did agents.Event) {
+func (f *Feed) reportAgent(name string, e events.Event, did agents.Event) {
 	switch did.Kind {
 	case agents.EventTool:
 		e.Kind, e.Tool, e.Text = events.Tool, did.Tool, did.Input
@@ -68,34 +68,34 @@ func (f *Feed) agent(name string, e events.Event, did agents.Event) {
 	default:
 		return
 	}
-	f.tell(name, e)
+	f.emit(name, e)
 }
 
-func (f *Feed) ended(name string, at *followed, e events.Event, l Line) {
-	f.checked(name, e, l.Checks[l.told:])
+func (f *Feed) reportEnd(name string, at *followed, e events.Event, l Line) {
+	f.reportChecks(name, e, l.Checks[l.reportedChecks:])
 	switch {
 	case l.state != nil:
-		f.state(name, at, e, *l.state)
+		f.reportState(name, at, e, *l.state)
 	case l.Activity == StepEnds:
 		e.Kind = events.StepEnded
-		f.tell(name, e)
-	case l.asked || l.Checks != nil || l.Failure != nil:
+		f.emit(name, e)
+	case l.isAgentCall || l.Checks != nil || l.Failure != nil:
 		e.Kind = events.PhaseEnded
-		f.tell(name, e)
+		f.emit(name, e)
 	}
 }
 
-// checked reports how commands ended.
-func (f *Feed) checked(name string, e events.Event, checks []events.Check) {
+// reportChecks reports how commands ended.
+func (f *Feed) reportChecks(name string, e events.Event, checks []events.Check) {
 	e.Kind, e.Text, e.Failure = events.Checked, "", nil
 	for _, c := range checks {
 		e.Check, e.Seconds = &c, c.Seconds
-		f.tell(name, e)
+		f.emit(name, e)
 	}
 }
 
-// state reports a phase or a status that the run wrote into task.json.
-func (f *Feed) state(name string, at *followed, e events.Event, s pipeline.TaskState) {
+// reportState reports a phase or a status that the run wrote into task.json.
+func (f *Feed) reportState(name string, at *followed, e events.Event, s pipeline.TaskState) {
 	last := at.state
 	at.state = s
 	e.Round, e.Seconds, e.Text, e.Phase = s.Round, 0, "", s.Phase
@@ -107,7 +107,7 @@ func (f *Feed) state(name string, at *followed, e events.Event, s pipeline.TaskS
 	default:
 		return
 	}
-	f.tell(name, e)
+	f.emit(name, e)
 }
 
 // outcomeOf returns how a run ended, by the state that it wrote last, or by its report if it has one.
@@ -121,7 +121,7 @@ func (f *Feed) outcomeOf(at *followed, l Line) *events.Outcome {
 	return &o
 }
 
-func failed(f *flow.Failure) *events.Failure {
+func eventFailure(f *flow.Failure) *events.Failure {
 	if f == nil {
 		return nil
 	}

@@ -9,33 +9,33 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// watched is what tasks wait for according to the watcher, by directory name.
-type watched map[string]events.Wait
+// waitsByTask is what tasks wait for according to the watcher, by directory name.
+type waitsByTask map[string]events.Wait
 
-// watchedAt reads that from the watcher's heartbeat. Without a watcher it is empty.
-func watchedAt(root string, now time.Time) watched {
+// readWatcherWaits reads that from the watcher's heartbeat. Without a watcher it is empty.
+func readWatcherWaits(root string, now time.Time) waitsByTask {
 	s := pulse.Look(root, now)
-	w := watched{}
+	w := waitsByTask{}
 	for _, wait := range s.Beat.Waiting {
 		w[wait.Task] = WaitSaid(wait, s.Beat)
 	}
 	return w
 }
 
-// pulse reports how the watcher's waits differ from the last ones.
-func (f *Feed) pulse() {
-	now := watchedAt(f.Store.Root, f.Now())
+// reportWaits reports how the watcher's waits differ from the last ones.
+func (f *Feed) reportWaits() {
+	now := readWatcherWaits(f.Store.Root, f.Now())
 	for task, wait := range now {
-		if was, waited := f.beat[task]; !waited || was.For != wait.For || was.Why != wait.Why || !was.Until.Equal(wait.Until) {
-			f.tell(task, events.Event{Kind: events.Waiting, Wait: &wait})
+		if was, waited := f.waits[task]; !waited || was.For != wait.For || was.Why != wait.Why || !was.Until.Equal(wait.Until) {
+			f.emit(task, events.Event{Kind: events.Waiting, Wait: &wait})
 		}
 	}
-	for task := range f.beat {
+	for task := range f.waits {
 		if _, waits := now[task]; !waits {
-			f.tell(task, events.Event{Kind: events.Changed})
+			f.emit(task, events.Event{Kind: events.Changed})
 		}
 	}
-	f.beat = now
+	f.waits = now
 }
 
 // WaitSaid converts the wait that a watcher's heartbeat gives for a task into that of an event.
@@ -56,14 +56,14 @@ func WaitSaid(w pulse.Wait, b pulse.Beat) events.Wait {
 }
 
 // waitKind returns the kind of a wait, as events name it, for the words of the watcher.
-func waitKind(said string) string {
+func waitKind(reason string) string {
 	for _, of := range []struct{ begins, kind string }{{"approval", "approval"}, {pulse.Trust, "trust"}, {"somebody", "person"}, {"decision", "person"}, {"its time", "time"}, {"time", "time"},
 		{"another try", "backoff"}, {"tomorrow", "budget"}, {"the provider of", "provider"}, {ForSlot, "slot"}, {"the process that holds it", "slot"}} {
-		if strings.HasPrefix(said, of.begins) {
+		if strings.HasPrefix(reason, of.begins) {
 			return of.kind
 		}
 	}
-	if strings.Contains(said, "limits.per_agent") {
+	if strings.Contains(reason, "limits.per_agent") {
 		return "slot"
 	}
 	return "dependency"

@@ -53,10 +53,10 @@ type Line struct {
 	Checks []events.Check `json:"checks,omitempty"`
 	Wait   *events.Wait   `json:"wait,omitempty"` // start: nothing is done until this is over
 
-	untold string              // start: what is to be mended, if it has not been reported before
-	state  *pipeline.TaskState // done: the state that was written into task.json
-	asked  bool                // done: it was a call of an agent
-	told   int                 // done: how many of Checks were reported before
+	unreportedTrouble string              // start: what is to be mended, if it has not been reported before
+	state             *pipeline.TaskState // done: the state that was written into task.json
+	isAgentCall       bool                // done: it was a call of an agent
+	reportedChecks    int                 // done: how many of Checks were reported before
 }
 
 // LastRun as a log's run is the run that is the last one when the log is first read, and all runs after it.
@@ -73,12 +73,12 @@ type Log struct {
 	// Decode returns a decoder of the raw stream that an agent of that name leaves.
 	Decode func(agent string) func(line string) []agents.Event
 
-	checks  bool // commands are reported as they end, and not again when all have ended
-	begun   bool // the log was read before
-	earlier int
-	run     runLog
-	read    fs.FileInfo // of the journal, when it was read last
-	history *journal.History
+	checks      bool // commands are reported as they end, and not again when all have ended
+	begun       bool // the log was read before
+	earlier     int
+	run         runLog
+	journalInfo fs.FileInfo // of the journal, when it was read last
+	history     *journal.History
 }
 
 // NoRunError is the error of a log for a run that does not exist.
@@ -97,12 +97,12 @@ func (l *Log) Earlier() int { return l.earlier }
 // journal returns the history in the journal, which it reads again only after a change.
 func (l *Log) journal(dir string) (*journal.History, error) {
 	now, err := os.Stat(filepath.Join(filepath.Dir(dir), taskdir.Journal))
-	if err == nil && l.history != nil && os.SameFile(now, l.read) && now.Size() == l.read.Size() && now.ModTime().Equal(l.read.ModTime()) {
+	if err == nil && l.history != nil && os.SameFile(now, l.journalInfo) && now.Size() == l.journalInfo.Size() && now.ModTime().Equal(l.journalInfo.ModTime()) {
 		return l.history, nil
 	}
 	h, readErr := journal.Read(dir)
 	if l.history = nil; err == nil && readErr == nil {
-		l.history, l.read = h, now
+		l.history, l.journalInfo = h, now
 	}
 	return h, readErr
 }
@@ -110,7 +110,7 @@ func (l *Log) journal(dir string) (*journal.History, error) {
 // Next returns the lines since the last call, and whether no more will follow: the latest run has
 // ended, or the one that was asked for. A missing journal is not an error: it may be created soon.
 func (l *Log) Next() (lines []Line, ended bool, err error) {
-	dir := l.find()
+	dir := l.runFolder()
 	h, err := l.journal(dir)
 	switch {
 	case errors.Is(err, journal.ErrNone):
@@ -120,22 +120,22 @@ func (l *Log) Next() (lines []Line, ended bool, err error) {
 	case h != nil && h.Empty():
 		h = nil
 	}
-	past, pastErr := l.past(dir, h)
+	past, pastErr := l.earlierRuns(dir, h)
 	if pastErr != nil {
 		return nil, false, pastErr
 	}
 	for _, old := range past {
-		lines = append(lines, l.of(dir, old)...)
+		lines = append(lines, l.runLines(dir, old)...)
 	}
 	if h == nil || l.Run > 0 && h.Number != l.Run {
 		return lines, l.Run > 0, err
 	}
-	return append(lines, l.of(dir, h)...), h.Ended, err
+	return append(lines, l.runLines(dir, h)...), h.Ended, err
 }
 
-// past returns the journals of earlier runs that have something to report: in the first call those
+// earlierRuns returns the journals of earlier runs that have something to report: in the first call those
 // that were asked for, later the rest of a run that another one has followed.
-func (l *Log) past(dir string, current *journal.History) (list []*journal.History, err error) {
+func (l *Log) earlierRuns(dir string, current *journal.History) (list []*journal.History, err error) {
 	if l.begun && (l.run.name == "" || current == nil || current.Run == l.run.name) {
 		return nil, nil
 	}
@@ -145,7 +145,7 @@ func (l *Log) past(dir string, current *journal.History) (list []*journal.Histor
 	}
 	if l.begun {
 		files = files[max(len(files)-1, 0):]
-	} else if files, err = l.pick(files, current); err != nil {
+	} else if files, err = l.selectRuns(files, current); err != nil {
 		return nil, err
 	}
 	l.begun = true
@@ -161,8 +161,8 @@ func (l *Log) past(dir string, current *journal.History) (list []*journal.Histor
 	return list, nil
 }
 
-// pick returns the files of earlier runs that were asked for.
-func (l *Log) pick(files []string, current *journal.History) ([]string, error) {
+// selectRuns returns the files of earlier runs that were asked for.
+func (l *Log) selectRuns(files []string, current *journal.History) ([]string, error) {
 	switch {
 	case l.Run == LastRun && current == nil:
 		l.earlier = max(len(files)-1, 0)
@@ -188,16 +188,16 @@ func (l *Log) pick(files []string, current *journal.History) ([]string, error) {
 	return nil, &NoRunError{Run: l.Run, Last: last}
 }
 
-// of returns the new lines of a run.
-func (l *Log) of(dir string, h *journal.History) []Line {
+// runLines returns the new lines of a run.
+func (l *Log) runLines(dir string, h *journal.History) []Line {
 	if l.run.name != h.Run {
 		l.run = runLog{log: l, dir: dir}
 	}
-	return l.run.next(h)
+	return l.run.newLines(h)
 }
 
-// find returns the run folder of the task. The directory of a planning is renamed when it has ended.
-func (l *Log) find() string {
+// runFolder returns the run folder of the task. The directory of a planning is renamed when it has ended.
+func (l *Log) runFolder() string {
 	parent, name := filepath.Split(l.Dir)
 	if final, draft := strings.CutPrefix(name, taskdir.DraftPrefix); draft {
 		if _, err := os.Stat(l.Dir); errors.Is(err, fs.ErrNotExist) {
@@ -210,15 +210,15 @@ func (l *Log) find() string {
 
 // runLog is how far a run's journal and streams have been read.
 type runLog struct {
-	log     *Log
-	dir     string // run/
-	name    string
-	calls   map[string]*callLog
-	begun   map[string]time.Time    // steps, by path
-	bundles map[string]*plan.Bundle // plans of the steps, by hash; nil: gone
-	signals int
-	cancel  bool
-	end     bool
+	log            *Log
+	dir            string // run/
+	name           string
+	calls          map[string]*callLog
+	begun          map[string]time.Time    // steps, by path
+	bundles        map[string]*plan.Bundle // plans of the steps, by hash; nil: gone
+	signals        int
+	cancelReported bool
+	endReported    bool
 }
 
 // callLog is how far one activity has been read.
@@ -230,36 +230,36 @@ type callLog struct {
 	checks        int // how many were reported
 }
 
-func (r *runLog) next(h *journal.History) (lines []Line) {
+func (r *runLog) newLines(h *journal.History) (lines []Line) {
 	if r.name == "" {
 		r.name, r.calls, r.begun, r.bundles = h.Run, map[string]*callLog{}, map[string]time.Time{}, map[string]*plan.Bundle{}
 		lines = append(lines, Line{Kind: KindRun, At: h.Began, Run: h.Run, Text: h.Flow})
 	}
 	for _, c := range h.Calls {
-		if r.shown(c) {
-			lines = append(lines, r.call(h, c)...)
+		if r.isSelected(c) {
+			lines = append(lines, r.callLines(h, c)...)
 		}
 	}
 	for _, s := range h.Signals[r.signals:] {
 		lines = append(lines, Line{Kind: KindSignal, At: s.At, Run: h.Run, Text: s.Name})
 	}
 	r.signals = len(h.Signals)
-	if h.Cancelled && !r.cancel {
-		r.cancel = true
+	if h.Cancelled && !r.cancelReported {
+		r.cancelReported = true
 		lines = append(lines, Line{Kind: KindCancel, Run: h.Run})
 	}
-	if h.Ended && !r.end {
-		r.end = true
-		lines = append(lines, Line{Kind: KindEnd, At: h.EndedAt, Run: h.Run, Failure: h.End, Seconds: secondsBetween(h.Started(), h.EndedAt), Text: outcome(h.Out)})
+	if h.Ended && !r.endReported {
+		r.endReported = true
+		lines = append(lines, Line{Kind: KindEnd, At: h.EndedAt, Run: h.Run, Failure: h.End, Seconds: secondsBetween(h.Started(), h.EndedAt), Text: outcomeText(h.Out)})
 	}
 	return lines
 }
 
-func (r *runLog) shown(c journal.Entry) bool {
+func (r *runLog) isSelected(c journal.Entry) bool {
 	return r.log.Phase == "" || r.log.Phase == c.Activity
 }
 
-func (r *runLog) call(h *journal.History, c journal.Entry) (lines []Line) {
+func (r *runLog) callLines(h *journal.History, c journal.Entry) (lines []Line) {
 	seen := r.calls[c.ID]
 	if seen == nil {
 		seen = &callLog{}
@@ -270,17 +270,17 @@ func (r *runLog) call(h *journal.History, c journal.Entry) (lines []Line) {
 	if !seen.started {
 		seen.started = true
 		start := line
-		start.Kind, start.At, start.Agent, start.Text = KindStart, c.Started, agentOf(c), r.told(c)
-		start.Wait, start.untold = pipeline.WaitOf(h, c), pipeline.Untold(c.Activity, c.In)
+		start.Kind, start.At, start.Agent, start.Text = KindStart, c.Started, agentOf(c), r.startText(c)
+		start.Wait, start.unreportedTrouble = pipeline.WaitOf(h, c), pipeline.Untold(c.Activity, c.In)
 		lines = append(lines, start)
 	}
 	if seen.done {
 		return lines
 	}
 	if agent := agentOf(c); agent != "" {
-		lines = append(lines, r.stream(seen, c, agent, line)...)
+		lines = append(lines, r.agentLines(seen, c, agent, line)...)
 	} else if r.log.checks && !c.Done {
-		if line.Checks, line.Wait = r.ended(seen, c); line.Checks != nil || line.Wait != nil {
+		if line.Checks, line.Wait = r.newChecks(seen, c); line.Checks != nil || line.Wait != nil {
 			line.Kind = kindCheck
 			lines = append(lines, line)
 		}
@@ -291,18 +291,18 @@ func (r *runLog) call(h *journal.History, c journal.Entry) (lines []Line) {
 		line.Kind, line.At, line.Failure = KindDone, c.Finished, c.Fail
 		line.Seconds = secondsBetween(c.Started, c.Finished)
 		line.Text, line.Checks, line.state = summary(c), checksOf(c), stateOf(c)
-		line.told = min(seen.checks, len(line.Checks))
-		line.asked = agentOf(c) != ""
+		line.reportedChecks = min(seen.checks, len(line.Checks))
+		line.isAgentCall = agentOf(c) != ""
 		if line.Step != "" {
-			r.came(c, &line)
+			r.addStepResult(c, &line)
 		}
 		lines = append(lines, line)
 	}
 	return lines
 }
 
-// stream reads what an agent printed since the last call, for every entry into the activity in turn.
-func (r *runLog) stream(seen *callLog, c journal.Entry, agent string, line Line) (lines []Line) {
+// agentLines returns what an agent did since the last call, for every entry into the activity in turn.
+func (r *runLog) agentLines(seen *callLog, c journal.Entry, agent string, line Line) (lines []Line) {
 	line.Kind = KindAgent
 	base := filepath.Join(r.dir, agentcall.Folder(flow.Call{Run: r.name, ID: c.ID}))
 	for entry := max(seen.entry, 1); entry <= max(c.Entries, 1); entry++ {

@@ -27,18 +27,18 @@ func checksOf(c journal.Entry) []events.Check {
 	}
 	checks := out.Told()
 	for i := range checks {
-		checks[i].Forgiven = forgiven(c, checks[i])
+		checks[i].Forgiven = isForgiven(c, checks[i])
 	}
 	return checks
 }
 
-// forgiven reports whether a command that failed does not count against the work: none does in the baseline, before the work.
-func forgiven(c journal.Entry, check events.Check) bool {
+// isForgiven reports whether a command that failed does not count against the work: none does in the baseline, before the work.
+func isForgiven(c journal.Entry, check events.Check) bool {
 	return check.Code != 0 && (check.Forgiven || c.Activity == "baseline")
 }
 
-// ended returns the commands of an unfinished activity that ended since the last call, and what the activity waits for now.
-func (r *runLog) ended(seen *callLog, c journal.Entry) (list []events.Check, waits *events.Wait) {
+// newChecks returns the commands of an unfinished activity that ended since the last call, and what the activity waits for now.
+func (r *runLog) newChecks(seen *callLog, c journal.Entry) (list []events.Check, waits *events.Wait) {
 	if entry := max(c.Entries, 1); entry != seen.entry {
 		seen.entry, seen.offset, seen.checks = entry, 0, 0
 	}
@@ -52,7 +52,7 @@ func (r *runLog) ended(seen *callLog, c journal.Entry) (list []events.Check, wai
 			continue
 		}
 		check := told.Check
-		check.Forgiven = forgiven(c, check)
+		check.Forgiven = isForgiven(c, check)
 		seen.checks = max(seen.checks, check.N)
 		list = append(list, check)
 	}

@@ -43,35 +43,35 @@ func StepOf(id string) (path, rest string) {
 	return strings.Join(names, "."), strings.Join(parts, "/")
 }
 
-// told returns the text for the start of an activity: what a person said to the work, why a
+// startText returns the text for the start of an activity: what a person said to the work, why a
 // planning asks again, what a step is, or what an agent is to do in it.
-func (r *runLog) told(c journal.Entry) string {
+func (r *runLog) startText(c journal.Entry) string {
 	if path, _ := StepOf(c.ID); path == "" {
 		if said := pipeline.FeedbackOf(r.dir, c); said != "" {
-			return "a person says: " + text.Clip(text.OneLine(said), maxTold)
+			return "a person says: " + text.Clip(text.OneLine(said), maxText)
 		}
-		return cmp.Or(againOf(c), pipeline.Untold(c.Activity, c.In))
+		return cmp.Or(repeatReason(c), pipeline.Untold(c.Activity, c.In))
 	}
-	about := aboutStep(c)
+	about := stepInfo(c)
 	switch {
 	case c.Activity == StepBegins:
-		return r.stepSays(c, about)
+		return r.stepText(c, about)
 	case c.Activity == string(trellis.Implement) && len(about.Tries) > 0:
-		return "again: " + text.Clip(about.Tries[len(about.Tries)-1], maxTold)
+		return "again: " + text.Clip(about.Tries[len(about.Tries)-1], maxText)
 	case c.Activity == string(trellis.Implement):
 		if s := r.step(about); s != nil {
-			return text.Clip(text.OneLine(plan.Fill(s.Prompt, about.Values)), maxTold)
+			return text.Clip(text.OneLine(plan.Fill(s.Prompt, about.Values)), maxText)
 		}
 	case c.Activity == string(trellis.Heal) && about.Ran != nil:
-		return text.Clip(fmt.Sprintf("%s exited with %d", about.Ran.Command, about.Ran.Code), maxTold)
+		return text.Clip(fmt.Sprintf("%s exited with %d", about.Ran.Command, about.Ran.Code), maxText)
 	}
 	return ""
 }
 
-// maxTold is how many characters of what an agent is to do are shown in a log.
-const maxTold = 300
+// maxText is how many characters of what an agent is to do are shown in a log.
+const maxText = 300
 
-func (r *runLog) stepSays(c journal.Entry, about workflow.About) string {
+func (r *runLog) stepText(c journal.Entry, about workflow.About) string {
 	var in struct {
 		Kind      string
 		Round, Of int
@@ -82,7 +82,7 @@ func (r *runLog) stepSays(c journal.Entry, about workflow.About) string {
 		says += fmt.Sprintf(", %d of %d", in.Round, in.Of)
 	}
 	if s := r.step(about); s != nil && s.Title != "" {
-		says += ": " + text.Clip(text.OneLine(plan.Fill(s.Title, about.Values)), maxTold)
+		says += ": " + text.Clip(text.OneLine(plan.Fill(s.Title, about.Values)), maxText)
 	}
 	return says
 }
@@ -100,8 +100,8 @@ func (r *runLog) step(about workflow.About) *plan.Step {
 	return b.Step(about.Place)
 }
 
-// came adds the result of an activity of a step to its line.
-func (r *runLog) came(c journal.Entry, line *Line) {
+// addStepResult adds the result of an activity of a step to its line.
+func (r *runLog) addStepResult(c journal.Entry, line *Line) {
 	switch c.Activity {
 	case StepBegins:
 		r.begun[line.Step] = c.Started
@@ -113,16 +113,16 @@ func (r *runLog) came(c journal.Entry, line *Line) {
 			line.Seconds = secondsBetween(at, c.Finished)
 		}
 	case StepAsks:
-		line.Text = asksPeople(c)
+		line.Text = pendingTitle(c)
 	default:
 		if line.Text == "" {
-			line.Text = ranIn(c)
+			line.Text = commandResult(c)
 		}
 	}
 }
 
-// asksPeople returns what people are asked before a step, "" once they have decided.
-func asksPeople(c journal.Entry) string {
+// pendingTitle returns what people are asked before a step, "" once they have decided.
+func pendingTitle(c journal.Entry) string {
 	var q workflow.Request
 	var said workflow.Answer
 	if json.Unmarshal(c.In, &q) != nil || json.Unmarshal(c.Out, &said) != nil || said.State != workflow.Pending {
@@ -131,13 +131,13 @@ func asksPeople(c journal.Entry) string {
 	return q.Title
 }
 
-// ranIn returns the command that an activity of a step ran, with its result.
-func ranIn(c journal.Entry) string {
+// commandResult returns the command that an activity of a step ran, with its result.
+func commandResult(c journal.Entry) string {
 	var ran workflow.Ran
 	if json.Unmarshal(c.Out, &ran) != nil || ran.Command == "" {
 		return ""
 	}
-	line := fmt.Sprintf("%s: %s (%s)", ran.Command, verdict(ran.Code, false), text.Seconds(ran.Seconds))
+	line := fmt.Sprintf("%s: %s (%s)", ran.Command, exitText(ran.Code, false), text.Seconds(ran.Seconds))
 	if ran.Code != 0 && ran.Tail != "" {
 		line += "\n" + text.Indent(ran.Tail)
 	}

@@ -17,7 +17,7 @@ import (
 // Again returns why a planning repeats a request, "" if it does not.
 func Again(r agentcall.Request) string {
 	if r.Repair != nil && len(r.Repair.Problems) > 0 {
-		return fmt.Sprintf("%s again: %s%s", r.Role, text.OneLine(r.Repair.Problems[0]), more(len(r.Repair.Problems)-1))
+		return fmt.Sprintf("%s again: %s%s", r.Role, text.OneLine(r.Repair.Problems[0]), andMore(len(r.Repair.Problems)-1))
 	}
 	var d struct {
 		Round, Sent int
@@ -41,7 +41,7 @@ func Again(r agentcall.Request) string {
 	return fmt.Sprintf("%s again: %s", r.Role, text.OneLine(d.Why))
 }
 
-func more(n int) string {
+func andMore(n int) string {
 	if n < 1 {
 		return ""
 	}
@@ -83,9 +83,9 @@ func (o Opinion) String() string {
 	return ""
 }
 
-// planningOf returns the state of a planning that has not ended: the role that is asked, the first of
+// planningState returns the state of a planning that has not ended: the role that is asked, the first of
 // several, or else the role that was asked last, the round of its call, and why a request was last repeated.
-func planningOf(dir string) (role string, round int, why string) {
+func planningState(dir string) (role string, round int, why string) {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err != nil || h.Flow != planner.Flow || h.Ended {
 		return "", 0, ""
@@ -96,24 +96,24 @@ func planningOf(dir string) (role string, round int, why string) {
 			continue
 		}
 		if !asked {
-			role, round, asked = c.Activity, roundOf(c), !c.Done
+			role, round, asked = c.Activity, planRound(c), !c.Done
 		}
-		if a := againOf(c); a != "" {
+		if a := repeatReason(c); a != "" {
 			why = a
 		}
 	}
 	return role, round, why
 }
 
-// roundOf returns the number of the plan that a call is about, 0 if there is none yet.
-func roundOf(c journal.Entry) int {
+// planRound returns the number of the plan that a call is about, 0 if there is none yet.
+func planRound(c journal.Entry) int {
 	var r struct{ Data struct{ Round int } }
 	_ = json.Unmarshal(c.In, &r) // a call without a round is in none
 	return r.Data.Round
 }
 
-// againOf returns why a planning asks an agent again, "" if it does not.
-func againOf(c journal.Entry) string {
+// repeatReason returns why a planning asks an agent again, "" if it does not.
+func repeatReason(c journal.Entry) string {
 	var r agentcall.Request
 	if !isRole(c.Activity) || json.Unmarshal(c.In, &r) != nil || !r.Role.Planning() {
 		return ""

@@ -69,12 +69,12 @@ type Estimate struct {
 	Likely  *Forecast     `json:"likely"` // by what earlier tasks took; null: there are too few
 }
 
-// unsettled is how many times a review is read if files are saved while it is read.
-const unsettled = 5
+// maxReviewReads is how many times a review is read if files are saved while it is read.
+const maxReviewReads = 5
 
 // ReadReview reads what is going to be built from the directory of a task, all of it in the state with the hash in r.Hash.
 func ReadReview(store taskdir.Store, dir string, cfg *config.Config) (r Review, err error) {
-	for range unsettled {
+	for range maxReviewReads {
 		t, err := store.Load(dir)
 		if err != nil {
 			return r, err
@@ -129,16 +129,16 @@ func readReview(store taskdir.Store, t *taskdir.Task, cfg *config.Config) (r Rev
 	var p *plan.Plan
 	if b != nil {
 		p = b.Plan("")
-		r.take(p)
+		r.copyPlan(p)
 		r.Steps, r.Estimate.Steps = b.Resolved(), len(p.Steps)
 	}
 	r.Criteria = pipeline.ReadCriteria(t.Dir, p)
-	r.fill()
+	r.fillNilLists()
 	return r, nil
 }
 
-// take copies what a plan says.
-func (r *Review) take(p *plan.Plan) {
+// copyPlan copies what a plan says.
+func (r *Review) copyPlan(p *plan.Plan) {
 	r.Title, r.Summary = cmp.Or(r.Title, p.Title), cmp.Or(p.Summary, r.Summary)
 	r.Requirements, r.Decisions, r.Files = p.Requirements, p.DesignDecisions, p.Files
 	r.Assumptions, r.OutOfScope, r.Undo = p.Assumptions, p.OutOfScope, p.Rollback
@@ -154,8 +154,8 @@ func (r *Review) take(p *plan.Plan) {
 	}
 }
 
-// fill replaces nil lists by empty ones, for scripts.
-func (r *Review) fill() {
+// fillNilLists replaces nil lists by empty ones, for scripts.
+func (r *Review) fillNilLists() {
 	for _, list := range []*[]string{&r.Agreed, &r.Why, &r.Requirements, &r.Decisions, &r.Verify, &r.Before, &r.Touches, &r.Assumptions, &r.Questions, &r.Left, &r.OutOfScope, &r.Undo} {
 		if *list == nil {
 			*list = []string{}

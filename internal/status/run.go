@@ -49,7 +49,7 @@ func ReadRun(dir string, now time.Time) (r Run, err error) {
 	if err := json.Unmarshal(h.Input, &in); err != nil {
 		return r, fmt.Errorf("reading the input of run %s: %w", filepath.Base(dir), err)
 	}
-	r = Run{ID: filepath.Base(dir), Dir: dir, File: in.File, Waits: []string{}, HeldBy: by, Began: stamp(h.Began), UpdatedAt: stamp(written(filepath.Join(dir, taskdir.Journal)))}
+	r = Run{ID: filepath.Base(dir), Dir: dir, File: in.File, Waits: []string{}, HeldBy: by, Began: timestamp(h.Began), UpdatedAt: timestamp(modTime(filepath.Join(dir, taskdir.Journal)))}
 	past, err := workflow.Past(h)
 	if err != nil {
 		return r, err
@@ -60,12 +60,12 @@ func ReadRun(dir string, now time.Time) (r Run, err error) {
 		}
 	}
 	if h.Ended {
-		return r, r.ended(h)
+		return r, r.fillEnd(h)
 	}
-	return r, r.underway(h, past, now)
+	return r, r.fillProgress(h, past, now)
 }
 
-func (r *Run) ended(h *journal.History) error {
+func (r *Run) fillEnd(h *journal.History) error {
 	var rep workflow.FileReport
 	fail := h.End
 	if fail == nil {
@@ -83,7 +83,7 @@ func (r *Run) ended(h *journal.History) error {
 	return nil
 }
 
-func (r *Run) underway(h *journal.History, past []workflow.Event, now time.Time) error {
+func (r *Run) fillProgress(h *journal.History, past []workflow.Event, now time.Time) error {
 	open, err := workflow.Open(h)
 	if err != nil {
 		return err
@@ -92,11 +92,11 @@ func (r *Run) underway(h *journal.History, past []workflow.Event, now time.Time)
 	if err != nil {
 		return err
 	}
-	left := undecided(open, said, now)
+	left := undecidedRequests(open, said, now)
 	for _, q := range left {
 		r.Waits = append(r.Waits, q.Path)
 	}
-	r.At = at(past)
+	r.At = currentStep(past)
 	switch {
 	case len(left) > 0:
 		r.Status = RunWaiting

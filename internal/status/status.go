@@ -135,7 +135,7 @@ func (r Reader) Tasks(f Filter) ([]Task, error) {
 	if err != nil {
 		return nil, err
 	}
-	tasks := slices.DeleteFunc(r.tasks(entries, statuses(entries)), func(t Task) bool { return !f.picks(t) })
+	tasks := slices.DeleteFunc(r.tasks(entries, statuses(entries)), func(t Task) bool { return !f.matches(t) })
 	slices.SortStableFunc(tasks, func(a, b Task) int { return strings.Compare(a.Order(), b.Order()) })
 	return tasks, nil
 }
@@ -145,13 +145,13 @@ func (r Reader) Some(dirs []string) []Task {
 	entries := r.Store.Entries(dirs)
 	known := statuses(entries)
 	for _, e := range entries {
-		r.learn(known, e.Task)
+		r.readDependencyStatuses(known, e.Task)
 	}
 	return r.tasks(entries, known)
 }
 
-// learn reads the statuses of the tasks that a task depends on and that are not known yet.
-func (r Reader) learn(known map[string]trellis.Status, t *taskdir.Task) {
+// readDependencyStatuses reads the statuses of the tasks that a task depends on and that are not known yet.
+func (r Reader) readDependencyStatuses(known map[string]trellis.Status, t *taskdir.Task) {
 	if t == nil {
 		return
 	}
@@ -178,18 +178,18 @@ func (r Reader) Task(dir string) (Task, error) {
 		return Task{}, e.Err
 	}
 	if e.Planning && e.Task == nil {
-		if now, ok := r.published(e); ok {
+		if now, ok := r.publishedEntry(e); ok {
 			return r.Task(now.Dir)
 		}
 	}
 	known := r.Known
 	if known == nil {
 		known = map[string]trellis.Status{}
-		r.learn(known, e.Task)
+		r.readDependencyStatuses(known, e.Task)
 	}
 	v := r.task(e, known)
 	if v.Status == trellis.Planning {
-		v.Phase, v.Round, v.Retry = planningOf(dir)
+		v.Phase, v.Round, v.Retry = planningState(dir)
 	}
 	if v.HeldBy == nil && v.Status != "" {
 		v.HeldBy = r.holder(dir)
@@ -202,7 +202,7 @@ func (r Reader) Task(dir string) (Task, error) {
 	}
 	v.Plan, _ = pipeline.ReadPlan(r.Store, dir) // its errors are left to validate
 	v.Criteria = append([]pipeline.Stated{}, pipeline.ReadCriteria(dir, v.Plan)...)
-	v.Defining = append([]string{}, defining(dir)...)
+	v.Defining = append([]string{}, changedCheckFiles(dir)...)
 	return v, nil
 }
 
@@ -217,7 +217,7 @@ func statuses(entries []taskdir.Entry) map[string]trellis.Status {
 	return known
 }
 
-func (f Filter) picks(t Task) bool {
+func (f Filter) matches(t Task) bool {
 	if len(f.Statuses) > 0 && !slices.Contains(f.Statuses, t.Status) {
 		return false
 	}
@@ -229,13 +229,13 @@ func (t Task) Order() string { return cmp.Or(t.Priority, "P9") + t.ID }
 
 // task returns the task of an entry. known has the statuses of others.
 func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
-	last := written(filepath.Join(e.Dir, taskdir.TaskJSON))
-	v := Task{Dir: r.Store.Rel(e.Dir), ID: e.ID, Problems: []trellis.Problem{}, Modules: map[string]string{}, Children: []string{}, DependsOn: []string{}, UpdatedAt: updated(e.Dir, last),
-		Since: stamp(last), Watcher: health(r.Watcher)}
+	last := modTime(filepath.Join(e.Dir, taskdir.TaskJSON))
+	v := Task{Dir: r.Store.Rel(e.Dir), ID: e.ID, Problems: []trellis.Problem{}, Modules: map[string]string{}, Children: []string{}, DependsOn: []string{}, UpdatedAt: lastWrite(e.Dir, last),
+		Since: timestamp(last), Watcher: watcherHealth(r.Watcher)}
 	if e.Planning {
 		v.Status = trellis.Planning
 		if v.HeldBy = holder(e.Dir); v.HeldBy == nil { // cut off, or published since it was found
-			if now, ok := r.published(e); ok {
+			if now, ok := r.publishedEntry(e); ok {
 				return r.task(now, known)
 			}
 			v.CutOff = true
@@ -249,7 +249,7 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 	}
 	t := *e.Task
 	taskdir.Defaults(&t)
-	r.says(&v, e.Dir, &t)
+	r.copyTaskFile(&v, e.Dir, &t)
 	v.Problems = append(v.Problems, t.Problems...)
 	if !e.Planning {
 		v.Status = t.Status
@@ -263,27 +263,27 @@ func (r Reader) task(e taskdir.Entry, known map[string]trellis.Status) Task {
 			}
 		}
 		if v.Working() && v.HeldBy == nil {
-			if v.CutOff = begun(e.Dir, v.Status); !v.CutOff {
+			if v.CutOff = hasBegun(e.Dir, v.Status); !v.CutOff {
 				v.Phase, v.Round = "", 0 // they are those of the previous run
 			}
 		}
-		v.WaitingFor = r.waitingFor(&t, known, v.HeldBy != nil)
-		r.unstarted(&v, e.Dir)
+		v.WaitingFor = r.waitReason(&t, known, v.HeldBy != nil)
+		r.correctWait(&v, e.Dir)
 	}
-	if at := r.phase(e.ID); at != nil {
-		v.Since = stamp(at.Since)
+	if at := r.heartbeatEntry(e.ID); at != nil {
+		v.Since = timestamp(at.Since)
 	}
 	if v.WaitingFor == ForSlot {
 		v.Slots = busySlots(r.Watcher.Beat)
 	}
 	if v.WaitingFor == "approval" {
-		v.step, v.WaitingFor = r.asks(&t)
+		v.step, v.WaitingFor = r.awaitedApproval(&t)
 	}
 	return v
 }
 
-// says copies what the task.json of dir says, whatever its run has done since.
-func (r Reader) says(v *Task, dir string, t *taskdir.Task) {
+// copyTaskFile copies what the task.json of dir says, whatever its run has done since.
+func (r Reader) copyTaskFile(v *Task, dir string, t *taskdir.Task) {
 	p := t.Pipeline
 	v.Source, v.TaskID = t, t.GivenID()
 	v.Scope, v.Package, v.Creator, v.Assignee, v.Parent = t.Scope, t.Package, t.Creator, t.Assignee, t.Parent
@@ -300,8 +300,8 @@ func (r Reader) says(v *Task, dir string, t *taskdir.Task) {
 	}
 }
 
-// published returns the task that a draft was published as, if the draft is gone.
-func (r Reader) published(e taskdir.Entry) (now taskdir.Entry, ok bool) {
+// publishedEntry returns the task that a draft was published as, if the draft is gone.
+func (r Reader) publishedEntry(e taskdir.Entry) (now taskdir.Entry, ok bool) {
 	if durable.Exists(e.Dir) {
 		return now, false
 	}
@@ -324,15 +324,15 @@ func problem(err error, dir string) trellis.Problem {
 	return trellis.Problem{File: dir, Message: err.Error()}
 }
 
-// updated returns when something was last written about a task whose task.json was last written at a time.
-func updated(dir string, last time.Time) string {
-	if j := written(filepath.Join(dir, taskdir.Journal)); j.After(last) {
+// lastWrite returns when something was last written about a task whose task.json was last written at a time.
+func lastWrite(dir string, last time.Time) string {
+	if j := modTime(filepath.Join(dir, taskdir.Journal)); j.After(last) {
 		last = j
 	}
-	return stamp(last)
+	return timestamp(last)
 }
 
-func written(path string) time.Time {
+func modTime(path string) time.Time {
 	st, err := os.Stat(path)
 	if err != nil {
 		return time.Time{}
@@ -340,8 +340,8 @@ func written(path string) time.Time {
 	return st.ModTime()
 }
 
-// stamp returns a time as JSON has it, "" for the zero time.
-func stamp(t time.Time) string {
+// timestamp returns a time as JSON has it, "" for the zero time.
+func timestamp(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
@@ -363,5 +363,5 @@ func holder(dir string) *Holder {
 		return nil
 	}
 	h, _ := durable.ReadHolder(lock) // it is held even if the holder can't be read
-	return &Holder{h.PID, h.Host, stamp(h.Since)}
+	return &Holder{h.PID, h.Host, timestamp(h.Since)}
 }

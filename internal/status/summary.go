@@ -55,7 +55,7 @@ func summary(c journal.Entry) string {
 	}
 	var lines []string
 	for _, r := range out.Results {
-		line := fmt.Sprintf("%s: %s (%s)", r.Command, verdict(r.Code, r.Known), text.Seconds(r.Seconds))
+		line := fmt.Sprintf("%s: %s (%s)", r.Command, exitText(r.Code, r.Known), text.Seconds(r.Seconds))
 		if r.Code != 0 && r.Tail != "" {
 			line += "\n" + text.Indent(r.Tail)
 		}
@@ -67,10 +67,10 @@ func summary(c journal.Entry) string {
 	if out.Hook != "" {
 		lines = append(lines, "a hook refused the commit:\n"+text.Indent(out.Hook))
 	}
-	return strings.Join(append(lines, notes(out.Notes)...), "\n")
+	return strings.Join(append(lines, noteLines(out.Notes)...), "\n")
 }
 
-func verdict(code int, known bool) string {
+func exitText(code int, known bool) string {
 	switch {
 	case code == 0:
 		return "passed"
@@ -100,10 +100,10 @@ func replySummary(role trellis.Role, r agentcall.Reply) string {
 	for _, p := range r.Problems {
 		lines = append(lines, "invalid answer: "+p)
 	}
-	return strings.Join(append(lines, notes(r.Notes)...), "\n")
+	return strings.Join(append(lines, noteLines(r.Notes)...), "\n")
 }
 
-func notes(list []string) []string {
+func noteLines(list []string) []string {
 	lines := make([]string, len(list))
 	for i, n := range list {
 		lines[i] = "note: " + n
@@ -111,7 +111,7 @@ func notes(list []string) []string {
 	return lines
 }
 
-func outcome(out json.RawMessage) string {
+func outcomeText(out json.RawMessage) string {
 	var end struct {
 		Outcome string
 		Status  string

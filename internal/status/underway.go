@@ -25,7 +25,7 @@ type Underway struct {
 
 // underway reads the progress of the run in a task directory. Errors are left for others to report.
 func underway(dir string) (u Underway) {
-	h, err := runOf(dir)
+	h, err := unfinishedRun(dir)
 	if err != nil {
 		return u
 	}
@@ -41,13 +41,13 @@ func underway(dir string) (u Underway) {
 	if err != nil {
 		return u
 	}
-	u.At = at(past)
+	u.At = currentStep(past)
 	u.Done, u.Of = workflow.Far(b, workflow.Options{Verified: true, Grouped: true, Finished: p.Finished})
 	return u
 }
 
-// runOf returns the history of an unfinished run of a plan's steps, an empty one if there is none.
-func runOf(dir string) (*journal.History, error) {
+// unfinishedRun returns the history of an unfinished run of a plan's steps, an empty one if there is none.
+func unfinishedRun(dir string) (*journal.History, error) {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err == nil && (h.Flow != pipeline.Flow || h.Ended) {
 		h = &journal.History{}
@@ -55,8 +55,8 @@ func runOf(dir string) (*journal.History, error) {
 	return h, err
 }
 
-// at returns the innermost of the steps that began and have not ended.
-func at(past []workflow.Event) string {
+// currentStep returns the innermost of the steps that began and have not ended.
+func currentStep(past []workflow.Event) string {
 	var open []string
 	for _, e := range past {
 		if e.Type == workflow.StepFinished {
@@ -75,15 +75,15 @@ func at(past []workflow.Event) string {
 func bundleOf(run string, h *journal.History) (*plan.Bundle, error) {
 	var hash string
 	for _, c := range h.Calls {
-		if about := aboutStep(c); about.Bundle != "" {
+		if about := stepInfo(c); about.Bundle != "" {
 			hash = about.Bundle
 		}
 	}
 	return plan.OpenBundle(filepath.Join(run, "inputs", hash), hash)
 }
 
-// aboutStep returns what the input of an activity, a call of an agent or another, says about the step that it is for.
-func aboutStep(c journal.Entry) workflow.About {
+// stepInfo returns what the input of an activity, a call of an agent or another, says about the step that it is for.
+func stepInfo(c journal.Entry) workflow.About {
 	var in struct {
 		workflow.About
 		Data workflow.About
@@ -99,7 +99,7 @@ func aboutStep(c journal.Entry) workflow.About {
 
 // Asked returns the step for which the task in a directory waits for people, nil if it does not.
 func Asked(dir string, now time.Time) *workflow.Request {
-	if q, _ := asking(dir, now); q != nil {
+	if q, _ := pendingApproval(dir, now); q != nil {
 		return &q.Request
 	}
 	return nil
@@ -108,13 +108,13 @@ func Asked(dir string, now time.Time) *workflow.Request {
 // request is a request to people, with what they said to it so far.
 type request struct {
 	workflow.Request
-	said proof.ApprovalState
+	approvals proof.ApprovalState
 }
 
-// asking returns the step whose approval a run waits for, nil if all are decided. asked reports
+// pendingApproval returns the step whose approval a run waits for, nil if all are decided. asked reports
 // whether there was a request.
-func asking(dir string, now time.Time) (q *request, asked bool) {
-	h, err := runOf(dir)
+func pendingApproval(dir string, now time.Time) (q *request, asked bool) {
+	h, err := unfinishedRun(dir)
 	if err != nil {
 		return nil, false
 	}
@@ -126,14 +126,14 @@ func asking(dir string, now time.Time) (q *request, asked bool) {
 	if err != nil {
 		return nil, false
 	}
-	if left := undecided(open, said, now); len(left) > 0 {
+	if left := undecidedRequests(open, said, now); len(left) > 0 {
 		return &left[0], true
 	}
 	return nil, len(open) > 0
 }
 
-// undecided returns the requests of a run that people have not decided yet. The run itself goes on with the others.
-func undecided(open []workflow.Request, said []proof.Approval, now time.Time) (left []request) {
+// undecidedRequests returns the requests of a run that people have not decided yet. The run itself goes on with the others.
+func undecidedRequests(open []workflow.Request, said []proof.Approval, now time.Time) (left []request) {
 	for _, q := range open {
 		if v := proof.Decide(said, q.Path, q.Hash, q.Approvers, now); v.State == proof.Pending && len(v.Unbound) == 0 {
 			left = append(left, request{q, v})

@@ -19,8 +19,8 @@ func Verdicts(dir string) map[string]pipeline.CriterionResult {
 	return found
 }
 
-// defining returns the files that define the checks and that the last run of a task changed, by its report.
-func defining(dir string) []string {
+// changedCheckFiles returns the files that define the checks and that the last run of a task changed, by its report.
+func changedCheckFiles(dir string) []string {
 	if r := lastReport(dir); r != nil {
 		return r.Checks.Defining
 	}

@@ -23,34 +23,34 @@ const (
 	ForPerson  = "somebody"                       // the word of the watcher: a person has to mend the task
 )
 
-// waitingFor returns what a task that does not run waits for, or "". held says that a process works
+// waitReason returns what a task that does not run waits for, or "". held says that a process works
 // on it.
-func (r Reader) waitingFor(t *taskdir.Task, known map[string]trellis.Status, held bool) string {
+func (r Reader) waitReason(t *taskdir.Task, known map[string]trellis.Status, held bool) string {
 	p := t.Pipeline
-	if why := r.said(t.ID); why == pulse.Trust && !t.Status.Ended() {
+	if why := r.heartbeatReason(t.ID); why == pulse.Trust && !t.Status.Ended() {
 		return why
 	}
 	switch t.Status {
 	case trellis.Ready:
-		if why := r.over(t); why != "" {
+		if why := r.refusalReason(t); why != "" {
 			return why
 		}
 		if p.NotBefore.After(r.Now) {
-			return "time " + stamp(p.NotBefore) + r.unwatched(t)
+			return "time " + timestamp(p.NotBefore) + r.noWatcherRemark(t)
 		}
-		if open := r.dependencies(p.DependsOn, known); open != "" {
+		if open := r.openDependencies(p.DependsOn, known); open != "" {
 			return open
 		}
 		if strings.HasPrefix(string(p.Failure.Code), "agent_") { // a start has failed
-			return fmt.Sprintf("agent (%s)", p.Failure.Code) + r.unwatched(t)
+			return fmt.Sprintf("agent (%s)", p.Failure.Code) + r.noWatcherRemark(t)
 		}
 		if p.Approval.Required && r.Agreement != nil && r.Agreement(t.Dir).State == proof.Pending { // its plan was edited after the approval
 			return "approval"
 		}
-		return r.turn(t)
+		return r.notStartedReason(t)
 	case trellis.InProgress:
-		if !held && !written(filepath.Join(t.Dir, taskdir.Journal)).IsZero() {
-			return r.turn(t) // it was cut off, or is not begun
+		if !held && !modTime(filepath.Join(t.Dir, taskdir.Journal)).IsZero() {
+			return r.notStartedReason(t) // it was cut off, or is not begun
 		}
 	case trellis.Paused:
 		why := ""
@@ -62,38 +62,38 @@ func (r Reader) waitingFor(t *taskdir.Task, known map[string]trellis.Status, hel
 			why = fmt.Sprintf(" (%s)", p.Failure.Code)
 		}
 		if !p.ResumeAt.IsZero() {
-			return "time " + stamp(p.ResumeAt) + why + r.unwatched(t)
+			return "time " + timestamp(p.ResumeAt) + why + r.noWatcherRemark(t)
 		}
 		return "start" + why
 	case trellis.Waiting:
-		if open := r.dependencies(p.DependsOn, known); open != "" {
+		if open := r.openDependencies(p.DependsOn, known); open != "" {
 			return open
 		}
 		if p.Judge != nil && !p.Judge.Pass {
 			return "decision: the judge was not satisfied"
 		}
-		if unmerged := inReview(p.DependsOn, known); len(unmerged) > 1 && !p.Approval.Required {
+		if unmerged := dependenciesInReview(p.DependsOn, known); len(unmerged) > 1 && !p.Approval.Required {
 			return "merge of all but one of " + strings.Join(unmerged, ", ")
 		}
-		why := r.said(t.ID)
+		why := r.heartbeatReason(t.ID)
 		switch {
 		case len(p.DependsOn) == 0 || strings.HasPrefix(why, "approval"):
 			return "approval"
 		case why != "":
 			return "dependency " + why
-		case p.Approval.Required && !r.agreed(t.Dir):
+		case p.Approval.Required && !r.isApproved(t.Dir):
 			return "approval"
 		}
-		if q, asked := asking(t.Dir, r.Now); q != nil || asked || len(r.unconfirmed(t.Dir)) > 0 { // its run waits
+		if q, asked := pendingApproval(t.Dir, r.Now); q != nil || asked || len(r.unconfirmedChanges(t.Dir)) > 0 { // its run waits
 			return "approval"
 		}
-		return r.turn(t)
+		return r.notStartedReason(t)
 	}
 	return ""
 }
 
-// unstarted corrects what a task that no process runs waits for: nothing if one just took it, a person if it has errors.
-func (r Reader) unstarted(v *Task, dir string) {
+// correctWait corrects what a task that no process runs waits for: nothing if one just took it, a person if it has errors.
+func (r Reader) correctWait(v *Task, dir string) {
 	if v.WaitingFor != ForWatcher && v.WaitingFor != ForMachine {
 		return
 	}
@@ -108,9 +108,9 @@ func (r Reader) unstarted(v *Task, dir string) {
 	}
 }
 
-// begun reports whether the run in a task directory has done anything, or can't be read. A run that a person asked for with
+// hasBegun reports whether the run in a task directory has done anything, or can't be read. A run that a person asked for with
 // feedback has done nothing yet. In planning it reports whether a planning has not ended: a task that a person writes has none.
-func begun(dir string, s trellis.Status) bool {
+func hasBegun(dir string, s trellis.Status) bool {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if s == trellis.Planning {
 		return err == nil && h.Flow == planner.Flow && !h.Ended
@@ -135,8 +135,8 @@ func (t Task) Unstarted() string {
 	return ""
 }
 
-// inReview returns the dependencies that may have to be merged: a task can begin on one of them, not on several.
-func inReview(ids []string, known map[string]trellis.Status) (list []string) {
+// dependenciesInReview returns the dependencies that may have to be merged: a task can begin on one of them, not on several.
+func dependenciesInReview(ids []string, known map[string]trellis.Status) (list []string) {
 	for _, id := range ids {
 		if known[id] == trellis.Review {
 			list = append(list, id)
@@ -145,9 +145,9 @@ func inReview(ids []string, known map[string]trellis.Status) (list []string) {
 	return list
 }
 
-// over returns why a ready task is not to be run, as the process that would run it would decide by its
+// refusalReason returns why a ready task is not to be run, as the process that would run it would decide by its
 // journal. Without a journal it returns "", as it does not ask git whether there is work on the branch.
-func (r Reader) over(t *taskdir.Task) string {
+func (r Reader) refusalReason(t *taskdir.Task) string {
 	h, err := journal.Read(filepath.Join(t.Dir, taskdir.Run))
 	if err != nil {
 		return "" // no journal, or an error that validate and start report
@@ -172,26 +172,26 @@ func (r Reader) over(t *taskdir.Task) string {
 	return "decision: " + why + ": run `trellis retry`"
 }
 
-// turn returns what keeps a task that could run from running, "" if nothing does.
-func (r Reader) turn(t *taskdir.Task) string {
+// notStartedReason returns what keeps a task that could run from running, "" if nothing does.
+func (r Reader) notStartedReason(t *taskdir.Task) string {
 	switch {
-	case !r.Watcher.Alive && r.given(t):
+	case !r.Watcher.Alive && r.isShared(t):
 		return ForMachine
 	case !r.Watcher.Alive:
 		return ForWatcher
 	case r.Watcher.Hangs:
 		return "watcher: it hangs"
 	}
-	return r.said(t.ID)
+	return r.heartbeatReason(t.ID)
 }
 
-// agreed reports whether people have approved the current plan of a task.
-func (r Reader) agreed(dir string) bool {
+// isApproved reports whether people have approved the current plan of a task.
+func (r Reader) isApproved(dir string) bool {
 	return r.Agreement != nil && r.Agreement(dir).State == proof.Approved
 }
 
-// yeses returns how many of the people who have to agree to the plan of a task do, and who, led by a blank; "" if one is enough.
-func (r Reader) yeses(t *taskdir.Task) string {
+// planApprovalCount returns how many of the people who have to agree to the plan of a task do, and who, led by a blank; "" if one is enough.
+func (r Reader) planApprovalCount(t *taskdir.Task) string {
 	if r.Agreement == nil || max(r.Approvers, t.Pipeline.Approval.Approvers) < 2 {
 		return ""
 	}
@@ -199,24 +199,24 @@ func (r Reader) yeses(t *taskdir.Task) string {
 	if g.State == proof.Rejected { // by hand, in approvals.jsonl
 		return ""
 	}
-	return counted(g.ApprovalState, g.Approvers)
+	return approvalCount(g.ApprovalState, g.Approvers)
 }
 
-// counted returns how many of the people who have to agree do, and who; "" if one is enough.
-func counted(v proof.ApprovalState, of int) string {
-	if of < 2 {
+// approvalCount returns how many of the people who have to agree do, and who; "" if one is enough.
+func approvalCount(v proof.ApprovalState, needed int) string {
+	if needed < 2 {
 		return ""
 	}
-	return " (" + strings.TrimSuffix(fmt.Sprintf("%d of %d: %s", of-v.Missing, of, strings.Join(v.By, ", ")), ": ") + ")"
+	return " (" + strings.TrimSuffix(fmt.Sprintf("%d of %d: %s", needed-v.Missing, needed, strings.Join(v.By, ", ")), ": ") + ")"
 }
 
-// given reports whether other machines have been given a task, and may run it.
-func (r Reader) given(t *taskdir.Task) bool { return r.Given != nil && r.Given(t.Dir) }
+// isShared reports whether other machines have been given a task, and may run it.
+func (r Reader) isShared(t *taskdir.Task) bool { return r.Given != nil && r.Given(t.Dir) }
 
-// unwatched returns a remark that no watcher would start a task at its time, "" if one would.
-func (r Reader) unwatched(t *taskdir.Task) string {
+// noWatcherRemark returns a remark that no watcher would start a task at its time, "" if one would.
+func (r Reader) noWatcherRemark(t *taskdir.Task) string {
 	switch {
-	case !r.Watcher.Alive && r.given(t):
+	case !r.Watcher.Alive && r.isShared(t):
 		return ""
 	case !r.Watcher.Alive:
 		return ", and no watcher is running"
@@ -226,12 +226,12 @@ func (r Reader) unwatched(t *taskdir.Task) string {
 	return ""
 }
 
-// said returns what a task waits for according to the watcher.
-func (r Reader) said(id string) string {
+// heartbeatReason returns what a task waits for according to the watcher.
+func (r Reader) heartbeatReason(id string) string {
 	for _, w := range r.Watcher.Beat.Waiting {
 		if w.Task == id {
 			if w.Until != nil {
-				return w.For + ": " + stamp(*w.Until)
+				return w.For + ": " + timestamp(*w.Until)
 			}
 			return w.For
 		}
@@ -239,8 +239,8 @@ func (r Reader) said(id string) string {
 	return ""
 }
 
-// phase returns the heartbeat's entry for a task that the watcher runs, nil if it does not run it.
-func (r Reader) phase(id string) *pulse.Work {
+// heartbeatEntry returns the heartbeat's entry for a task that the watcher runs, nil if it does not run it.
+func (r Reader) heartbeatEntry(id string) *pulse.Work {
 	for _, w := range r.Watcher.Beat.Running {
 		if w.Task == id {
 			return &w
@@ -249,7 +249,7 @@ func (r Reader) phase(id string) *pulse.Work {
 	return nil
 }
 
-func health(s pulse.State) string {
+func watcherHealth(s pulse.State) string {
 	switch {
 	case s.Hangs:
 		return "hangs"
@@ -259,23 +259,23 @@ func health(s pulse.State) string {
 	return "none"
 }
 
-// asks returns what a task that waits for approval waits for: that of a step of its run, or else of
+// awaitedApproval returns what a task that waits for approval waits for: that of a step of its run, or else of
 // the plan. Once people have decided about the step, the run itself has to go on.
-func (r Reader) asks(t *taskdir.Task) (step, what string) {
-	switch q, asked := asking(t.Dir, r.Now); {
+func (r Reader) awaitedApproval(t *taskdir.Task) (step, what string) {
+	switch q, asked := pendingApproval(t.Dir, r.Now); {
 	case q != nil:
-		return q.Path, "approval of step " + q.Path + counted(q.said, q.Approvers) + strings.TrimSuffix(": "+text.OneLine(q.Title), ": "+q.Path)
+		return q.Path, "approval of step " + q.Path + approvalCount(q.approvals, q.Approvers) + strings.TrimSuffix(": "+text.OneLine(q.Title), ": "+q.Path)
 	case asked:
 		return "", "start"
 	}
-	if changes := r.unconfirmed(t.Dir); len(changes) > 0 {
-		return "", pipeline.AskedAbout(changes) + r.yeses(t)
+	if changes := r.unconfirmedChanges(t.Dir); len(changes) > 0 {
+		return "", pipeline.AskedAbout(changes) + r.planApprovalCount(t)
 	}
-	return "", "approval" + r.yeses(t)
+	return "", "approval" + r.planApprovalCount(t)
 }
 
-// unconfirmed returns the changes to what judges the work of a task that nobody has approved yet.
-func (r Reader) unconfirmed(dir string) []string {
+// unconfirmedChanges returns the changes to what judges the work of a task that nobody has approved yet.
+func (r Reader) unconfirmedChanges(dir string) []string {
 	u, err := pipeline.ReadUnconfirmed(dir)
 	if err != nil {
 		return nil // the run reports it
@@ -283,8 +283,8 @@ func (r Reader) unconfirmed(dir string) []string {
 	return u.Changes(r.Store, dir)
 }
 
-// away returns the state of a dependency that is not among the tasks, "" if nothing waits for it or the archive can't be read.
-func (r Reader) away(id string) string {
+// missingTaskState returns the state of a dependency that is not among the tasks, "" if nothing waits for it or the archive can't be read.
+func (r Reader) missingTaskState(id string) string {
 	dir, err := r.Store.Archived(id)
 	switch {
 	case err != nil:
@@ -298,8 +298,8 @@ func (r Reader) away(id string) string {
 	return ""
 }
 
-// dependencies returns the dependencies that a task still waits for, with their states.
-func (r Reader) dependencies(ids []string, known map[string]trellis.Status) string {
+// openDependencies returns the dependencies that a task still waits for, with their states.
+func (r Reader) openDependencies(ids []string, known map[string]trellis.Status) string {
 	var open []string
 	for _, id := range ids {
 		status, there := known[id]
@@ -308,7 +308,7 @@ func (r Reader) dependencies(ids []string, known map[string]trellis.Status) stri
 		case status == trellis.Completed, status == trellis.Review && !r.Merged:
 			continue
 		case !there:
-			if stands = r.away(id); stands == "" {
+			if stands = r.missingTaskState(id); stands == "" {
 				continue
 			}
 		case status == "":
