@@ -23,20 +23,20 @@ type DiffWriter struct {
 	W      io.Writer
 	Colour bool
 
-	held []byte // a line whose end has not come yet
-	hunk bool   // the next line is text of a file
+	partial []byte // a line whose end has not come yet
+	inHunk  bool   // the next line is text of a file
 }
 
 func (d *DiffWriter) Write(p []byte) (int, error) {
-	d.held = append(d.held, p...)
+	d.partial = append(d.partial, p...)
 	var out strings.Builder
 	for {
-		end := bytes.IndexByte(d.held, '\n')
+		end := bytes.IndexByte(d.partial, '\n')
 		if end < 0 {
 			break
 		}
-		out.WriteString(d.line(string(d.held[:end])) + "\n")
-		d.held = d.held[end+1:]
+		out.WriteString(d.line(string(d.partial[:end])) + "\n")
+		d.partial = d.partial[end+1:]
 	}
 	if _, err := io.WriteString(d.W, out.String()); err != nil {
 		return 0, err
@@ -46,11 +46,11 @@ func (d *DiffWriter) Write(p []byte) (int, error) {
 
 // Close writes the line that is held.
 func (d *DiffWriter) Close() error {
-	if len(d.held) == 0 {
+	if len(d.partial) == 0 {
 		return nil
 	}
-	_, err := io.WriteString(d.W, d.line(string(d.held)))
-	d.held = nil
+	_, err := io.WriteString(d.W, d.line(string(d.partial)))
+	d.partial = nil
 	return err
 }
 
@@ -61,30 +61,30 @@ func (d *DiffWriter) line(s string) string {
 		return s
 	}
 	if strings.HasPrefix(s, "diff ") {
-		d.hunk = false
+		d.inHunk = false
 	}
 	switch {
 	case strings.HasPrefix(s, "@@ "):
-		d.hunk = true
+		d.inHunk = true
 		at := strings.Index(s[2:], "@@") + len("@@@@")
 		if at < len("@@@@") {
 			at = len(s)
 		}
 		return Paint(s[:at], "36", true) + s[at:]
-	case d.hunk && s[0] == '+':
+	case d.inHunk && s[0] == '+':
 		return Paint(s, "32", true)
-	case d.hunk && s[0] == '-':
+	case d.inHunk && s[0] == '-':
 		return Paint(s, "31", true)
-	case d.hunk:
+	case d.inHunk:
 		return s
 	case s[0] == ' ':
-		return bars(s)
+		return colourBars(s)
 	}
 	return Paint(s, "1", true)
 }
 
-// bars colours a line of a list of files: how much was added and deleted in each.
-func bars(s string) string {
+// colourBars colours a line of a list of files: how much was added and deleted in each.
+func colourBars(s string) string {
 	at := len(strings.TrimRight(s, "+-"))
 	if at == len(s) || !strings.Contains(s[:at], " | ") {
 		return s

@@ -25,7 +25,7 @@ const gap = 2
 
 // Print writes the table.
 func (g Grid) Print(w io.Writer, style Style) error {
-	rows := g.shown()
+	rows := g.visibleRows()
 	widths := g.widths(rows, style.Width)
 	var b strings.Builder
 	for n, row := range rows {
@@ -39,7 +39,7 @@ func (g Grid) Print(w io.Writer, style Style) error {
 				cell = text.Clip(cell, min(widths[i], room))
 			}
 			room -= widths[i] + gap
-			line.WriteString(g.painted(n, i, cell, style) + strings.Repeat(" ", widths[i]+gap-text.Width(cell)))
+			line.WriteString(g.paintCell(n, i, cell, style) + strings.Repeat(" ", widths[i]+gap-text.Width(cell)))
 		}
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
@@ -47,8 +47,8 @@ func (g Grid) Print(w io.Writer, style Style) error {
 	return err
 }
 
-// shown returns the rows with each cell on one line and its control characters made visible.
-func (g Grid) shown() [][]string {
+// visibleRows returns the rows with each cell on one line and its control characters made visible.
+func (g Grid) visibleRows() [][]string {
 	rows := make([][]string, len(g.Rows))
 	for n, row := range g.Rows {
 		for _, cell := range row {
@@ -58,7 +58,7 @@ func (g Grid) shown() [][]string {
 	return rows
 }
 
-func (g Grid) painted(row, column int, cell string, style Style) string {
+func (g Grid) paintCell(row, column int, cell string, style Style) string {
 	if g.Paint == nil {
 		return cell
 	}
@@ -81,7 +81,7 @@ func (g Grid) widths(rows [][]string, limit int) []int {
 		return widths
 	}
 	for _, s := range g.Squeezes {
-		if over := total(widths) - limit; over > 0 && s.Column < len(widths) {
+		if over := totalWidth(widths) - limit; over > 0 && s.Column < len(widths) {
 			widths[s.Column] = min(widths[s.Column], max(s.To, widths[s.Column]-over))
 			if s.To == 0 {
 				widths[s.Column] = 0
@@ -90,14 +90,14 @@ func (g Grid) widths(rows [][]string, limit int) []int {
 	}
 	for i := len(g.Squeezes) - 1; i >= 0; i-- {
 		if c := g.Squeezes[i].Column; c < len(widths) && widths[c] > 0 {
-			widths[c] = min(natural[c], widths[c]+max(limit-total(widths), 0))
+			widths[c] = min(natural[c], widths[c]+max(limit-totalWidth(widths), 0))
 		}
 	}
 	return widths
 }
 
-// total returns the width of a line with such columns.
-func total(widths []int) (n int) {
+// totalWidth returns the width of a line with such columns.
+func totalWidth(widths []int) (n int) {
 	for _, w := range widths {
 		if w > 0 {
 			n += w + gap

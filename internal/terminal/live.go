@@ -25,34 +25,34 @@ import (
 // call of a planning and of every step, and what steps print. Its methods may be called by several goroutines.
 type Live struct {
 	screen
-	now   func() time.Time
-	ahead [][]trellis.Role
-	tasks []*working     // in the order in which they began
-	waits []events.Event // of a watcher: tasks that wait and do not run
-	idle  time.Time      // since when a watcher has had nothing to do; zero: it is busy, or there is none
-	tree  *tree          // nil: no run of steps is followed
-	rests string         // the last message about a watcher that has nothing to do
-	deaf  func()         // stops the notification of resizes; nil: there is none
+	now         func() time.Time
+	stages      [][]trellis.Role
+	tasks       []*activeTask  // in the order in which they began
+	waits       []events.Event // of a watcher: tasks that wait and do not run
+	idle        time.Time      // since when a watcher has had nothing to do; zero: it is busy, or there is none
+	tree        *tree          // nil: no run of steps is followed
+	lastIdle    string         // the last message about a watcher that has nothing to do
+	stopResizes func()         // stops the notification of resizes; nil: there is none
 }
 
-// working is a task at work.
-type working struct {
-	name   string
-	phase  string
-	round  int
-	began  time.Time
-	used   trellis.Usage // before this phase
-	calls  []*call       // of agents in this phase
-	last   string        // what is done, or was done last
-	notice string        // the last one
-	wait   *events.Wait  // nil: it does not wait
-	stages [][]trellis.Role
+// activeTask is a task at work.
+type activeTask struct {
+	name         string
+	phase        string
+	round        int
+	began        time.Time
+	earlierUsage trellis.Usage // before this phase
+	calls        []*callState  // of agents in this phase
+	last         string        // what is done, or was done last
+	notice       string        // the last one
+	wait         *events.Wait  // nil: it does not wait
+	stages       [][]trellis.Role
 }
 
 // NewLive returns a Live that writes to w, with lines that are redrawn if w is a terminal. [Live.Close] must be called.
 func NewLive(w io.Writer, style Style, isTerminal bool, now func() time.Time) *Live {
-	l := &Live{screen: screen{w: w, style: style, live: isTerminal}, now: now}
-	l.frame, l.moves = l.lines, func() bool { return len(l.tasks) > 0 || l.tree != nil }
+	l := &Live{screen: screen{w: w, style: style, isTerminal: isTerminal}, now: now}
+	l.frame, l.changesWithTime = l.lines, func() bool { return len(l.tasks) > 0 || l.tree != nil }
 	l.open()
 	return l
 }
@@ -61,7 +61,7 @@ func NewLive(w io.Writer, style Style, isTerminal bool, now func() time.Time) *L
 // resizes reports until it is stopped.
 func (l *Live) Sized(size func() (width, height int), resizes func(resized func()) (stop func())) {
 	l.change(func() { l.size = size })
-	l.deaf = resizes(func() { l.change(func() {}) })
+	l.stopResizes = resizes(func() { l.change(func() {}) })
 }
 
 // Stamped has every line that stays begin with its time, and drops a line that repeats the one
@@ -73,46 +73,46 @@ func (l *Live) Stamped() {
 // Take shows an event.
 func (l *Live) Take(e runner.Event) {
 	update := l.change
-	if agent := e.Agent.Kind != "" && e.Agent.Kind != agents.EventNotice; l.live && (agent || e.Step != nil && e.Step.Type == workflow.StepOutput && e.Step.Stream != "log") {
-		update = l.note // such events come faster than anybody reads
+	if agent := e.Agent.Kind != "" && e.Agent.Kind != agents.EventNotice; l.isTerminal && (agent || e.Step != nil && e.Step.Type == workflow.StepOutput && e.Step.Stream != "log") {
+		update = l.changeLater // such events come faster than anybody reads
 	}
-	update(func() { l.take(strings.TrimPrefix(e.Task, taskdir.DraftPrefix), e) }) // a draft by its final name
+	update(func() { l.show(strings.TrimPrefix(e.Task, taskdir.DraftPrefix), e) }) // a draft by its final name
 }
 
-func (l *Live) take(task string, e runner.Event) {
+func (l *Live) show(task string, e runner.Event) {
 	switch {
 	case e.Message != "":
 		l.print(e.Message)
 	case e.Watch != nil:
-		l.watch(*e.Watch)
+		l.showWatcher(*e.Watch)
 	case e.Told != nil && l.tree == nil:
-		l.told(task, *e.Told)
+		l.showRunEvent(task, *e.Told)
 	case l.tree != nil:
 		if e.Step != nil { // events of steps include what their agents do
-			l.tree.take(*e.Step)
-			l.tell(*e.Step)
+			l.tree.apply(*e.Step)
+			l.printStep(*e.Step)
 		}
 	case e.Asked != nil:
-		l.asked(l.find(task), e.Call, *e.Asked)
+		l.showRequest(l.find(task), e.Call, *e.Asked)
 	case e.Reply != nil:
-		l.replied(l.find(task), e.Call, *e.Reply)
+		l.showReply(l.find(task), e.Call, *e.Reply)
 	case e.Step != nil:
-		l.step(l.find(task), *e.Step)
+		l.showStep(l.find(task), *e.Step)
 	case e.State == nil:
-		l.agent(l.find(task), e.Call, e.Agent)
+		l.showAgent(l.find(task), e.Call, e.Agent)
 	case e.State.Status == trellis.InProgress:
-		l.phase(l.find(task), *e.State)
+		l.showPhase(l.find(task), *e.State)
 	default:
-		l.stands(task, *e.State)
+		l.showStatus(task, *e.State)
 	}
 }
 
-// stands shows that a task has come to a status in which no process works on it.
-func (l *Live) stands(task string, s pipeline.TaskState) {
+// showStatus shows that a task has come to a status in which no process works on it.
+func (l *Live) showStatus(task string, s pipeline.TaskState) {
 	w := l.find(task)
-	said := strings.TrimSuffix(task+": "+string(s.Status)+": "+s.Why(), ": ") + l.goesOn(s.ResumeAt)
+	said := strings.TrimSuffix(task+": "+string(s.Status)+": "+s.Why(), ": ") + l.resumeRemark(s.ResumeAt)
 	if w.wait = s.Wait(); w.wait == nil {
-		l.end(task)
+		l.removeTask(task)
 	}
 	switch {
 	case s.Status == trellis.Review, s.Status == trellis.Completed: // the end of the run says more
@@ -122,9 +122,9 @@ func (l *Live) stands(task string, s pipeline.TaskState) {
 	}
 }
 
-// phase shows that a task is in a phase now, and what it has used in all.
-func (l *Live) phase(t *working, s pipeline.TaskState) {
-	t.used, t.calls, t.wait = s.Usage, nil, nil
+// showPhase shows that a task is in a phase now, and what it has used in all.
+func (l *Live) showPhase(t *activeTask, s pipeline.TaskState) {
+	t.earlierUsage, t.calls, t.wait = s.Usage, nil, nil
 	phase := s.Phase
 	if s.Round > 0 {
 		phase = fmt.Sprintf("%s, round %d", phase, s.Round)
@@ -133,12 +133,12 @@ func (l *Live) phase(t *working, s pipeline.TaskState) {
 		return
 	}
 	t.phase, t.round, t.last = s.Phase, s.Round, ""
-	if !l.live {
+	if !l.isTerminal {
 		l.print(t.name + ": " + phase)
 	}
 }
 
-func (l *Live) agent(t *working, id string, e agents.Event) {
+func (l *Live) showAgent(t *activeTask, id string, e agents.Event) {
 	c := t.call(id)
 	t.wait = nil
 	switch e.Kind {
@@ -160,11 +160,11 @@ func (l *Live) agent(t *working, id string, e agents.Event) {
 	}
 }
 
-func (l *Live) step(t *working, e workflow.Event) {
+func (l *Live) showStep(t *activeTask, e workflow.Event) {
 	switch {
 	case e.Type == workflow.StepStarted, e.Type == workflow.StepIteration:
 		t.last = "step " + e.Step
-		if !l.live {
+		if !l.isTerminal {
 			l.print(t.name + ": step " + e.Step)
 		}
 	case e.Type == workflow.StepFinished && e.State == workflow.Failed:
@@ -181,28 +181,28 @@ func (l *Live) step(t *working, e workflow.Event) {
 func (l *Live) Say(text string) { l.change(func() { l.print(text) }) }
 
 // End removes a task from the screen.
-func (l *Live) End(task string) { l.change(func() { l.end(task) }) }
+func (l *Live) End(task string) { l.change(func() { l.removeTask(task) }) }
 
-func (l *Live) end(task string) {
-	l.tasks = slices.DeleteFunc(l.tasks, func(t *working) bool { return t.name == task })
+func (l *Live) removeTask(task string) {
+	l.tasks = slices.DeleteFunc(l.tasks, func(t *activeTask) bool { return t.name == task })
 }
 
 // Close removes from the screen everything that does not stay. Afterwards nothing is shown.
 func (l *Live) Close() {
 	l.close(func() { l.tasks, l.tree, l.waits, l.idle = nil, nil, nil, time.Time{} })
-	if l.deaf != nil {
-		l.deaf()
-		l.deaf = nil
+	if l.stopResizes != nil {
+		l.stopResizes()
+		l.stopResizes = nil
 	}
 }
 
-func (l *Live) find(name string) *working {
+func (l *Live) find(name string) *activeTask {
 	for _, t := range l.tasks {
 		if t.name == name {
 			return t
 		}
 	}
-	t := &working{name: name, began: l.now()}
+	t := &activeTask{name: name, began: l.now()}
 	l.tasks = append(l.tasks, t)
 	return t
 }
@@ -232,13 +232,13 @@ func (l *Live) lines(width int) (lines []string) {
 	case !l.idle.IsZero():
 		lines = append(lines, Paint(text.Clip(events.Idle(l.idle, l.waits), width), "2", l.style.Colour))
 	case len(l.waits) > 0:
-		lines = append(lines, Paint(text.Clip(waiting(l.waits, now), width), "33", l.style.Colour))
+		lines = append(lines, Paint(text.Clip(waitingTasks(l.waits, now), width), "33", l.style.Colour))
 	}
 	return lines
 }
 
-func (t *working) usage() trellis.Usage {
-	sum := t.used
+func (t *activeTask) usage() trellis.Usage {
+	sum := t.earlierUsage
 	for _, c := range t.calls {
 		sum = sum.Add(c.used)
 	}

@@ -31,14 +31,14 @@ type LogPrinter struct {
 	Full  bool   // long texts are not cut
 	Whole string // the command that prints them whole
 
-	said map[string]string // the last text of an agent, by run and activity
+	lastTexts map[string]string // the last text of an agent, by run and activity
 }
 
 // Print writes a line of a log. It skips lines that mean nothing to people, or that repeat the one before.
 func (p *LogPrinter) Print(of status.Line) error {
 	l := line{of}
 	shown := l.text()
-	if shown == "" || p.repeats(of) {
+	if shown == "" || p.isRepeated(of) {
 		return nil
 	}
 	at := strings.Repeat(" ", len("15:04:05"))
@@ -56,17 +56,17 @@ func (p *LogPrinter) Print(of status.Line) error {
 	return err
 }
 
-// repeats reports whether an agent repeats its last text: some give their last words as an answer too.
-func (p *LogPrinter) repeats(l status.Line) bool {
+// isRepeated reports whether an agent repeats its last text: some give their last words as an answer too.
+func (p *LogPrinter) isRepeated(l status.Line) bool {
 	if l.Kind != status.KindAgent || l.Event.Kind != agents.EventText {
 		return false
 	}
-	if p.said == nil {
-		p.said = map[string]string{}
+	if p.lastTexts == nil {
+		p.lastTexts = map[string]string{}
 	}
 	call, text := l.Run+" "+l.ID, strings.TrimSpace(l.Event.Text)
-	before := p.said[call]
-	p.said[call] = text
+	before := p.lastTexts[call]
+	p.lastTexts[call] = text
 	return text != "" && text == before
 }
 
@@ -122,16 +122,16 @@ func (l line) plainText() string {
 	case status.KindAgent:
 		return eventText(*l.Event)
 	case status.KindDone:
-		return l.done()
+		return l.doneText()
 	case status.KindSignal:
 		return "signal: " + l.Text
 	case status.KindCancel:
 		return "cancelled by a person"
 	}
-	return l.ended()
+	return l.endText()
 }
 
-func (l line) done() string {
+func (l line) doneText() string {
 	head := fmt.Sprintf("%s: done in %s", l.label(), text.Seconds(l.Seconds))
 	switch {
 	case l.Failure != nil:
@@ -145,7 +145,7 @@ func (l line) done() string {
 	return head + "\n" + text.Indent(l.Text)
 }
 
-func (l line) ended() string {
+func (l line) endText() string {
 	head := "ended after " + text.Seconds(l.Seconds)
 	if l.Text != "" {
 		head += ": " + l.Text

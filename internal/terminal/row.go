@@ -32,11 +32,11 @@ const (
 )
 
 // row returns a task at work in one line: name, how far it is, what is done now, what it took.
-func (t *working) row(now time.Time, name, width int, colour bool) string {
+func (t *activeTask) row(now time.Time, name, width int, colour bool) string {
 	head := text.Pad(text.Clip(t.name, name), name) + "  "
 	if t.wait != nil {
 		head += phaseBar(t.phase) + " ‖ "
-		return Paint(text.Clip(head+waits(*t.wait, now, width-text.Width(head)), width), "33", colour)
+		return Paint(text.Clip(head+waitWords(*t.wait, now, width-text.Width(head)), width), "33", colour)
 	}
 	phase := t.phase
 	switch {
@@ -58,25 +58,25 @@ func (t *working) row(now time.Time, name, width int, colour bool) string {
 	return text.Clip(head+phaseBar(t.phase)+" "+strings.Join(parts, " · "), width)
 }
 
-// leastWhy is how many columns of a reason have to be left for it to be useful.
-const leastWhy = 20
+// minReasonWidth is how many columns of a reason have to be left for it to be useful.
+const minReasonWidth = 20
 
-// waits returns what is waited for, in at most width columns if possible. The time matters more than the reason.
-func waits(w events.Wait, now time.Time, width int) string {
+// waitWords returns what is waited for, in at most width columns if possible. The time matters more than the reason.
+func waitWords(w events.Wait, now time.Time, width int) string {
 	words := text.OneLine(w.Words(now))
 	over := text.Width(words) - width
 	if over <= 0 {
 		return words
 	}
-	if room := text.Width(w.Why) - over; room >= leastWhy {
+	if room := text.Width(w.Why) - over; room >= minReasonWidth {
 		w.Why = text.Clip(w.Why, room)
 		return text.OneLine(w.Words(now))
 	}
 	return text.OneLine(w.Short(now))
 }
 
-// waiting returns one line about tasks that wait and do not run: for each kind of wait, how many and their names.
-func waiting(list []events.Event, now time.Time) string {
+// waitingTasks returns one line about tasks that wait and do not run: for each kind of wait, how many and their names.
+func waitingTasks(list []events.Event, now time.Time) string {
 	var kinds []string
 	of := map[string][]events.Event{}
 	for _, w := range list {

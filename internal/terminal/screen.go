@@ -16,24 +16,24 @@ import (
 // screen is an output that ends, on a terminal, with lines that are redrawn; elsewhere it has no such lines.
 // Its methods may be called by several goroutines.
 type screen struct {
-	w     io.Writer
-	style Style
-	size  func() (width, height int) // returns the current size of the terminal; nil: the one in style
-	live  bool                       // w is a terminal
-	stamp func() string              // returns what every line that stays begins with; nil: the name of the program
-	frame func(width int) []string   // returns the lines that are redrawn; called with mu held
-	moves func() bool                // reports whether time alone changes them; called with mu held; nil: it does
+	w               io.Writer
+	style           Style
+	size            func() (width, height int) // returns the current size of the terminal; nil: the one in style
+	isTerminal      bool                       // w is a terminal
+	stamp           func() string              // returns what every line that stays begins with; nil: the name of the program
+	frame           func(width int) []string   // returns the lines that are redrawn; called with mu held
+	changesWithTime func() bool                // reports whether time alone changes them; called with mu held; nil: it does
 
-	mu      sync.Mutex
-	out     bytes.Buffer // text to write with the next drawing
-	printed string       // the last line that stays, without its time
-	drawn   []string     // redrawn lines that are on the screen
-	at      int          // width of the screen when they were drawn
-	stale   bool         // they do not show the latest change
-	closed  bool
-	poke    chan struct{} // wakes tick after a change
-	stop    chan struct{}
-	done    chan struct{}
+	mu         sync.Mutex
+	out        bytes.Buffer // text to write with the next drawing
+	printed    string       // the last line that stays, without its time
+	drawn      []string     // redrawn lines that are on the screen
+	drawnWidth int          // width of the screen when they were drawn
+	stale      bool         // they do not show the latest change
+	closed     bool
+	wake       chan struct{} // wakes tick after a change
+	stop       chan struct{}
+	done       chan struct{}
 }
 
 // Noted changes are drawn after tickEvery, and lines that time changes every drawEvery.
@@ -44,8 +44,8 @@ const (
 
 // open begins to draw what frame returns, at every change and with time. close must be called.
 func (s *screen) open() {
-	s.poke, s.stop, s.done = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
-	if !s.live {
+	s.wake, s.stop, s.done = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+	if !s.isTerminal {
 		close(s.done)
 		return
 	}
@@ -62,14 +62,14 @@ func (s *screen) tick() {
 		switch {
 		case s.stale:
 			clock = time.After(tickEvery)
-		case len(s.drawn) > 0 && (s.moves == nil || s.moves()):
+		case len(s.drawn) > 0 && (s.changesWithTime == nil || s.changesWithTime()):
 			clock = time.After(drawEvery - time.Since(opened)%drawEvery)
 		}
 		s.mu.Unlock()
 		select {
 		case <-clock:
 			s.change(func() {})
-		case <-s.poke:
+		case <-s.wake:
 		case <-s.stop:
 			return
 		}
@@ -84,11 +84,11 @@ func (s *screen) change(do func()) {
 	})
 }
 
-// note calls do. The result is drawn at the next tick, or when something is printed.
-func (s *screen) note(do func()) {
+// changeLater calls do. The result is drawn at the next tick, or when something is printed.
+func (s *screen) changeLater(do func()) {
 	s.update(func() {
 		do()
-		if s.stale = true; s.out.Len() > 0 || !s.live {
+		if s.stale = true; s.out.Len() > 0 || !s.isTerminal {
 			s.draw()
 		}
 	})
@@ -103,7 +103,7 @@ func (s *screen) update(do func()) {
 	}
 	do()
 	select {
-	case s.poke <- struct{}{}:
+	case s.wake <- struct{}{}:
 	default:
 	}
 }
@@ -152,14 +152,14 @@ func (s *screen) width() int {
 // draw writes what was printed, and below it the redrawn lines, in one piece. It erases what the
 // terminal itself wrote below them, such as ^C.
 func (s *screen) draw() {
-	if !s.live {
+	if !s.isTerminal {
 		_, _ = s.out.WriteTo(s.w) // a write error can't be reported anywhere
 		return
 	}
 	s.stale = false
 	width := s.width()
 	lines := s.frame(width)
-	if s.out.Len() == 0 && width == s.at && slices.Equal(lines, s.drawn) {
+	if s.out.Len() == 0 && width == s.drawnWidth && slices.Equal(lines, s.drawn) {
 		return
 	}
 	var whole bytes.Buffer
@@ -170,7 +170,7 @@ func (s *screen) draw() {
 	for _, line := range lines {
 		whole.WriteString(line + "\n")
 	}
-	s.drawn, s.at = append(s.drawn[:0], lines...), width
+	s.drawn, s.drawnWidth = append(s.drawn[:0], lines...), width
 	_, _ = whole.WriteTo(s.w)
 }
 
@@ -178,15 +178,15 @@ func (s *screen) draw() {
 func (s *screen) rows(width int) (n int) {
 	for _, line := range s.drawn {
 		n++
-		if width < s.at {
-			n += (text.Width(unpainted(line)) - 1) / (width + 1)
+		if width < s.drawnWidth {
+			n += (text.Width(withoutColours(line)) - 1) / (width + 1)
 		}
 	}
 	return n
 }
 
-// unpainted returns a line without its colours.
-func unpainted(line string) string {
+// withoutColours returns a line without its colours.
+func withoutColours(line string) string {
 	for {
 		before, after, found := strings.Cut(line, "\x1b[")
 		if !found {

@@ -15,28 +15,28 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-type call struct {
-	id     string
-	role   trellis.Role // "" outside of a planning
-	since  time.Time
-	took   time.Duration // once it has ended
-	ended  bool
-	failed bool // the agent failed
-	off    bool // it was called off, since nobody needed it
-	broken bool // no answer that can be used, or the judge's no
-	used   trellis.Usage
-	tools  int    // how many tool calls it made
-	last   string // what it did last
+type callState struct {
+	id        string
+	role      trellis.Role // "" outside of a planning
+	since     time.Time
+	took      time.Duration // once it has ended
+	ended     bool
+	failed    bool // the agent failed
+	calledOff bool // it was called off, since nobody needed it
+	unusable  bool // no answer that can be used, or the judge's no
+	used      trellis.Usage
+	tools     int    // how many tool calls it made
+	last      string // what it did last
 }
 
-// shortWay are the stages of a planning without a plan.
-var shortWay = [][]trellis.Role{{trellis.Evaluate}, {trellis.Research}, {trellis.PRD}}
+// quickStages are the stages of a planning without a plan.
+var quickStages = [][]trellis.Role{{trellis.Evaluate}, {trellis.Research}, {trellis.PRD}}
 
 // Stages returns the roles that a planning with these options asks, stage by stage, as far as that
 // is known before the requirement is evaluated. The roles of one stage work at the same time.
 func Stages(c config.Planning, o runner.PlanOptions) [][]trellis.Role {
 	if o.Quick {
-		return shortWay
+		return quickStages
 	}
 	list := [][]trellis.Role{{trellis.Evaluate}, {trellis.Research}, {trellis.Plan}}
 	if c.TaskSpec && !o.NoTaskSpec {
@@ -49,75 +49,75 @@ func Stages(c config.Planning, o runner.PlanOptions) [][]trellis.Role {
 }
 
 // Ahead sets the stages of plannings that begin from now on.
-func (l *Live) Ahead(stages [][]trellis.Role) { l.change(func() { l.ahead = stages }) }
+func (l *Live) Ahead(stages [][]trellis.Role) { l.change(func() { l.stages = stages }) }
 
-// asked shows that a planning begins to ask an agent. A repeated request is printed with its reason.
-func (l *Live) asked(t *working, id string, r agentcall.Request) {
+// showRequest shows that a planning begins to ask an agent. A repeated request is printed with its reason.
+func (l *Live) showRequest(t *activeTask, id string, r agentcall.Request) {
 	if t.stages == nil {
-		t.phase, t.stages = "planning", append([][]trellis.Role{}, l.ahead...)
+		t.phase, t.stages = "planning", append([][]trellis.Role{}, l.stages...)
 	}
-	t.reach(r.Role)
-	t.join(r.Role)
-	earlier := t.of(r.Role)
-	*t.call(id) = call{id: id, role: r.Role, since: l.now()}
+	t.addStage(r.Role)
+	t.joinEarlierStage(r.Role)
+	earlier := t.callsOf(r.Role)
+	*t.call(id) = callState{id: id, role: r.Role, since: l.now()}
 	switch why := status.Again(r); {
 	case why != "":
 		l.print(t.name + ": " + why)
 	case len(earlier) > 0 && earlier[len(earlier)-1].failed:
 		l.print(t.name + ": " + string(r.Role) + " again")
-	case !l.live:
+	case !l.isTerminal:
 		l.print(t.name + ": " + string(r.Role))
 	}
 }
 
-func (l *Live) replied(t *working, id string, r agentcall.Reply) {
+func (l *Live) showReply(t *activeTask, id string, r agentcall.Reply) {
 	c := t.call(id)
 	opinion := status.OpinionOf(c.role, r)
 	c.ended, c.took, c.used = true, l.now().Sub(c.since), r.Usage
-	c.off = r.Failure != nil && r.Failure.Code == string(trellis.CalledOff)
-	c.failed = r.Failure != nil && !c.off
-	c.broken = c.failed || len(r.Problems) > 0 || opinion.Refused()
+	c.calledOff = r.Failure != nil && r.Failure.Code == string(trellis.CalledOff)
+	c.failed = r.Failure != nil && !c.calledOff
+	c.unusable = c.failed || len(r.Problems) > 0 || opinion.Refused()
 	if opinion.Size == trellis.Tiny {
-		t.stages = slices.Clone(shortWay)
+		t.stages = slices.Clone(quickStages)
 	}
 	switch {
-	case c.off && !l.live:
+	case c.calledOff && !l.isTerminal:
 		l.print(fmt.Sprintf("%s: %s called off: %s", t.name, c.role, r.Failure.Detail))
 	case c.failed:
-		l.print(fmt.Sprintf("%s: %s: %v", t.name, c.role, r.Failure) + l.again(r.Failure))
-	case !l.live && !c.off && len(r.Problems) == 0:
-		l.print(fmt.Sprintf("%s: %s", t.name, c.told(r)))
+		l.print(fmt.Sprintf("%s: %s: %v", t.name, c.role, r.Failure) + l.retryRemark(r.Failure))
+	case !l.isTerminal && !c.calledOff && len(r.Problems) == 0:
+		l.print(fmt.Sprintf("%s: %s", t.name, c.summary(r)))
 	}
 }
 
-// again returns a remark on when a call that failed is repeated by itself, as far as that is known.
-func (l *Live) again(f *flow.Failure) string {
+// retryRemark returns a remark on when a call that failed is repeated by itself, as far as that is known.
+func (l *Live) retryRemark(f *flow.Failure) string {
 	if f.Code == string(trellis.ProviderDown) && f.ResumeAt.IsZero() {
 		return "; it is asked again within five minutes"
 	}
-	return l.goesOn(f.ResumeAt)
+	return l.resumeRemark(f.ResumeAt)
 }
 
-// goesOn returns a remark on when a wait ends, "" if it does not end by itself.
-func (l *Live) goesOn(at time.Time) string {
+// resumeRemark returns a remark on when a wait ends, "" if it does not end by itself.
+func (l *Live) resumeRemark(at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
 	return fmt.Sprintf("; goes on at %s (in %s)", at.Local().Format(time.DateTime), at.Sub(l.now()).Round(time.Second))
 }
 
-func (t *working) call(id string) *call {
+func (t *activeTask) call(id string) *callState {
 	for _, c := range t.calls {
 		if c.id == id {
 			return c
 		}
 	}
-	c := &call{id: id}
+	c := &callState{id: id}
 	t.calls = append(t.calls, c)
 	return c
 }
 
-func (t *working) of(role trellis.Role) (list []*call) {
+func (t *activeTask) callsOf(role trellis.Role) (list []*callState) {
 	for _, c := range t.calls {
 		if c.role == role {
 			list = append(list, c)
@@ -126,18 +126,18 @@ func (t *working) of(role trellis.Role) (list []*call) {
 	return list
 }
 
-// reach adds a stage for a role that has none.
-func (t *working) reach(role trellis.Role) {
+// addStage adds a stage for a role that has none.
+func (t *activeTask) addStage(role trellis.Role) {
 	if !slices.ContainsFunc(t.stages, func(s []trellis.Role) bool { return slices.Contains(s, role) }) {
 		t.stages = append(t.stages, []trellis.Role{role})
 	}
 }
 
-// join moves a role that is asked ahead into the earlier stage that is still being asked.
-func (t *working) join(role trellis.Role) {
+// joinEarlierStage moves a role that is asked ahead into the earlier stage that is still being asked.
+func (t *activeTask) joinEarlierStage(role trellis.Role) {
 	at := slices.IndexFunc(t.stages, func(s []trellis.Role) bool { return slices.Contains(s, role) })
 	for i := range max(at, 0) {
-		if !slices.ContainsFunc(t.stages[i], t.atWork) {
+		if !slices.ContainsFunc(t.stages[i], t.isAsked) {
 			continue
 		}
 		t.stages[i] = append(slices.Clone(t.stages[i]), role)
@@ -146,12 +146,12 @@ func (t *working) join(role trellis.Role) {
 	}
 }
 
-// atWork reports whether a role is being asked.
-func (t *working) atWork(role trellis.Role) bool {
-	return slices.ContainsFunc(t.of(role), func(c *call) bool { return !c.ended })
+// isAsked reports whether a role is being asked.
+func (t *activeTask) isAsked(role trellis.Role) bool {
+	return slices.ContainsFunc(t.callsOf(role), func(c *callState) bool { return !c.ended })
 }
 
-func (c *call) told(r agentcall.Reply) string {
+func (c *callState) summary(r agentcall.Reply) string {
 	parts := []string{string(c.role) + " done in " + text.Duration(c.took)}
 	if v := status.OpinionOf(c.role, r).String(); v != "" {
 		parts = append(parts, v)
@@ -166,9 +166,9 @@ func (c *call) told(r agentcall.Reply) string {
 }
 
 // planning returns the lines of a task that is being planned: its stages, and what the agents at work do.
-func (t *working) planning(now time.Time, width int, colour bool) []string {
+func (t *activeTask) planning(now time.Time, width int, colour bool) []string {
 	head := append([]string{t.name + ": " + t.phase, text.Seconds(now.Sub(t.began).Seconds())}, text.Spent(t.usage())...)
-	lines := append([]string{text.Clip(strings.Join(head, " · "), width)}, wrap(t.words(now), width, colour)...)
+	lines := append([]string{text.Clip(strings.Join(head, " · "), width)}, wrap(t.stageWords(now), width, colour)...)
 	if t.wait != nil {
 		lines = append(lines, Paint(text.Clip("  ‖ "+t.wait.Words(now), width), "33", colour))
 	}
@@ -188,18 +188,18 @@ func (t *working) planning(now time.Time, width int, colour bool) []string {
 // word is a part of a line that is not broken, with what separates it from the word before in the same line.
 type word struct{ before, text, paint string }
 
-// words returns the stages, without those that are skipped.
-func (t *working) words(now time.Time) (list []word) {
+// stageWords returns the stages, without those that are skipped.
+func (t *activeTask) stageWords(now time.Time) (list []word) {
 	furthest := -1
 	for i, stage := range t.stages {
-		if slices.ContainsFunc(stage, func(r trellis.Role) bool { return len(t.of(r)) > 0 }) {
+		if slices.ContainsFunc(stage, func(r trellis.Role) bool { return len(t.callsOf(r)) > 0 }) {
 			furthest = i
 		}
 	}
 	for i, stage := range t.stages {
 		before := " · "
 		for _, role := range stage {
-			calls := t.of(role)
+			calls := t.callsOf(role)
 			if len(calls) == 0 && i < furthest {
 				continue
 			}
@@ -212,7 +212,7 @@ func (t *working) words(now time.Time) (list []word) {
 }
 
 // stageWord returns a role with the time of its calls, and how the last one ended.
-func stageWord(role trellis.Role, calls []*call, now time.Time) word {
+func stageWord(role trellis.Role, calls []*callState, now time.Time) word {
 	if len(calls) == 0 {
 		return word{text: string(role), paint: "2"}
 	}
@@ -227,11 +227,11 @@ func stageWord(role trellis.Role, calls []*call, now time.Time) word {
 		name += fmt.Sprintf(" ×%d", len(calls))
 	}
 	switch last := calls[len(calls)-1]; {
-	case last.off:
+	case last.calledOff:
 		return word{text: name + " off " + text.Duration(took), paint: "2"}
 	case !last.ended:
 		return word{text: name + " " + text.Seconds(took.Seconds())}
-	case last.broken:
+	case last.unusable:
 		return word{text: name + " ✗ " + text.Duration(took), paint: "33"}
 	}
 	return word{text: name + " ✓ " + text.Duration(took), paint: "32"}

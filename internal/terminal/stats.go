@@ -61,11 +61,11 @@ func Stats(w io.Writer, t stats.Table, style Style) error {
 	if err := g.Print(w, style); err != nil {
 		return err
 	}
-	return lines(w, style, statsWords(t))
+	return printWrapped(w, style, statsWords(t))
 }
 
-// lines prints lines below a table, wrapped to the terminal.
-func lines(w io.Writer, style Style, list []string) error {
+// printWrapped prints lines below a table, wrapped to the terminal.
+func printWrapped(w io.Writer, style Style, list []string) error {
 	width := cmp.Or(style.Width, math.MaxInt)
 	var b strings.Builder
 	for _, l := range list {

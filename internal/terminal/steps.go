@@ -32,7 +32,7 @@ func Steps(w io.Writer, steps []plan.Line) error {
 		if s.Asks {
 			say("waits", "for a person's approval")
 		}
-		if follows(steps, i) {
+		if isSequential(steps, i) {
 			continue
 		}
 		if len(s.After) == 0 {
@@ -44,8 +44,8 @@ func Steps(w io.Writer, steps []plan.Line) error {
 	return err
 }
 
-// follows reports whether a step comes after the one before it, which is the default.
-func follows(steps []plan.Line, i int) bool {
+// isSequential reports whether a step comes after the one before it, which is the default.
+func isSequential(steps []plan.Line, i int) bool {
 	for j := i - 1; j >= 0; j-- {
 		if steps[j].Depth == steps[i].Depth {
 			return len(steps[i].After) == 1 && steps[i].After[0] == steps[j].Path

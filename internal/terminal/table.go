@@ -67,9 +67,9 @@ func Table(w io.Writer, tasks []status.Task, style Style, now time.Time) error {
 		t, state, title := task{of}, string(of.Status), of.Title
 		state = cmp.Or(state, "broken")
 		if of.Status == "" && len(of.Problems) > 0 {
-			title = t.flaw() // its title can't be read
+			title = t.readError() // its title can't be read
 		}
-		g.Rows = append(g.Rows, []string{t.known(), state, t.age(now), t.remark(), t.Priority, title})
+		g.Rows = append(g.Rows, []string{t.finalName(), state, t.age(now), t.remark(), t.Priority, title})
 	}
 	return g.Print(w, style)
 }

@@ -24,13 +24,13 @@ type task struct{ status.Task }
 func Show(w io.Writer, of status.Task, style Style) error {
 	t := task{of}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s  %s\n", Paint(t.known(), "1", style.Colour), text.Clip(t.Title, 200))
+	fmt.Fprintf(&b, "%s  %s\n", Paint(t.finalName(), "1", style.Colour), text.Clip(t.Title, 200))
 	rows := t.rows()
 	if len(t.Defining) > 0 {
 		rows = append(rows, [2]string{"checks", "changed: " + strings.Join(t.Defining, ", ")})
 	}
 	for _, c := range t.Criteria {
-		rows = append(rows, [2]string{"criterion", stated(c)})
+		rows = append(rows, [2]string{"criterion", criterionLine(c)})
 	}
 	printRows(&b, rows)
 	for i := range t.Problems {
@@ -49,16 +49,16 @@ func printRows(b *strings.Builder, rows [][2]string) {
 }
 
 func (t task) rows() [][2]string {
-	rows := [][2]string{{"status", t.standing()}, {"since", t.Since}, {"held by", t.holder()}, {"steps", stepsDone(t.Steps)}, {"last", t.Retry}, {"", t.Unstarted()}, {"waits for", t.waitsFor()}, {"failure", t.failure()}}
+	rows := [][2]string{{"status", t.statusWords()}, {"since", t.Since}, {"held by", t.holder()}, {"steps", stepsDone(t.Steps)}, {"last", t.Retry}, {"", t.Unstarted()}, {"waits for", t.waitsFor()}, {"failure", t.failure()}}
 	if t.Source != nil {
 		rows = append(rows, [2]string{"branch", t.branches()}, [2]string{"worktree", t.Source.WorktreePath}, [2]string{"commit", t.Source.Commit},
-			[2]string{"pr", t.pull()}, [2]string{"", t.reaction()}, [2]string{"parent", t.Source.Parent}, [2]string{"subtasks", t.subtasks()},
-			[2]string{"rejected", rejection(t)}, [2]string{"judge", judgement(t)}, [2]string{"touches", t.touches()})
+			[2]string{"pr", t.pullRequest()}, [2]string{"", t.pullNote()}, [2]string{"parent", t.Source.Parent}, [2]string{"subtasks", t.subtasks()},
+			[2]string{"rejected", rejection(t)}, [2]string{"judge", judgeFeedback(t)}, [2]string{"touches", t.touches()})
 	}
-	return append(append(rows, t.planned()...), [2]string{"usage", text.Usage(t.Usage)}, [2]string{"updated", t.UpdatedAt})
+	return append(append(rows, t.planRows()...), [2]string{"usage", text.Usage(t.Usage)}, [2]string{"updated", t.UpdatedAt})
 }
 
-func (t task) standing() string {
+func (t task) statusWords() string {
 	s := string(t.Status)
 	if s == "" {
 		return "broken: task.json can't be read"
@@ -76,11 +76,11 @@ func (t task) standing() string {
 	return s
 }
 
-// known returns the name by which people know the task: the final one, even while it is planned.
-func (t task) known() string { return strings.TrimPrefix(t.ID, taskdir.DraftPrefix) }
+// finalName returns the name by which people know the task: the final one, even while it is planned.
+func (t task) finalName() string { return strings.TrimPrefix(t.ID, taskdir.DraftPrefix) }
 
-// flaw returns what is wrong with a task that can't be read. It names the file without the directory, which is in the same row.
-func (t task) flaw() string {
+// readError returns what is wrong with a task that can't be read. It names the file without the directory, which is in the same row.
+func (t task) readError() string {
 	p := t.Problems[0]
 	p.File = filepath.Base(p.File)
 	return p.Error()
@@ -127,8 +127,8 @@ func (t task) branches() string {
 	return t.Branch + " (from " + t.BaseBranch + ")"
 }
 
-// pull returns the pull request, and its state at the last refresh.
-func (t task) pull() string {
+// pullRequest returns the pull request, and its state at the last refresh.
+func (t task) pullRequest() string {
 	p, first := t.PR, ""
 	for _, path := range slices.Sorted(maps.Keys(t.Modules)) {
 		first += fmt.Sprintf(", after %s of %s", t.Modules[path], path)
@@ -137,17 +137,17 @@ func (t task) pull() string {
 		}
 		for _, m := range p.Modules {
 			if m.Path == path && m.URL == t.Modules[path] {
-				first += " (" + stands(m.State, m.Checks, m.Failing, m.Review) + ")"
+				first += " (" + pullState(m.State, m.Checks, m.Failing, m.Review) + ")"
 			}
 		}
 	}
 	if p == nil || p.URL != t.PRURL {
 		return t.PRURL + first
 	}
-	return fmt.Sprintf("%s (%s; as of %s)%s", t.PRURL, stands(p.State, p.Checks, p.Failing, p.Review), p.At, first)
+	return fmt.Sprintf("%s (%s; as of %s)%s", t.PRURL, pullState(p.State, p.Checks, p.Failing, p.Review), p.At, first)
 }
 
-func stands(state, checks string, failing []string, review string) string {
+func pullState(state, checks string, failing []string, review string) string {
 	words := state
 	if checks != "" {
 		words += ", checks " + checks
@@ -161,8 +161,8 @@ func stands(state, checks string, failing []string, review string) string {
 	return words
 }
 
-// reaction returns what becomes of problems of the pull request, or how many rounds they took.
-func (t task) reaction() string {
+// pullNote returns what becomes of problems of the pull request, or how many rounds they took.
+func (t task) pullNote() string {
 	p := t.PR
 	switch {
 	case p == nil || p.URL != t.PRURL:
@@ -183,16 +183,16 @@ func rejection(t task) string {
 	return strings.TrimPrefix(r.Category+": "+r.Details, ": ")
 }
 
-// judgement returns what the judge said about a plan that a person has to decide about.
-func judgement(t task) string {
+// judgeFeedback returns what the judge said about a plan that a person has to decide about.
+func judgeFeedback(t task) string {
 	if j := t.Source.Pipeline.Judge; t.Status == trellis.Waiting && j != nil && !j.Pass {
 		return j.Feedback
 	}
 	return ""
 }
 
-// stated returns a criterion in one line: where it is stated, whether it blocks, its text, and the command that proves it.
-func stated(c pipeline.Stated) string {
+// criterionLine returns a criterion in one line: where it is stated, whether it blocks, its text, and the command that proves it.
+func criterionLine(c pipeline.Stated) string {
 	where := "plan.json"
 	if c.Line > 0 {
 		where = fmt.Sprintf("prd.md:%d", c.Line)
@@ -250,8 +250,8 @@ func stepsDone(u status.Underway) string {
 	return text
 }
 
-// planned returns what the plan says besides its steps.
-func (t task) planned() [][2]string {
+// planRows returns what the plan says besides its steps.
+func (t task) planRows() [][2]string {
 	if t.Plan == nil {
 		return nil
 	}

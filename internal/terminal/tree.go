@@ -28,14 +28,14 @@ type tree struct {
 type node struct {
 	name     string // last part of the path, with the item of a round
 	kind     string
-	does     string
+	action   string
 	state    workflow.State // "": not begun
 	began    time.Time
 	took     float64
 	last     string // what it last printed or did
 	detail   string // how it ended
-	said     []string
-	of       int // rounds of a loop, once they are known
+	output   []string
+	rounds   int // rounds of a loop, once they are known
 	ended    int
 	failed   int
 	children []*node
@@ -46,7 +46,7 @@ func (l *Live) Follow(title string, steps []plan.Line, past []workflow.Event) {
 	l.change(func() {
 		l.tree = newTree(title, l.now(), steps)
 		for _, e := range past {
-			l.tree.take(e)
+			l.tree.apply(e)
 		}
 	})
 }
@@ -59,7 +59,7 @@ func newTree(title string, began time.Time, steps []plan.Line) *tree {
 			continue // its rounds are added as they begin
 		}
 		n := t.find(l.Path)
-		n.kind, n.does = l.Kind, text.Cut(text.OneLine(cmp.Or(l.Does, l.Title)), mostDoes)
+		n.kind, n.action = l.Kind, text.Cut(text.OneLine(cmp.Or(l.Does, l.Title)), maxAction)
 		if l.Loop != "" {
 			loops = append(loops, l.Path)
 		}
@@ -67,8 +67,8 @@ func newTree(title string, began time.Time, steps []plan.Line) *tree {
 	return t
 }
 
-// mostDoes is how many bytes are shown of what a step does.
-const mostDoes = 500
+// maxAction is how many bytes are shown of what a step does.
+const maxAction = 500
 
 // find returns the node of a path. If there is none, it adds one below the node that it belongs to.
 func (t *tree) find(path string) *node {
@@ -88,7 +88,7 @@ func (t *tree) find(path string) *node {
 	return n
 }
 
-func (t *tree) take(e workflow.Event) {
+func (t *tree) apply(e workflow.Event) {
 	n := t.find(e.Step)
 	switch e.Type {
 	case workflow.StepStarted, workflow.StepIteration:
@@ -96,7 +96,7 @@ func (t *tree) take(e workflow.Event) {
 	case workflow.StepFinished:
 		t.end(n, e)
 	case workflow.StepOutput:
-		t.output(n, e)
+		t.addOutput(n, e)
 	case workflow.StepJudge:
 		n.last = fmt.Sprintf("judge: no, attempt %d: %s", e.Attempt, text.OneLine(e.Text))
 		if e.Pass != nil && *e.Pass {
@@ -111,23 +111,23 @@ func (t *tree) take(e workflow.Event) {
 }
 
 func (t *tree) begin(n *node, e workflow.Event) {
-	n.state, n.began, n.said = workflow.Running, e.At, nil
+	n.state, n.began, n.output = workflow.Running, e.At, nil
 	if n.kind == "" {
-		n.kind, n.does = e.Kind, text.OneLine(e.Title)
+		n.kind, n.action = e.Kind, text.OneLine(e.Title)
 	}
 	if e.Type != workflow.StepIteration {
 		return
 	}
 	if e.Item != nil && *e.Item != strconv.Itoa(e.Round) {
-		n.does = *e.Item
+		n.action = *e.Item
 	}
-	t.find(e.Step[:strings.LastIndexByte(e.Step, '.')]).of = e.Of
+	t.find(e.Step[:strings.LastIndexByte(e.Step, '.')]).rounds = e.Of
 }
 
 func (t *tree) end(n *node, e workflow.Event) {
 	n.state, n.took, n.detail, n.last = e.State, e.Seconds, text.OneLine(e.Text), ""
-	if i := strings.LastIndexByte(e.Step, '.'); i >= 0 && n.of == 0 {
-		if loop := t.find(e.Step[:i]); loop.of > 0 {
+	if i := strings.LastIndexByte(e.Step, '.'); i >= 0 && n.rounds == 0 {
+		if loop := t.find(e.Step[:i]); loop.rounds > 0 {
 			loop.ended++
 			if e.State == workflow.Failed {
 				loop.failed++
@@ -135,14 +135,14 @@ func (t *tree) end(n *node, e workflow.Event) {
 		}
 	}
 	if e.State != workflow.Failed {
-		n.said = nil
+		n.output = nil
 	}
 }
 
-// maxSaid is how many of its last lines a failed step shows.
-const maxSaid = 10
+// maxOutput is how many of its last lines a failed step shows.
+const maxOutput = 10
 
-func (t *tree) output(n *node, e workflow.Event) {
+func (t *tree) addOutput(n *node, e workflow.Event) {
 	switch {
 	case e.Usage != nil:
 		t.used = t.used.Add(*e.Usage)
@@ -157,27 +157,27 @@ func (t *tree) output(n *node, e workflow.Event) {
 		if strings.TrimSpace(line) != "" {
 			n.last = text.OneLine(line)
 		}
-		n.said = append(n.said, line)
+		n.output = append(n.output, line)
 	}
-	if len(n.said) > maxSaid {
-		n.said = append(n.said[:0], n.said[len(n.said)-maxSaid:]...)
+	if len(n.output) > maxOutput {
+		n.output = append(n.output[:0], n.output[len(n.output)-maxOutput:]...)
 	}
 }
 
-// tell prints what stays: on a terminal failures and messages, elsewhere everything.
-func (l *Live) tell(e workflow.Event) {
+// printStep prints what stays: on a terminal failures and messages, elsewhere everything.
+func (l *Live) printStep(e workflow.Event) {
 	n := l.tree.find(e.Step)
 	switch {
-	case e.Type == workflow.StepFinished && e.State == workflow.Failed && n.kind != plan.Group && n.kind != plan.Workflow && n.of == 0:
+	case e.Type == workflow.StepFinished && e.State == workflow.Failed && n.kind != plan.Group && n.kind != plan.Workflow && n.rounds == 0:
 		l.print(e.Step + ": failed: " + n.detail)
-		if l.live {
-			for _, line := range n.said {
+		if l.isTerminal {
+			for _, line := range n.output {
 				l.print("  " + line)
 			}
 		}
 	case e.Stream == "log":
 		l.print(e.Step + ": " + e.Text)
-	case l.live, n.kind == plan.Log && n.of == 0:
+	case l.isTerminal, n.kind == plan.Log && n.rounds == 0:
 	case e.Type == workflow.StepFinished:
 		took := ""
 		if e.Seconds > 0 { // 0: another process began it
@@ -186,16 +186,16 @@ func (l *Live) tell(e workflow.Event) {
 		l.print(strings.TrimSuffix(fmt.Sprintf("%s: %s%s: %s", e.Step, e.State, took, n.detail), ": "))
 	case n.kind == plan.Approval && e.Type == workflow.StepStarted: // what is asked comes next
 	case e.Type == workflow.StepStarted, e.Type == workflow.StepIteration:
-		l.print(strings.TrimSuffix(e.Step+": "+n.does, ": "))
+		l.print(strings.TrimSuffix(e.Step+": "+n.action, ": "))
 	case e.Type == workflow.StepOutput && e.Usage == nil:
-		l.plain(n, e)
+		l.printOutput(n, e)
 	case e.Type == workflow.StepJudge, e.Type == workflow.StepHealing:
 		l.print(e.Step + ": " + n.last)
 	}
 }
 
-// plain prints output as it is, each line after the path of its step.
-func (l *Live) plain(n *node, e workflow.Event) {
+// printOutput prints output as it is, each line after the path of its step.
+func (l *Live) printOutput(n *node, e workflow.Event) {
 	switch {
 	case e.State == workflow.Waiting:
 		l.print(e.Step + ": asks: " + e.Text)
@@ -257,7 +257,7 @@ func (n *node) rows(now time.Time, depth int) []row {
 		return list
 	}
 	for _, c := range n.children {
-		if n.of > 0 && c.state != workflow.Running && c.state != workflow.Waiting && c.state != workflow.Failed {
+		if n.rounds > 0 && c.state != workflow.Running && c.state != workflow.Waiting && c.state != workflow.Failed {
 			continue
 		}
 		list = append(list, c.rows(now, depth+1)...)
@@ -275,8 +275,8 @@ func (n *node) text(now time.Time) string {
 			parts = append(parts, text.Duration(time.Duration(n.took*float64(time.Second))))
 		}
 	}
-	if n.of > 0 {
-		count := fmt.Sprintf("%d of %d", n.ended, n.of)
+	if n.rounds > 0 {
+		count := fmt.Sprintf("%d of %d", n.ended, n.rounds)
 		if n.failed > 0 {
 			count += fmt.Sprintf(", %d failed", n.failed)
 		}
@@ -287,8 +287,8 @@ func (n *node) text(now time.Time) string {
 		parts = append(parts, n.detail)
 	case n.last != "" && (n.state == workflow.Running || n.state == workflow.Waiting):
 		parts = append(parts, n.last)
-	case n.state != workflow.Done && n.does != "":
-		parts = append(parts, n.does)
+	case n.state != workflow.Done && n.action != "":
+		parts = append(parts, n.action)
 	}
 	return strings.Join(parts, " · ")
 }
