@@ -8,36 +8,36 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// builtIn are the names of the agents that always exist.
-var builtIn = []string{"claude", "codex", "opencode", "rehearsal"}
+// builtInAgents are the names of the agents that always exist.
+var builtInAgents = []string{"claude", "codex", "opencode", "rehearsal"}
 
 // AgentNames returns the names of all agents that exist.
 func (c *Config) AgentNames() []string {
-	return slices.Concat(builtIn, sorted(c.Agents.Commands), sorted(c.Agents.APIs))
+	return slices.Concat(builtInAgents, sortedKeys(c.Agents.Commands), sortedKeys(c.Agents.APIs))
 }
 
-// keyName matches the names of variables that may hold a key: only values of such variables are masked wherever they show up.
-var keyName = trellis.Pattern(`^[A-Za-z_][A-Za-z0-9_]*_(KEY|TOKEN|SECRET)$`)
+// keyNamePattern matches the names of variables that may hold a key: only values of such variables are masked wherever they show up.
+var keyNamePattern = trellis.Pattern(`^[A-Za-z_][A-Za-z0-9_]*_(KEY|TOKEN|SECRET)$`)
 
 // apis checks the models that are called directly, and that no role that works on files has one.
 func (d *decoder) apis(c *Config) {
-	for _, name := range sorted(c.Agents.APIs) {
+	for _, name := range sortedKeys(c.Agents.APIs) {
 		key, a := "agents.apis."+name, c.Agents.APIs[name]
-		if _, own := c.Agents.Commands[name]; own || slices.Contains(builtIn, name) {
-			d.wrong(key, " has the name of another agent: choose one of its own")
+		if _, own := c.Agents.Commands[name]; own || slices.Contains(builtInAgents, name) {
+			d.report(key, " has the name of another agent: choose one of its own")
 		}
 		if a.API == "" {
-			d.wrong(key, " does not say how it is asked: api: anthropic, or api: openai")
+			d.report(key, " does not say how it is asked: api: anthropic, or api: openai")
 		}
 		if a.Model == "" {
-			d.wrong(key, " names no model: model: …")
+			d.report(key, " names no model: model: …")
 		}
-		if a.KeyEnv != "" && !keyName().MatchString(a.KeyEnv) { // it may be a key, so it is not repeated
-			d.wrong(key+".key_env", " is the name of an environment variable, ending in _KEY, _TOKEN or _SECRET; the key itself does not belong in a file")
+		if a.KeyEnv != "" && !keyNamePattern().MatchString(a.KeyEnv) { // it may be a key, so it is not repeated
+			d.report(key+".key_env", " is the name of an environment variable, ending in _KEY, _TOKEN or _SECRET; the key itself does not belong in a file")
 		}
 		d.address(key+".base_url", a.BaseURL)
 	}
-	d.readers(c)
+	d.directModels(c)
 }
 
 func (d *decoder) address(key, address string) {
@@ -45,14 +45,14 @@ func (d *decoder) address(key, address string) {
 	switch {
 	case address == "":
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
-		d.wrong(key, " is not an http or https address")
+		d.report(key, " is not an http or https address")
 	case u.User != nil || strings.ContainsAny(address, "?#"): // an empty query too: a path after it is not a path
-		d.wrong(key, " is an address without name, password, ? and #; a key comes from key_env")
+		d.report(key, " is an address without name, password, ? and #; a key comes from key_env")
 	}
 }
 
-// readers reports models that are called directly in roles that work on files.
-func (d *decoder) readers(c *Config) {
+// directModels reports models that are called directly in roles that work on files.
+func (d *decoder) directModels(c *Config) {
 	var open []string // the roles that are left to agents.default
 	for _, role := range trellis.Roles {
 		choice := c.Agents.Roles[role]
@@ -63,11 +63,11 @@ func (d *decoder) readers(c *Config) {
 			open = append(open, string(role))
 		}
 		if _, direct := c.Agents.APIs[choice.Agent]; direct {
-			d.wrong("agents.roles."+string(role)+".agent", ": %s is a model without a program, which can answer and read; %s works on files", choice.Agent, role)
+			d.report("agents.roles."+string(role)+".agent", ": %s is a model without a program, which can answer and read; %s works on files", choice.Agent, role)
 		}
 	}
 	if _, direct := c.Agents.APIs[c.Agents.Default]; direct && len(open) > 0 {
-		d.wrong("agents.default", ": %s is a model without a program, which can answer and read; name another agent for %s under agents.roles",
+		d.report("agents.default", ": %s is a model without a program, which can answer and read; name another agent for %s under agents.roles",
 			c.Agents.Default, strings.Join(open, ", "))
 	}
 }

@@ -246,7 +246,7 @@ type Files struct {
 // the Config, given that Root is. The floors of User are applied. Problems are sorted by file and line.
 func Load(f Files) (*Config, []trellis.Problem) {
 	c, d := decodeProject(f)
-	c.resolve(f.Root)
+	c.makePathsAbsolute(f.Root)
 	user, problems := LoadUser(f.User)
 	user.ApplyFloors(c)
 	d.problems = append(d.problems, problems...)
@@ -259,15 +259,15 @@ func Load(f Files) (*Config, []trellis.Problem) {
 // decodeProject returns the settings in the files of a project, without the user's floors, and a decoder with their problems.
 func decodeProject(f Files) (*Config, *decoder) {
 	c := defaults()
-	d := decode(f.Config, &c, legacy)
-	d.older(f.Worktree, &c)
+	d := decode(f.Config, &c, legacyKeys)
+	d.mergeWorktreeFile(f.Worktree, &c)
 	d.root = f.Root
 	d.check(&c)
 	return &c, d
 }
 
-// older takes from a worktree.yaml what config.yaml does not say.
-func (d *decoder) older(f File, c *Config) {
+// mergeWorktreeFile takes from a worktree.yaml what config.yaml does not say.
+func (d *decoder) mergeWorktreeFile(f File, c *Config) {
 	var w struct {
 		Dir    string   `yaml:"worktree_dir"`
 		Copy   []string `yaml:"copy"`
@@ -276,24 +276,24 @@ func (d *decoder) older(f File, c *Config) {
 	}
 	old := decode(f, &w, nil)
 	d.problems = append(d.problems, old.problems...)
-	if p, ok := old.at["worktree_dir"]; ok && !d.says("worktree.dir") {
-		c.Worktree.Dir, d.at["worktree.dir"] = w.Dir, p
+	if p, ok := old.places["worktree_dir"]; ok && !d.isSet("worktree.dir") {
+		c.Worktree.Dir, d.places["worktree.dir"] = w.Dir, p
 	}
 	for _, l := range []struct {
 		from, to string
 		value    []string
 		into     *[]string
 	}{{"copy", "worktree.copy", w.Copy, &c.Worktree.Copy}, {"post_create", "worktree.setup", w.Setup, &c.Worktree.Setup}, {"verify", "verify", w.Verify, &c.Verify}} {
-		if p, ok := old.at[l.from]; ok && !d.says(l.to) {
-			*l.into, d.at[l.to] = l.value, p
+		if p, ok := old.places[l.from]; ok && !d.isSet(l.to) {
+			*l.into, d.places[l.to] = l.value, p
 			for i := range l.value {
-				d.at[item(l.to, i)] = old.at[item(l.from, i)]
+				d.places[itemKey(l.to, i)] = old.places[itemKey(l.from, i)]
 			}
 		}
 	}
 }
 
-func (c *Config) resolve(root string) {
+func (c *Config) makePathsAbsolute(root string) {
 	if root == "" {
 		return
 	}
@@ -302,15 +302,15 @@ func (c *Config) resolve(root string) {
 		c.Worktree.Dir = filepath.Join(root, c.Worktree.Dir)
 	}
 	for _, command := range c.Agents.Commands {
-		program(root, command.Command)
+		makeProgramAbsolute(root, command.Command)
 	}
 	for _, n := range c.Notify {
-		program(root, n.Command)
+		makeProgramAbsolute(root, n.Command)
 	}
 }
 
-// program makes a relative path of a program absolute. A bare name is left to be found in PATH.
-func program(root string, argv []string) {
+// makeProgramAbsolute makes a relative path of a program absolute. A bare name is left to be found in PATH.
+func makeProgramAbsolute(root string, argv []string) {
 	if len(argv) > 0 && strings.Contains(argv[0], "/") && !filepath.IsAbs(argv[0]) {
 		argv[0] = filepath.Join(root, argv[0])
 	}
@@ -321,11 +321,11 @@ func program(root string, argv []string) {
 // agents.default. A model counts if it was named with that agent, or with none. An empty agent stands for the
 // first of the known ones that is signed in; an empty model for the agent's own default.
 func (c *Config) AgentFor(role trellis.Role, taskAgent, flag, fileAgent, fileModel string) (agent, model string) {
-	said := []Choice{{Agent: flag}, c.Agents.Roles[role], {Agent: fileAgent, Model: fileModel}, {Agent: taskAgent}, {Agent: c.Agents.Default}}
-	for _, s := range said {
+	choices := []Choice{{Agent: flag}, c.Agents.Roles[role], {Agent: fileAgent, Model: fileModel}, {Agent: taskAgent}, {Agent: c.Agents.Default}}
+	for _, s := range choices {
 		agent = cmp.Or(agent, s.Agent)
 	}
-	for _, s := range said {
+	for _, s := range choices {
 		if model == "" && (s.Agent == "" || s.Agent == agent) {
 			model = s.Model
 		}
@@ -340,7 +340,7 @@ func (c *Config) PermissionFor(role trellis.Role, filePermission trellis.Permiss
 	if said := c.Agents.Roles[role].Permission; said != "" {
 		p = said
 	}
-	if filePermission != "" && wider(p, filePermission) {
+	if filePermission != "" && isWider(p, filePermission) {
 		return filePermission
 	}
 	return p

@@ -19,20 +19,20 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// legacy are keys that the config.yaml of Trellis 0.3 to 0.7 may have and that have no meaning here.
-var legacy = strings.Fields(`session_commit_message session_auto_commit session max_journal_lines language update registry workflow
+// legacyKeys are keys that the config.yaml of Trellis 0.3 to 0.7 may have and that have no meaning here.
+var legacyKeys = strings.Fields(`session_commit_message session_auto_commit session max_journal_lines language update registry workflow
 	codex channel context_injection prompt_injection spec_injection spec_scope packages.<name>.git`)
 
 // decoder fills a struct from YAML and goes on after a mistake, so that all mistakes are reported at once.
 type decoder struct {
-	file     string
-	root     string           // main checkout; "": not known
-	ignore   []string         // unknown keys to ignore; nil: all
-	at       map[string]place // where each key is set
-	problems []trellis.Problem
-	ignored  []string
-	first    int          // line of the first ignored key
-	table    func() []Row // returns the rows of the settings that are filled
+	file         string
+	root         string           // main checkout; "": not known
+	ignore       []string         // unknown keys to ignore; nil: all
+	places       map[string]place // where each key is set
+	problems     []trellis.Problem
+	ignored      []string
+	firstIgnored int          // line of the first ignored key
+	table        func() []Row // returns the rows of the settings that are filled
 }
 
 type place struct {
@@ -40,23 +40,23 @@ type place struct {
 	line int
 	null bool
 
-	wrong *trellis.Problem // the first mistake in the value; nil: none
+	mistake *trellis.Problem // the first mistake in the value; nil: none
 }
 
 // decode fills out, a pointer to a struct, from f.
 func decode(f File, out any, ignore []string) *decoder {
-	d := &decoder{file: f.Name, ignore: ignore, at: map[string]place{}}
+	d := &decoder{file: f.Name, ignore: ignore, places: map[string]place{}}
 	d.table = func() []Row { return rows(reflect.ValueOf(out).Elem(), "", "") }
 	root, problem := parse(f)
 	if problem != nil {
 		d.problems = append(d.problems, *problem)
 	}
 	if root != nil {
-		d.at[""] = place{file: f.Name, line: root.Line}
+		d.places[""] = place{file: f.Name, line: root.Line}
 		d.value(root, reflect.ValueOf(out).Elem(), "", "", "")
 	}
 	if len(d.ignored) > 0 {
-		d.problems = append(d.problems, trellis.Problem{File: f.Name, Line: d.first, Warning: true,
+		d.problems = append(d.problems, trellis.Problem{File: f.Name, Line: d.firstIgnored, Warning: true,
 			Message: "keys of another Trellis, ignored: " + strings.Join(d.ignored, ", ")})
 	}
 	return d
@@ -97,50 +97,50 @@ func badLine(data []byte) int {
 	return 1
 }
 
-func (d *decoder) says(key string) bool {
-	p, ok := d.at[key]
+func (d *decoder) isSet(key string) bool {
+	p, ok := d.places[key]
 	return ok && !p.null
 }
 
-// wrong reports a mistake where key is set.
-func (d *decoder) wrong(key, format string, args ...any) {
-	p := d.at[key]
+// report reports a mistake where key is set.
+func (d *decoder) report(key, format string, args ...any) {
+	p := d.places[key]
 	problem := trellis.Problem{File: cmp.Or(p.file, d.file), Line: p.line, Message: cmp.Or(key, "the file") + fmt.Sprintf(format, args...)}
 	d.problems = append(d.problems, problem)
 	list, _, _ := strings.Cut(key, "[") // the list that a wrong item spoils
 	for _, spoiled := range []string{key, list} {
-		if p, said := d.at[spoiled]; said && p.wrong == nil {
-			p.wrong = &problem
-			d.at[spoiled] = p
+		if p, said := d.places[spoiled]; said && p.mistake == nil {
+			p.mistake = &problem
+			d.places[spoiled] = p
 		}
 	}
 }
 
-// note records where key is set; n is its value.
-func (d *decoder) note(key string, line int, n *yaml.Node) {
-	d.at[key] = place{file: d.file, line: line, null: resolve(n).ShortTag() == "!!null"}
+// recordPlace records where key is set; n is its value.
+func (d *decoder) recordPlace(key string, line int, n *yaml.Node) {
+	d.places[key] = place{file: d.file, line: line, null: dereference(n).ShortTag() == "!!null"}
 }
 
-func resolve(n *yaml.Node) *yaml.Node {
+func dereference(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias
 	}
 	return n
 }
 
-func item(key string, i int) string { return fmt.Sprintf("%s[%d]", key, i+1) }
+func itemKey(key string, i int) string { return fmt.Sprintf("%s[%d]", key, i+1) }
 
-func below(key, name string) string { return strings.TrimPrefix(key+"."+name, ".") }
+func joinKey(key, name string) string { return strings.TrimPrefix(key+"."+name, ".") }
 
 // value sets v from n, or leaves it and reports why. generic is key with <name> in place of the keys of maps.
 func (d *decoder) value(n *yaml.Node, v reflect.Value, key, generic string, tag reflect.StructTag) {
-	n = resolve(n)
+	n = dereference(n)
 	null := n.ShortTag() == "!!null"
 	switch kind := v.Kind(); {
 	case null && (kind == reflect.Slice || kind == reflect.Map):
 		v.SetZero()
 	case null && tag.Get("oneof") != "" && kind == reflect.String && v.String() != "": // it is unclear which one was meant
-		d.wrong(key, " is left empty: write one of %s, or leave out the line", strings.Join(strings.Fields(tag.Get("oneof")), ", "))
+		d.report(key, " is left empty: write one of %s, or leave out the line", strings.Join(strings.Fields(tag.Get("oneof")), ", "))
 	case null:
 	case kind == reflect.Struct:
 		d.mapping(n, key, func(name string, value *yaml.Node) { d.field(name, value, v, key, generic) })
@@ -148,7 +148,7 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, key, generic string, tag 
 		v.Set(reflect.MakeMap(v.Type()))
 		d.mapping(n, key, func(name string, value *yaml.Node) {
 			e := reflect.New(v.Type().Elem()).Elem()
-			d.value(value, e, below(key, name), below(generic, "<"+tag.Get("key")+">"), tag)
+			d.value(value, e, joinKey(key, name), joinKey(generic, "<"+tag.Get("key")+">"), tag)
 			v.SetMapIndex(reflect.ValueOf(name).Convert(v.Type().Key()), e)
 		})
 	case kind == reflect.Slice:
@@ -161,19 +161,19 @@ func (d *decoder) value(n *yaml.Node, v reflect.Value, key, generic string, tag 
 // mapping calls each for every key of n.
 func (d *decoder) mapping(n *yaml.Node, key string, each func(name string, value *yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
-		d.wrong(key, " is keys and values, not %s", describe(n))
+		d.report(key, " is keys and values, not %s", describe(n))
 		return
 	}
 	for i := 0; i < len(n.Content); i += 2 {
-		k, value := resolve(n.Content[i]), n.Content[i+1]
-		at := below(key, k.Value)
+		k, value := dereference(n.Content[i]), n.Content[i+1]
+		at := joinKey(key, k.Value)
 		switch {
 		case k.Kind != yaml.ScalarNode || k.Value == "":
 			d.problems = append(d.problems, trellis.Problem{File: d.file, Line: k.Line, Message: "a key that is not text"})
-		case d.at[at].line > 0:
-			d.problems = append(d.problems, trellis.Problem{File: d.file, Line: k.Line, Message: fmt.Sprintf("%s is said twice, first in line %d", at, d.at[at].line)})
+		case d.places[at].line > 0:
+			d.problems = append(d.problems, trellis.Problem{File: d.file, Line: k.Line, Message: fmt.Sprintf("%s is said twice, first in line %d", at, d.places[at].line)})
 		default:
-			d.note(at, k.Line, value)
+			d.recordPlace(at, k.Line, value)
 			each(k.Value, value)
 		}
 	}
@@ -184,18 +184,18 @@ func (d *decoder) field(name string, value *yaml.Node, v reflect.Value, key, gen
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
 		if f.Tag.Get("yaml") == name {
-			d.value(value, v.Field(i), below(key, name), below(generic, name), f.Tag)
+			d.value(value, v.Field(i), joinKey(key, name), joinKey(generic, name), f.Tag)
 			return
 		}
 		names = append(names, f.Tag.Get("yaml"))
 	}
-	if at := below(key, name); d.ignore == nil || slices.Contains(d.ignore, below(generic, name)) {
+	if at := joinKey(key, name); d.ignore == nil || slices.Contains(d.ignore, joinKey(generic, name)) {
 		if len(d.ignored) == 0 {
-			d.first = d.at[at].line
+			d.firstIgnored = d.places[at].line
 		}
 		d.ignored = append(d.ignored, at)
 	} else {
-		d.wrong(at, " is unknown%s", d.suggest(name, key, names))
+		d.report(at, " is unknown%s", d.suggest(name, key, names))
 	}
 }
 
@@ -207,12 +207,12 @@ func (d *decoder) suggest(name, key string, names []string) string {
 		}
 	}
 	for _, r := range Table() {
-		if r.Key == below(key, name) || strings.HasPrefix(r.Key, below(key, name)+".") {
+		if r.Key == joinKey(key, name) || strings.HasPrefix(r.Key, joinKey(key, name)+".") {
 			return " here: it is a setting of a project, in its config.yaml"
 		}
 	}
 	if near := trellis.Nearest(name, names); near != "" {
-		return fmt.Sprintf(" (did you mean %s?)", below(key, near))
+		return fmt.Sprintf(" (did you mean %s?)", joinKey(key, near))
 	}
 	if len(names) > 8 {
 		return ""
@@ -222,16 +222,16 @@ func (d *decoder) suggest(name, key string, names []string) string {
 
 func (d *decoder) items(n *yaml.Node, v reflect.Value, key, generic string, tag reflect.StructTag) {
 	if n.Kind != yaml.SequenceNode {
-		d.wrong(key, " is a list, as in [a, b], not %s", describe(n))
+		d.report(key, " is a list, as in [a, b], not %s", describe(n))
 		return
 	}
 	list := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
 	for i, e := range n.Content {
-		d.note(item(key, i), e.Line, e)
-		if e := resolve(e); e.Kind == yaml.ScalarNode && strings.TrimSpace(e.Value) == "" || e.ShortTag() == "!!null" {
-			d.wrong(item(key, i), " is empty")
+		d.recordPlace(itemKey(key, i), e.Line, e)
+		if e := dereference(e); e.Kind == yaml.ScalarNode && strings.TrimSpace(e.Value) == "" || e.ShortTag() == "!!null" {
+			d.report(itemKey(key, i), " is empty")
 		}
-		d.value(e, list.Index(i), item(key, i), generic+"[]", tag)
+		d.value(e, list.Index(i), itemKey(key, i), generic+"[]", tag)
 	}
 	v.Set(list)
 }
@@ -239,11 +239,11 @@ func (d *decoder) items(n *yaml.Node, v reflect.Value, key, generic string, tag 
 func (d *decoder) scalar(n *yaml.Node, v reflect.Value, key string, tag reflect.StructTag) {
 	set := reflect.New(v.Type()).Elem()
 	if n.Kind != yaml.ScalarNode {
-		d.wrong(key, " is %s, not %s", kindOf(v.Type()), describe(n))
+		d.report(key, " is %s, not %s", kindOf(v.Type()), describe(n))
 	} else if why := parseScalar(n, set); why != "" {
-		d.wrong(key, " %s", why)
-	} else if why := bounded(set, v, tag); why != "" {
-		d.wrong(key, " %s", why)
+		d.report(key, " %s", why)
+	} else if why := tagFault(set, v, tag); why != "" {
+		d.report(key, " %s", why)
 	} else {
 		v.Set(set)
 	}
@@ -266,8 +266,8 @@ func parseScalar(n *yaml.Node, v reflect.Value) string {
 	return ""
 }
 
-// bounded returns why a value does not keep to its tags, "" if it does. An empty text is allowed where it is the default.
-func bounded(v, before reflect.Value, tag reflect.StructTag) string {
+// tagFault returns why a value does not keep to its tags, "" if it does. An empty text is allowed where it is the default.
+func tagFault(v, before reflect.Value, tag reflect.StructTag) string {
 	least, _ := strconv.ParseFloat(cmp.Or(tag.Get("min"), "0"), 64) // our own tags
 	switch {
 	case v.CanInt() && float64(v.Int()) < least, v.CanFloat() && !(v.Float() >= least && !math.IsInf(v.Float(), 0)):

@@ -10,9 +10,9 @@ import (
 // gitDir is git's own folder in a checkout.
 const gitDir = ".git"
 
-// below returns the folder of all worktrees relative to root, with slashes, and whether it lies in
+// relativeDir returns the folder of all worktrees relative to root, with slashes, and whether it lies in
 // root. For an absolute folder that can't be told without root.
-func (w Worktree) below(root string) (string, bool) {
+func (w Worktree) relativeDir(root string) (string, bool) {
 	dir := strings.ReplaceAll(w.Dir, "<repo>", filepath.Base(root))
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(root, dir)
@@ -31,15 +31,15 @@ func (w Worktree) below(root string) (string, bool) {
 // main checkout is a folder, ignored whether git ignores what lies in one. Both get paths from the top, with slashes.
 func (f Files) Folders(there, ignored func(path string) bool) []trellis.Problem {
 	c := defaults()
-	d := decode(f.Config, &c, legacy)
-	d.older(f.Worktree, &c)
+	d := decode(f.Config, &c, legacyKeys)
+	d.mergeWorktreeFile(f.Worktree, &c)
 	d.problems = nil // Load reports those
-	for _, name := range sorted(c.Packages) {
-		if p := c.Packages[name].Path; p != "" && inside(p) && !there(filepath.ToSlash(filepath.Clean(p))) {
+	for _, name := range sortedKeys(c.Packages) {
+		if p := c.Packages[name].Path; p != "" && isLocal(p) && !there(filepath.ToSlash(filepath.Clean(p))) {
 			d.warn("packages."+name+".path", " is not a folder of the checkout: "+p, "name its folder, unless it comes with the work of a task")
 		}
 	}
-	below, inside := c.Worktree.below(f.Root)
+	below, inside := c.Worktree.relativeDir(f.Root)
 	if inside && below != "." && below != gitDir && !strings.HasPrefix(below, gitDir+"/") && !ignored(below) {
 		d.warn("worktree.dir", " lies in the main checkout, and git does not ignore it: "+below, "add /"+below+"/ to .gitignore")
 	}
@@ -48,7 +48,7 @@ func (f Files) Folders(there, ignored func(path string) bool) []trellis.Problem 
 
 // warn reports something that is allowed and hardly meant.
 func (d *decoder) warn(key, message, hint string) {
-	d.wrong(key, "%s", message)
+	d.report(key, "%s", message)
 	last := &d.problems[len(d.problems)-1]
 	last.Warning, last.Hint = true, hint
 }

@@ -39,7 +39,7 @@ const (
 	ScopeUser
 )
 
-func (o Scope) typ() reflect.Type {
+func (o Scope) fileType() reflect.Type {
 	if o == ScopeUser {
 		return reflect.TypeFor[User]()
 	}
@@ -56,13 +56,13 @@ func (o Scope) rows() []Row {
 
 // Key finds a setting by its name. The error for an unknown name has the one that may have been meant.
 func (o Scope) Key(name string) (Key, error) {
-	k, ok := resolveKey(o.typ(), "", name)
+	k, ok := resolveKey(o.fileType(), "", name)
 	k.Name = name
 	switch {
 	case !ok:
-		return k, o.unknown(name, k.near)
+		return k, o.unknownError(name, k.near)
 	case k.typ.Kind() == reflect.Struct || k.typ.Kind() == reflect.Map:
-		return k, fmt.Errorf("%s is a group of settings%s", name, o.within(name))
+		return k, fmt.Errorf("%s is a group of settings%s", name, o.firstSettings(name))
 	case k.typ.Kind() == reflect.Slice && k.typ.Elem().Kind() != reflect.String:
 		return k, fmt.Errorf("%s is %w", name, ErrByHand)
 	}
@@ -72,10 +72,10 @@ func (o Scope) Key(name string) (Key, error) {
 
 // Group finds a setting, or a group of them, by its name.
 func (o Scope) Group(name string) (Key, error) {
-	k, ok := resolveKey(o.typ(), "", name)
+	k, ok := resolveKey(o.fileType(), "", name)
 	k.Name = name
 	if !ok {
-		return k, o.unknown(name, k.near)
+		return k, o.unknownError(name, k.near)
 	}
 	return k, nil
 }
@@ -91,11 +91,11 @@ func resolveKey(t reflect.Type, tag reflect.StructTag, name string) (Key, bool) 
 	case t.Kind() != reflect.Map:
 		return Key{}, false
 	case t.Elem().Kind() != reflect.Struct:
-		return under(name, t.Elem(), tag, "")
+		return resolveBelow(name, t.Elem(), tag, "")
 	}
 	near := ""
 	for end := strings.LastIndexByte(name, '.'); end > 0; end = strings.LastIndexByte(name[:end], '.') {
-		k, ok := under(name[:end], t.Elem(), tag, name[end+1:])
+		k, ok := resolveBelow(name[:end], t.Elem(), tag, name[end+1:])
 		if ok {
 			return k, true
 		}
@@ -104,7 +104,7 @@ func resolveKey(t reflect.Type, tag reflect.StructTag, name string) (Key, bool) 
 	if near != "" {
 		return Key{near: near}, false
 	}
-	return under(name, t.Elem(), tag, "")
+	return resolveBelow(name, t.Elem(), tag, "")
 }
 
 func resolveField(t reflect.Type, name string) (Key, bool) {
@@ -113,7 +113,7 @@ func resolveField(t reflect.Type, name string) (Key, bool) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		if f.Tag.Get("yaml") == first && (rest != "" || !more) {
-			return under(first, f.Type, f.Tag, rest)
+			return resolveBelow(first, f.Type, f.Tag, rest)
 		}
 		names = append(names, f.Tag.Get("yaml"))
 	}
@@ -124,7 +124,7 @@ func resolveField(t reflect.Type, name string) (Key, bool) {
 	return Key{near: near}, false
 }
 
-func under(name string, t reflect.Type, tag reflect.StructTag, rest string) (Key, bool) {
+func resolveBelow(name string, t reflect.Type, tag reflect.StructTag, rest string) (Key, bool) {
 	k, ok := resolveKey(t, tag, rest)
 	k.Path = append([]string{name}, k.Path...)
 	if k.near != "" {
@@ -133,13 +133,13 @@ func under(name string, t reflect.Type, tag reflect.StructTag, rest string) (Key
 	return k, ok
 }
 
-// unknown returns the error for a name that is not a setting, with the one that may be meant. Items of lists have no name.
-func (o Scope) unknown(name, near string) error {
-	if list := o.list(name); list != "" {
+// unknownError returns the error for a name that is not a setting, with the one that may be meant. Items of lists have no name.
+func (o Scope) unknownError(name, near string) error {
+	if list := o.groupList(name); list != "" {
 		return fmt.Errorf("%s is not a setting: %s is %w", name, list, ErrByHand)
 	}
-	meant := o.meant(name, near)
-	switch list := o.list(meant); {
+	meant := o.nearestKey(name, near)
+	switch list := o.groupList(meant); {
 	case list != "":
 		return fmt.Errorf("%s is not a setting (did you mean %s? %s is %w)", name, meant, list, ErrByHand)
 	case meant != "":
@@ -148,8 +148,8 @@ func (o Scope) unknown(name, near string) error {
 	return fmt.Errorf("%s is not a setting", name)
 }
 
-// list returns the list of groups that a name leads into, "" if there is none.
-func (o Scope) list(name string) string {
+// groupList returns the list of groups that a name leads into, "" if there is none.
+func (o Scope) groupList(name string) string {
 	for _, r := range o.rows() {
 		list, _, listed := strings.Cut(r.Key, "[]")
 		if rest, within := strings.CutPrefix(name, list); listed && within && strings.IndexAny(rest, ".[") == 0 {
@@ -159,8 +159,8 @@ func (o Scope) list(name string) string {
 	return ""
 }
 
-// meant returns the key that may have been meant by a name: one that ends with it, or a similar one.
-func (o Scope) meant(name, near string) string {
+// nearestKey returns the key that may have been meant by a name: one that ends with it, or a similar one.
+func (o Scope) nearestKey(name, near string) string {
 	var known []string
 	for _, r := range o.rows() {
 		if strings.HasSuffix(r.Key, "."+name) {
@@ -171,8 +171,8 @@ func (o Scope) meant(name, near string) string {
 	return cmp.Or(near, trellis.Nearest(name, known))
 }
 
-// within returns the first settings of a group.
-func (o Scope) within(name string) string {
+// firstSettings returns the first settings of a group.
+func (o Scope) firstSettings(name string) string {
 	var keys []string
 	for _, r := range o.rows() {
 		if strings.HasPrefix(r.Key, name+".") {
@@ -252,13 +252,13 @@ func Settings(f Files) []Setting {
 		now, there := raised[s.Key]
 		delete(raised, s.Key)
 		if there && !reflect.DeepEqual(now.Value, s.Value) {
-			all = append(all, own.said(now, userKey(s.Key), FromUser))
+			all = append(all, own.withSource(now, userKey(s.Key), FromUser))
 			continue
 		}
-		all = append(all, d.said(s, s.Key, FromProject))
+		all = append(all, d.withSource(s, s.Key, FromProject))
 	}
 	for _, key := range slices.Sorted(maps.Keys(raised)) { // limits of agents that only the user names
-		all = append(all, own.said(raised[key], userKey(key), FromUser))
+		all = append(all, own.withSource(raised[key], userKey(key), FromUser))
 	}
 	return all
 }
@@ -276,16 +276,16 @@ func UserSettings(f File) (all []Setting) {
 	u := User{}
 	d := decode(f, &u, []string{})
 	for _, s := range settings(reflect.ValueOf(u), "", "") {
-		all = append(all, d.said(s, s.Key, FromUser))
+		all = append(all, d.withSource(s, s.Key, FromUser))
 	}
 	return all
 }
 
-// said adds to a setting which line of a file sets it.
-func (d *decoder) said(s Setting, key string, by Source) Setting {
+// withSource adds to a setting which line of a file sets it.
+func (d *decoder) withSource(s Setting, key string, by Source) Setting {
 	s.Source = FromDefault
-	if p, ok := d.at[key]; ok && !p.null {
-		s.Source, s.File, s.Line, s.Wrong = by, cmp.Or(p.file, d.file), p.line, p.wrong
+	if p, ok := d.places[key]; ok && !p.null {
+		s.Source, s.File, s.Line, s.Wrong = by, cmp.Or(p.file, d.file), p.line, p.mistake
 	}
 	if s.Wrong != nil {
 		s.Value = nil
@@ -299,19 +299,19 @@ func settings(v reflect.Value, key string, tag reflect.StructTag) (list []Settin
 	case reflect.Struct:
 		for i := range v.NumField() {
 			f := v.Type().Field(i)
-			list = append(list, settings(v.Field(i), below(key, f.Tag.Get("yaml")), f.Tag)...)
+			list = append(list, settings(v.Field(i), joinKey(key, f.Tag.Get("yaml")), f.Tag)...)
 		}
 		return list
 	case reflect.Map:
 		keys := keysOf(v)
 		for _, name := range slices.Sorted(maps.Keys(keys)) {
-			list = append(list, settings(v.MapIndex(keys[name]), below(key, name), tag)...)
+			list = append(list, settings(v.MapIndex(keys[name]), joinKey(key, name), tag)...)
 		}
 		return list
 	case reflect.Slice:
 		if v.Type().Elem().Kind() != reflect.String {
 			for i := range v.Len() {
-				list = append(list, settings(v.Index(i), item(key, i), "")...)
+				list = append(list, settings(v.Index(i), itemKey(key, i), "")...)
 			}
 			return list
 		}

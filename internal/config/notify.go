@@ -59,14 +59,14 @@ func (n Notify) Secrets() []string {
 	return slices.DeleteFunc([]string{n.URLEnv, n.TokenEnv, n.PasswordEnv}, func(s string) bool { return s == "" })
 }
 
-// fields are the fields that a kind may have, besides kind, name and on.
-var fields = map[string][]string{
+// kindFields are the fields that a kind may have, besides kind, name and on.
+var kindFields = map[string][]string{
 	ByCommand: {"command"}, ByWebhook: {"webhook"}, BySlack: {"url_env"}, ByDiscord: {"url_env"}, ByNtfy: {"url", "url_env", "token_env"},
 	ByEmail: {"server", "tls", "user", "password_env", "from", "to"},
 }
 
-// said returns the fields that a notifier has.
-func (n Notify) said() (list []string) {
+// setFields returns the fields that a notifier has.
+func (n Notify) setFields() (list []string) {
 	for _, f := range []struct {
 		name  string
 		there bool
@@ -81,18 +81,18 @@ func (n Notify) said() (list []string) {
 
 func (d *decoder) notify(c *Config) {
 	for i, n := range c.Notify {
-		key := item("notify", i)
-		if n.Kind == "" && d.says(key+".kind") { // the kind is not one, which was reported
+		key := itemKey("notify", i)
+		if n.Kind == "" && d.isSet(key+".kind") { // the kind is not one, which was reported
 			continue
 		}
 		if n.Kind == "" && (len(n.Command) == 0) == (n.Webhook == "") {
-			d.wrong(key, " has either a command or a webhook, or a kind: desktop, slack, discord, ntfy or email")
+			d.report(key, " has either a command or a webhook, or a kind: desktop, slack, discord, ntfy or email")
 		}
 		if n.Kind != "" {
-			d.ofKind(key, n)
+			d.checkKind(key, n)
 		}
 		if u, err := url.Parse(n.Webhook); n.Webhook != "" && (err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http") {
-			d.wrong(key+".webhook", " is not an http or https address")
+			d.report(key+".webhook", " is not an http or https address")
 		}
 		if n.ForPeople() {
 			d.topics(key, n)
@@ -102,11 +102,11 @@ func (d *decoder) notify(c *Config) {
 			continue
 		}
 		if len(n.On) == 0 {
-			d.wrong(key, " says no status to tell of: on: [failed, waiting]")
+			d.report(key, " says no status to tell of: on: [failed, waiting]")
 		}
 		for j, s := range n.On {
 			if known := append(trellis.Strings(trellis.Statuses), Mergeable); !slices.Contains(known, s) {
-				d.wrong(item(key+".on", j), " is not a status%s", meant(s, known))
+				d.report(itemKey(key+".on", j), " is not a status%s", suggestion(s, known))
 			}
 		}
 	}
@@ -115,21 +115,21 @@ func (d *decoder) notify(c *Config) {
 func (d *decoder) topics(key string, n Notify) {
 	for j, s := range n.On {
 		if !slices.Contains(Topics, s) {
-			d.wrong(item(key+".on", j), " is none of %s%s", strings.Join(Topics, ", "), meant(s, Topics))
+			d.report(itemKey(key+".on", j), " is none of %s%s", strings.Join(Topics, ", "), suggestion(s, Topics))
 		}
 	}
 }
 
-// ofKind checks that a notifier has what its kind needs, and nothing of another one.
-func (d *decoder) ofKind(key string, n Notify) {
-	for _, f := range n.said() {
-		if !slices.Contains(fields[n.Kind], f) {
-			d.wrong(key+"."+f, " is not a field of kind %s", n.Kind)
+// checkKind checks that a notifier has what its kind needs, and nothing of another one.
+func (d *decoder) checkKind(key string, n Notify) {
+	for _, f := range n.setFields() {
+		if !slices.Contains(kindFields[n.Kind], f) {
+			d.report(key+"."+f, " is not a field of kind %s", n.Kind)
 		}
 	}
 	needs := func(ok bool, field string) {
 		if !ok {
-			d.wrong(key, " of kind %s needs %s", n.Kind, field)
+			d.report(key, " of kind %s needs %s", n.Kind, field)
 		}
 	}
 	switch n.Kind {
@@ -146,8 +146,8 @@ func (d *decoder) ofKind(key string, n Notify) {
 		d.email(key, n, needs)
 	}
 	for _, v := range []struct{ field, name string }{{"url_env", n.URLEnv}, {"token_env", n.TokenEnv}, {"password_env", n.PasswordEnv}} {
-		if v.name != "" && !variable().MatchString(v.name) { // it may be a secret, so it is not repeated
-			d.wrong(key+"."+v.field, " is the name of an environment variable; its value does not belong in a file")
+		if v.name != "" && !variablePattern().MatchString(v.name) { // it may be a secret, so it is not repeated
+			d.report(key+"."+v.field, " is the name of an environment variable; its value does not belong in a file")
 		}
 	}
 }
@@ -158,14 +158,14 @@ func (d *decoder) email(key string, n Notify, needs func(bool, string)) {
 	needs(len(n.To) > 0, "to")
 	needs((n.User == "") == (n.PasswordEnv == ""), "both user and password_env, or neither")
 	if host, port, err := net.SplitHostPort(n.Server); n.Server != "" && (err != nil || host == "" || port == "") {
-		d.wrong(key+".server", " is not a host:port")
+		d.report(key+".server", " is not a host:port")
 	}
 	if _, err := mail.ParseAddress(n.From); n.From != "" && err != nil {
-		d.wrong(key+".from", " is not a mail address")
+		d.report(key+".from", " is not a mail address")
 	}
 	for j, to := range n.To {
 		if _, err := mail.ParseAddress(to); err != nil {
-			d.wrong(item(key+".to", j), " is not a mail address")
+			d.report(itemKey(key+".to", j), " is not a mail address")
 		}
 	}
 }

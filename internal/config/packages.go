@@ -20,7 +20,7 @@ func (c *Config) Package(name string) (string, Package, error) {
 	name = cmp.Or(name, c.DefaultPackage)
 	p, ok := c.Packages[name]
 	if !ok && name != "" {
-		return "", p, &UnknownPackageError{name, meant(name, sorted(c.Packages))}
+		return "", p, &UnknownPackageError{name, suggestion(name, sortedKeys(c.Packages))}
 	}
 	return name, p, nil
 }

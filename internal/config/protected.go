@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// freed are the paths below .trellis that a task may change although .trellis is protected.
-var freed = []string{".trellis/spec/", ".trellis/tasks/", ".trellis/.runtime/", ".trellis/.current-task"}
+// unprotected are the paths below .trellis that a task may change although .trellis is protected.
+var unprotected = []string{".trellis/spec/", ".trellis/tasks/", ".trellis/.runtime/", ".trellis/.current-task"}
 
 // GlobFault returns why no path of the repository at root matches a glob of `protected` or
 // `touches`, or "" if one may. The name of an existing file is not a fault.
@@ -68,7 +68,7 @@ func severalGlobs(text string) bool {
 func Protects(globs []string, file string) bool {
 	for _, g := range globs {
 		g = path.Clean(strings.TrimLeft(g, "/"))
-		if (g == "." || g+"/" == ".trellis/" || strings.HasPrefix(g, ".trellis/")) && slices.ContainsFunc(freed, func(f string) bool { return strings.HasPrefix(file, f) }) {
+		if (g == "." || g+"/" == ".trellis/" || strings.HasPrefix(g, ".trellis/")) && slices.ContainsFunc(unprotected, func(f string) bool { return strings.HasPrefix(file, f) }) {
 			continue
 		}
 		if ok, err := doublestar.Match(g, file); err == nil && ok || g == file || g == "." || strings.HasPrefix(file, g+"/") {

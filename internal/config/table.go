@@ -21,11 +21,11 @@ func rows(v reflect.Value, key string, tag reflect.StructTag) (list []Row) {
 	case t.Kind() == reflect.Struct:
 		for i := range t.NumField() {
 			f := t.Field(i)
-			list = append(list, rows(v.Field(i), below(key, f.Tag.Get("yaml")), f.Tag)...)
+			list = append(list, rows(v.Field(i), joinKey(key, f.Tag.Get("yaml")), f.Tag)...)
 		}
 		return list
 	case t.Kind() == reflect.Map && tag.Get("doc") == "":
-		return rows(reflect.Zero(t.Elem()), below(key, "<"+tag.Get("key")+">"), tag)
+		return rows(reflect.Zero(t.Elem()), joinKey(key, "<"+tag.Get("key")+">"), tag)
 	case t.Kind() == reflect.Slice && tag.Get("doc") == "":
 		return rows(reflect.Zero(t.Elem()), key+"[]", tag)
 	}

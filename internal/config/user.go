@@ -30,17 +30,17 @@ type Trust struct {
 func LoadUser(f File) (*User, []trellis.Problem) {
 	u := User{}
 	d := decode(f, &u, []string{})
-	d.home("trust.keys", u.Trust.Keys)
-	d.home("trust.everything", u.Trust.Everything)
+	d.homePaths("trust.keys", u.Trust.Keys)
+	d.homePaths("trust.everything", u.Trust.Everything)
 	slices.SortStableFunc(d.problems, func(a, b trellis.Problem) int { return a.Line - b.Line })
 	return &u, d.problems
 }
 
-// home reports paths that are neither absolute nor below the home folder.
-func (d *decoder) home(key string, paths []string) {
+// homePaths reports paths that are neither absolute nor below the home folder.
+func (d *decoder) homePaths(key string, paths []string) {
 	for i, p := range paths {
 		if !strings.HasPrefix(p, "/") && !strings.HasPrefix(p, "~/") {
-			d.wrong(item(key, i), " is a path that begins with / or ~/, not %q", p)
+			d.report(itemKey(key, i), " is a path that begins with / or ~/, not %q", p)
 		}
 	}
 }
@@ -58,18 +58,18 @@ func (u *User) ApplyFloors(c *Config) (raised []string) {
 	}
 	stricter("sandbox", &c.Sandbox, u.Sandbox, "off", "auto", "require")
 	stricter("planning.approval", &c.Planning.Approval, u.Approval, "none", "plan")
-	return append(raised, lower(&c.Limits, u.Limits)...)
+	return append(raised, lowerLimits(&c.Limits, u.Limits)...)
 }
 
-// lower lowers each limit to that of a floor. Zero is no limit in both.
-func lower(limits *Limits, floor Limits) (lowered []string) {
+// lowerLimits lowers each limit to that of a floor. Zero is no limit in both.
+func lowerLimits(limits *Limits, floor Limits) (lowered []string) {
 	to, from := reflect.ValueOf(limits).Elem(), reflect.ValueOf(floor)
 	for i := range to.NumField() {
 		name := "limits." + to.Type().Field(i).Tag.Get("yaml")
 		if to.Field(i).Kind() == reflect.Map {
 			lowered = append(lowered, lowerAgents(limits, floor.PerAgent)...)
-		} else if looser(to.Field(i), from.Field(i)) {
-			lowered = append(lowered, fmt.Sprintf("%s is %s, not %s", name, shown(from.Field(i)), shown(to.Field(i))))
+		} else if isLooser(to.Field(i), from.Field(i)) {
+			lowered = append(lowered, fmt.Sprintf("%s is %s, not %s", name, limitWords(from.Field(i)), limitWords(to.Field(i))))
 			to.Field(i).Set(from.Field(i))
 		}
 	}
@@ -77,9 +77,9 @@ func lower(limits *Limits, floor Limits) (lowered []string) {
 }
 
 func lowerAgents(limits *Limits, floor map[string]int) (lowered []string) {
-	for _, agent := range sorted(floor) {
-		is, said := limits.PerAgent[agent]
-		if said && is <= floor[agent] {
+	for _, agent := range sortedKeys(floor) {
+		is, isSet := limits.PerAgent[agent]
+		if isSet && is <= floor[agent] {
 			continue
 		}
 		if limits.PerAgent == nil {
@@ -91,8 +91,8 @@ func lowerAgents(limits *Limits, floor map[string]int) (lowered []string) {
 	return lowered
 }
 
-// looser reports whether a limit allows more than a floor that is set.
-func looser(limit, floor reflect.Value) bool {
+// isLooser reports whether a limit allows more than a floor that is set.
+func isLooser(limit, floor reflect.Value) bool {
 	if floor.IsZero() {
 		return false
 	}
@@ -105,7 +105,7 @@ func looser(limit, floor reflect.Value) bool {
 	return limit.Int() > floor.Int()
 }
 
-func shown(v reflect.Value) string {
+func limitWords(v reflect.Value) string {
 	switch d, isTime := v.Interface().(time.Duration); {
 	case v.IsZero():
 		return "unlimited"

@@ -23,7 +23,7 @@ func Values(f Files) []Value {
 	c, d := decodeProject(f)
 	list := values(reflect.ValueOf(*c), "", "")
 	for i, v := range list {
-		if p, ok := d.at[v.Key]; ok {
+		if p, ok := d.places[v.Key]; ok {
 			list[i].Line = p.line
 		}
 	}
@@ -37,22 +37,22 @@ func values(v reflect.Value, key string, tag reflect.StructTag) (list []Value) {
 	case v.Kind() == reflect.Struct:
 		for i := range v.NumField() {
 			f := v.Type().Field(i)
-			list = append(list, values(v.Field(i), below(key, f.Tag.Get("yaml")), f.Tag)...)
+			list = append(list, values(v.Field(i), joinKey(key, f.Tag.Get("yaml")), f.Tag)...)
 		}
 	case v.Kind() == reflect.Map && tag.Get("doc") == "": // of structs
 		for _, name := range slices.Sorted(maps.Keys(keysOf(v))) {
-			list = append(list, values(v.MapIndex(keysOf(v)[name]), below(key, name), `doc:"one"`)...)
+			list = append(list, values(v.MapIndex(keysOf(v)[name]), joinKey(key, name), `doc:"one"`)...)
 		}
 	case v.Kind() == reflect.Slice && v.IsNil() && tag.Get("unset") != "": // which differs from empty
 		list = []Value{{Key: key, Text: tag.Get("unset")}}
 	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.String:
 		list = []Value{{Key: key, Text: asJSON(v)}}
 		for i := range v.Len() {
-			list = append(list, Value{Key: item(key, i), Text: v.Index(i).String()})
+			list = append(list, Value{Key: itemKey(key, i), Text: v.Index(i).String()})
 		}
 	case v.Kind() == reflect.Slice:
 		for i := range v.Len() {
-			list = append(list, values(v.Index(i), item(key, i), `doc:"one"`)...)
+			list = append(list, values(v.Index(i), itemKey(key, i), `doc:"one"`)...)
 		}
 	case v.Kind() == reflect.Map:
 		return []Value{{Key: key, Text: asJSON(v)}}
@@ -84,21 +84,21 @@ func textOf(v reflect.Value) string {
 }
 
 func asJSON(v reflect.Value) string {
-	raw, err := text.JSON(plain(v))
+	raw, err := text.JSON(plainValue(v))
 	if err != nil {
 		return err.Error() // a number without JSON: it differs from every other value
 	}
 	return string(raw)
 }
 
-// plain returns a value by the keys of the file, without fields that are not set.
-func plain(v reflect.Value) any {
+// plainValue returns a value by the keys of the file, without fields that are not set.
+func plainValue(v reflect.Value) any {
 	switch {
 	case v.Kind() == reflect.Struct:
 		said := map[string]any{}
 		for i := range v.NumField() {
 			if f := v.Field(i); !f.IsZero() {
-				said[v.Type().Field(i).Tag.Get("yaml")] = plain(f)
+				said[v.Type().Field(i).Tag.Get("yaml")] = plainValue(f)
 			}
 		}
 		return said
