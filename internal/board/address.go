@@ -102,5 +102,5 @@ func (a Address) hosts(at net.Addr) []string {
 	return list
 }
 
-// quiet returns a logger that drops what nobody can do anything about, such as browsers that hang up.
-func quiet() *log.Logger { return log.New(io.Discard, "", 0) }
+// quietLogger returns a logger that drops what nobody can do anything about, such as browsers that hang up.
+func quietLogger() *log.Logger { return log.New(io.Discard, "", 0) }

@@ -41,7 +41,7 @@ func Serve(ctx context.Context, p *app.Project, o Options) error {
 	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	server := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
-		ErrorLog: quiet(), BaseContext: func(net.Listener) context.Context { return inner }}
+		ErrorLog: quietLogger(), BaseContext: func(net.Listener) context.Context { return inner }}
 	ended := make(chan error, 1)
 	go func() { ended <- o.Address.serve(server, l) }()
 	o.Ready(o.Address.url(l.Addr()) + "/#" + o.Key)

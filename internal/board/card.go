@@ -34,7 +34,7 @@ type card struct {
 
 	dependsOn []string
 	order     string
-	html      func() (string, error) // set by kept
+	html      func() (string, error) // set by withHTML
 }
 
 // segment is a phase in the bar of a card.
@@ -54,7 +54,7 @@ func newCard(t *status.Task) card {
 	if t.Usage.Seconds > 0 {
 		c.Took = text.Seconds(t.Usage.Seconds)
 	}
-	c.Column, c.Waits = columnOf(t), clip(waitsOf(t), 240)
+	c.Column, c.Waits = columnOf(t), clip(waitWords(t), 240)
 	c.Bar = barOf(t)
 	c.order = fmt.Sprintf("%2s%s", cmp.Or(t.Priority, "P9"), c.ID)
 	if c.Column == "done" {
@@ -63,22 +63,22 @@ func newCard(t *status.Task) card {
 	return c
 }
 
-// kept returns the card in the form in which it is stored: its HTML is rendered once, when the card is first shown.
-func (c card) kept() *card {
+// withHTML returns the card in the form in which it is stored: its HTML is rendered once, when the card is first shown.
+func (c card) withHTML() *card {
 	c.html = sync.OnceValues(func() (string, error) { return render("card", &c) })
 	return &c
 }
 
-// inOrder puts the most urgent cards first, and of those that are done the ones that ended last.
-func inOrder(a, b *card) int {
+// compareCards puts the most urgent cards first, and of those that are done the ones that ended last.
+func compareCards(a, b *card) int {
 	if a.Column == "done" && b.Column == "done" {
 		a, b = b, a
 	}
 	return cmp.Or(strings.Compare(a.Column, b.Column), strings.Compare(a.order, b.order))
 }
 
-// said returns the card after its agent said or did something.
-func (c card) said(e events.Event) card {
+// withEvent returns the card after its agent said or did something.
+func (c card) withEvent(e events.Event) card {
 	switch e.Kind {
 	case events.Tool:
 		c.Doing = clip(strings.TrimSpace(e.Tool+" "+e.Text), 160)
@@ -108,8 +108,8 @@ func columnOf(t *status.Task) string {
 	return "queued"
 }
 
-// waitsOf returns what a task waits for, or what is wrong with it.
-func waitsOf(t *status.Task) string {
+// waitWords returns what a task waits for, or what is wrong with it.
+func waitWords(t *status.Task) string {
 	switch {
 	case len(t.Problems) > 0 && t.Status == "":
 		return t.Problems[0].Error()
@@ -164,16 +164,16 @@ func barOf(t *status.Task) (bar []segment) {
 	return bar
 }
 
-// word returns a status as people read it.
-func word(s trellis.Status) string {
+// statusWord returns a status as people read it.
+func statusWord(s trellis.Status) string {
 	if s == "" {
 		return "can't be read"
 	}
 	return strings.ReplaceAll(string(s), "_", " ")
 }
 
-// icon returns the symbol beside the colour of a status.
-func icon(s trellis.Status) string {
+// statusIcon returns the symbol beside the colour of a status.
+func statusIcon(s trellis.Status) string {
 	return map[trellis.Status]string{"": "⚠", trellis.Planning: "✎", trellis.Ready: "○", trellis.Waiting: "◔", trellis.InProgress: "▶", trellis.Paused: "Ⅱ", trellis.Review: "◉",
 		trellis.Completed: "✓", trellis.Failed: "✗", trellis.Cancelled: "⊘", trellis.Rejected: "⊘"}[s]
 }

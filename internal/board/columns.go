@@ -74,15 +74,15 @@ func (s *Server) columnsOf(ctx context.Context, query url.Values) (*columns, err
 		at[col.Key] = col
 	}
 	for _, one := range cards {
-		if c.picks(one) {
+		if c.matches(one) {
 			at[one.Column].add(one, limit)
 		}
 	}
 	return c, nil
 }
 
-// picks reports whether a card matches the query.
-func (c *columns) picks(one *card) bool {
+// matches reports whether a card matches the query.
+func (c *columns) matches(one *card) bool {
 	if want := c.Query.Get("status"); want != "" && want != string(one.Status) {
 		return false
 	}
@@ -116,7 +116,7 @@ func (c *columns) view() (*view, error) {
 			if err != nil {
 				return nil, err
 			}
-			list.items = append(list.items, item{"card-" + elem(one.ID), html})
+			list.items = append(list.items, item{"card-" + elementID(one.ID), html})
 		}
 		v.parts = append(v.parts, list)
 		if err := v.add("head-"+col.Key, "column-head", col); err != nil {
@@ -135,14 +135,14 @@ func (s *Server) columns(ctx context.Context, r *http.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return render("columns", page{c, v, s.streamFor("/", r.URL.Query(), c.seq, 0), s.o.ReadOnly})
+	return render("columns", page{c, v, s.streamURL("/", r.URL.Query(), c.seq, 0), s.o.ReadOnly})
 }
 
 // columnsView returns that page in parts. Tabs with the same query share it.
 func (s *Server) columnsView(ctx context.Context, query url.Values) (*columns, *view, error) {
 	key := query.Encode()
-	s.shared.Lock()
-	defer s.shared.Unlock()
+	s.viewsLock.Lock()
+	defer s.viewsLock.Unlock()
 	if was, ok := s.views[key]; ok && was.c.seq == s.tasks.count() {
 		return was.c, was.v, nil
 	}
@@ -155,13 +155,13 @@ func (s *Server) columnsView(ctx context.Context, query url.Values) (*columns, *
 		if len(s.views) > 20 {
 			clear(s.views)
 		}
-		s.views[key] = shown{c, v}
+		s.views[key] = sharedView{c, v}
 	}
 	return c, v, err
 }
 
-// shown is a page of columns in parts, kept for other tabs.
-type shown struct {
+// sharedView is a page of columns in parts, kept for other tabs.
+type sharedView struct {
 	c *columns
 	v *view
 }

@@ -57,7 +57,7 @@ func (s *Server) sendBack(ctx context.Context, dir string, r *http.Request) (app
 	case len(left) > 0:
 		return app.Ordered{}, app.Usagef("%s is not in the diff: nothing is sent, and your comments are kept", clip(left[0].Place(), 200))
 	}
-	return s.p.Orders().SendBack(ctx, dir, diffview.Feedback(plain(r.PostFormValue("general")), comments))
+	return s.p.Orders().SendBack(ctx, dir, diffview.Feedback(normalizeText(r.PostFormValue("general")), comments))
 }
 
 // commentsOf decodes the comments that a browser sent.
@@ -77,10 +77,10 @@ func commentsOf(sent string) (list []*diffview.Comment, err error) {
 		if c == nil || strings.TrimSpace(c.Text) == "" {
 			return nil, app.Usagef("a comment says nothing")
 		}
-		c.Text = plain(c.Text)
+		c.Text = normalizeText(c.Text)
 	}
 	return list, nil
 }
 
-// plain returns what a person wrote, with lines that end with \n alone.
-func plain(s string) string { return strings.TrimSpace(strings.ReplaceAll(s, "\r\n", "\n")) }
+// normalizeText returns what a person wrote, with lines that end with \n alone.
+func normalizeText(s string) string { return strings.TrimSpace(strings.ReplaceAll(s, "\r\n", "\n")) }

@@ -29,10 +29,10 @@ type diffFile struct {
 }
 
 const (
-	fileRows = 400  // of a file among others
-	pageRows = 3000 // of all files together
-	onlyRows = 5000 // of a file that is shown alone
-	maxShown = 2000 // files that are listed
+	fileRows       = 400  // of a file among others
+	pageRows       = 3000 // of all files together
+	singleFileRows = 5000 // of a file that is shown alone
+	maxFiles       = 2000 // files that are listed
 )
 
 // diffOf reads what a task changed. The query may name one file, the row to show it from, and the layout.
@@ -43,23 +43,23 @@ func (s *Server) diffOf(ctx context.Context, dir string, query url.Values) (*dif
 		from = 0
 	}
 	p.Began, p.Sum, err = s.readDiff(ctx, dir, func(f *diffview.File) error {
-		p.take(f, from)
+		p.addFile(f, from)
 		return nil
 	})
 	return p, err
 }
 
-// take adds a file, with as many of its lines as there is room for.
-func (p *diffPage) take(f *diffview.File, from int) {
+// addFile adds a file, with as many of its lines as there is room for.
+func (p *diffPage) addFile(f *diffview.File, from int) {
 	p.Added, p.Deleted = p.Added+f.Added, p.Deleted+f.Deleted
-	if len(p.Files) == maxShown {
+	if len(p.Files) == maxFiles {
 		return
 	}
-	one, most := diffFile{File: f}, min(fileRows, pageRows-p.rows())
+	one, most := diffFile{File: f}, min(fileRows, pageRows-p.rowCount())
 	switch p.Only {
 	case "":
 	case f.Name():
-		most = onlyRows
+		most = singleFileRows
 	default:
 		most = 0
 	}
@@ -75,7 +75,7 @@ func (p *diffPage) take(f *diffview.File, from int) {
 	p.Files = append(p.Files, one)
 }
 
-func (p *diffPage) rows() (n int) {
+func (p *diffPage) rowCount() (n int) {
 	for _, f := range p.Files {
 		n += len(f.Rows) + len(f.Pairs)
 	}

@@ -33,7 +33,7 @@ type filePage struct {
 // file returns the page of a file of a task.
 func (s *Server) file(ctx context.Context, r *http.Request) (string, error) {
 	id, name := r.PathValue("id"), r.PathValue("name")
-	dir, err := s.known(ctx, id)
+	dir, err := s.taskDir(ctx, id)
 	if err != nil {
 		return "", err
 	}
@@ -43,7 +43,7 @@ func (s *Server) file(ctx context.Context, r *http.Request) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		f.Text, f.Was, f.Edited = string(text), sumOf(was), true
+		f.Text, f.Was, f.Edited = string(text), hashOf(was), true
 	} else if f.Text, err = s.p.Edits().Listed(dir, name); err != nil {
 		return "", err
 	}
@@ -51,8 +51,8 @@ func (s *Server) file(ctx context.Context, r *http.Request) (string, error) {
 	return render("file", page{Data: f, Reads: s.o.ReadOnly})
 }
 
-// sumOf returns the hash of a text, "" if there is no text.
-func sumOf(text []byte) string {
+// hashOf returns the hash of a text, "" if there is no text.
+func hashOf(text []byte) string {
 	if text == nil {
 		return ""
 	}
@@ -62,7 +62,7 @@ func sumOf(text []byte) string {
 
 // save writes what a person wrote to a file, if the file still says what they were shown, and if the text is valid.
 func (s *Server) save(ctx context.Context, r *http.Request) (string, error) {
-	dir, err := s.known(ctx, r.PathValue("id"))
+	dir, err := s.taskDir(ctx, r.PathValue("id"))
 	if err != nil {
 		return "", err
 	}
@@ -78,16 +78,16 @@ func (s *Server) save(ctx context.Context, r *http.Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	f.Text = lines(r.PostFormValue("text"), string(was))
-	err = s.take(ctx, dir, &f, was, r.PostFormValue("keep") != "")
+	f.Text = withFileLineEnds(r.PostFormValue("text"), string(was))
+	err = s.saveText(ctx, dir, &f, was, r.PostFormValue("keep") != "")
 	html, renderErr := render("editor", page{Data: f})
 	return html, errors.Join(err, renderErr)
 }
 
-// take saves what a person wrote. If it can't, the page gets the problems and keeps the text.
-func (s *Server) take(ctx context.Context, dir string, f *filePage, was []byte, keep bool) error {
-	if sumOf(was) != f.Was {
-		return f.changed(was)
+// saveText saves what a person wrote. If it can't, the page gets the problems and keeps the text.
+func (s *Server) saveText(ctx context.Context, dir string, f *filePage, was []byte, keep bool) error {
+	if hashOf(was) != f.Was {
+		return f.showConflict(was)
 	}
 	if err := app.CheckText(f.Name, f.Text); err != nil {
 		return err
@@ -99,26 +99,26 @@ func (s *Server) take(ctx context.Context, dir string, f *filePage, was []byte, 
 	if f.MayKeep = s.p.Edits().MayKeep(dir); len(trellis.Errors(f.Problems)) > 0 && (!keep || !f.MayKeep) {
 		return app.AsKind(app.ErrUnmet, errors.New("it is not saved: there are errors in it"))
 	}
-	s.order.Lock()
-	defer s.order.Unlock()
+	s.orderLock.Lock()
+	defer s.orderLock.Unlock()
 	err = s.p.Edits().Save(dir, f.Name, was, []byte(f.Text))
-	if now, _, readErr := s.p.Edits().Text(dir, f.Name); err != nil && readErr == nil && sumOf(now) != f.Was {
-		return f.changed(now)
+	if now, _, readErr := s.p.Edits().Text(dir, f.Name); err != nil && readErr == nil && hashOf(now) != f.Was {
+		return f.showConflict(now)
 	}
 	if err == nil {
-		f.Saved, f.Was = true, sumOf([]byte(f.Text))
+		f.Saved, f.Was = true, hashOf([]byte(f.Text))
 	}
 	return err
 }
 
-// changed shows the current content beside what the person wrote, who decides then.
-func (f *filePage) changed(now []byte) error {
-	f.Changed, f.Now, f.Was = true, string(now), sumOf(now)
+// showConflict shows the current content beside what the person wrote, who decides then.
+func (f *filePage) showConflict(now []byte) error {
+	f.Changed, f.Now, f.Was = true, string(now), hashOf(now)
 	return app.AsKind(app.ErrUnmet, fmt.Errorf("%s was changed meanwhile: nothing is saved", f.Name))
 }
 
-// lines returns what a browser sent with the line ends of the file: browsers use their own.
-func lines(sent, was string) string {
+// withFileLineEnds returns what a browser sent with the line ends of the file: browsers use their own.
+func withFileLineEnds(sent, was string) string {
 	sent = strings.ReplaceAll(sent, "\r\n", "\n")
 	if strings.Contains(was, "\r\n") {
 		return strings.ReplaceAll(sent, "\n", "\r\n")

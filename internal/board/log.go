@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	keptLogs  = 8   // tasks whose logs are kept open
-	firstShow = 400 // lines that a page begins with
+	keptLogs   = 8   // tasks whose logs are kept open
+	firstLines = 400 // lines that a page begins with
 )
 
 // logs are the open logs of the tasks that people read.
@@ -32,7 +32,7 @@ type taskLog struct {
 	timeline timeline
 }
 
-func (l *logs) of(id string) *taskLog {
+func (l *logs) openLog(id string) *taskLog {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, one := range l.open {
@@ -81,8 +81,8 @@ func (t *taskLog) phases() (list []span) {
 
 // timeline is what was done for a task, and how long it took.
 type timeline struct {
-	spans []span
-	at    map[string]int // index of a span, by run and activity
+	spans     []span
+	spanIndex map[string]int // index of a span, by run and activity
 }
 
 // span is a phase of a run.
@@ -99,8 +99,8 @@ type span struct {
 // keptSpans is how many phases are kept.
 const keptSpans = 300
 
-// spanned are the activities that people know as phases.
-var spanned = map[string]bool{"prepare": true, "baseline": true, "verify": true, "accept": true, "commit": true, "final": true, "final-verify": true, "update": true, "push": true, "pull": true, "prove": true, "setup": true}
+// phaseActivities are the activities that people know as phases.
+var phaseActivities = map[string]bool{"prepare": true, "baseline": true, "verify": true, "accept": true, "commit": true, "final": true, "final-verify": true, "update": true, "push": true, "pull": true, "prove": true, "setup": true}
 
 func (t *timeline) add(l status.Line) {
 	if l.Step != "" || l.Wait != nil {
@@ -109,16 +109,16 @@ func (t *timeline) add(l status.Line) {
 	key := l.Run + " " + l.ID
 	switch l.Kind {
 	case status.KindStart:
-		if l.Agent == "" && !spanned[l.Activity] {
+		if l.Agent == "" && !phaseActivities[l.Activity] {
 			return
 		}
-		if t.at == nil || len(t.spans) >= keptSpans {
-			t.spans, t.at = nil, map[string]int{}
+		if t.spanIndex == nil || len(t.spans) >= keptSpans {
+			t.spans, t.spanIndex = nil, map[string]int{}
 		}
-		t.at[key] = len(t.spans)
-		t.spans = append(t.spans, span{Phase: l.Activity, Agent: trellis.Visible(l.Agent), Round: l.Round, Began: clock(l.At), State: "now"})
+		t.spanIndex[key] = len(t.spans)
+		t.spans = append(t.spans, span{Phase: l.Activity, Agent: trellis.Visible(l.Agent), Round: l.Round, Began: timeOfDay(l.At), State: "now"})
 	case status.KindDone:
-		if i, there := t.at[key]; there {
+		if i, there := t.spanIndex[key]; there {
 			t.spans[i].end(l)
 		}
 	case status.KindEnd:

@@ -10,7 +10,7 @@ import (
 // metrics serves the numbers of all tasks to a scraper.
 func (s *Server) metrics(w http.ResponseWriter, _ *http.Request) {
 	var text bytes.Buffer
-	if err := s.count.Write(&text); err != nil {
+	if err := s.collector.Write(&text); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}

@@ -21,9 +21,9 @@ func (s *Server) plan(ctx context.Context, r *http.Request) (string, error) {
 	if err := r.ParseForm(); err != nil {
 		return "", app.AsKind(app.ErrUsage, err)
 	}
-	s.order.Lock()
-	defer s.order.Unlock()
-	a, err := answered(s.program().Plan(context.WithoutCancel(ctx), app.Planning{Requirement: r.PostFormValue("requirement"), Name: r.PostFormValue("name"),
+	s.orderLock.Lock()
+	defer s.orderLock.Unlock()
+	a, err := programAnswer(s.program().Plan(context.WithoutCancel(ctx), app.Planning{Requirement: r.PostFormValue("requirement"), Name: r.PostFormValue("name"),
 		Type: r.PostFormValue("type"), Priority: r.PostFormValue("priority"), Package: r.PostFormValue("package")}))
 	if err != nil {
 		return "", err

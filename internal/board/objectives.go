@@ -87,7 +87,7 @@ func graphOf(o app.Objective) (g graph) {
 			}
 		}
 	}
-	rank := ranks(steps, index)
+	rank := stepDepths(steps, index)
 	rows := map[int]int{}
 	for i, s := range steps {
 		n := node{X: 8 + rank[i]*(nodeWidth+gapX), Y: 8 + rows[rank[i]]*(nodeHeight+gapY), ID: clip(s.ID, 16), Says: clip(s.Description, 26), State: string(s.State), Task: s.Task}
@@ -106,9 +106,9 @@ func graphOf(o app.Objective) (g graph) {
 	return g
 }
 
-// ranks returns for each step how many steps have to come before it, one after the other. Steps
+// stepDepths returns for each step how many steps have to come before it, one after the other. Steps
 // that depend on each other in a circle are moved no further than there are steps.
-func ranks(steps []app.ObjectiveStep, index map[string]int) []int {
+func stepDepths(steps []app.ObjectiveStep, index map[string]int) []int {
 	rank := make([]int, len(steps))
 	for range steps {
 		moved := false

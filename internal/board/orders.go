@@ -54,9 +54,9 @@ type answer struct {
 	Wrong      bool
 }
 
-// give gives an order to a task, and returns its result as HTML.
-func (s *Server) give(ctx context.Context, r *http.Request) (string, error) {
-	dir, err := s.known(ctx, r.PathValue("id"))
+// giveOrder gives an order to a task, and returns its result as HTML.
+func (s *Server) giveOrder(ctx context.Context, r *http.Request) (string, error) {
+	dir, err := s.taskDir(ctx, r.PathValue("id"))
 	if err != nil {
 		return "", err
 	}
@@ -80,19 +80,19 @@ func (s *Server) carryOut(ctx context.Context, name, dir string, r *http.Request
 	id := r.PathValue("id")
 	switch name {
 	case "start":
-		return answered(s.program().Run(ctx, "start", "--detach", "--", id))
+		return programAnswer(s.program().Run(ctx, "start", "--detach", "--", id))
 	case "cancel", "deliver":
-		return answered(s.program().Run(ctx, name, "--", id))
+		return programAnswer(s.program().Run(ctx, name, "--", id))
 	case "revise":
-		return answered(s.program().Revise(id, r.PostFormValue("reason")))
+		return programAnswer(s.program().Revise(id, r.PostFormValue("reason")))
 	}
-	s.order.Lock()
-	defer s.order.Unlock()
-	did, err := s.tell(ctx, name, dir, r)
+	s.orderLock.Lock()
+	defer s.orderLock.Unlock()
+	did, err := s.applyOrder(ctx, name, dir, r)
 	return answer{Says: did.Says, Next: did.Next}, err
 }
 
-func (s *Server) tell(ctx context.Context, name, dir string, r *http.Request) (app.Ordered, error) {
+func (s *Server) applyOrder(ctx context.Context, name, dir string, r *http.Request) (app.Ordered, error) {
 	orders := s.p.Orders()
 	switch name {
 	case "approve", "reject":
@@ -119,7 +119,7 @@ func (s *Server) program() app.Program {
 	return app.Program{Self: s.o.Self, Dir: s.o.Dir, Env: s.p.Env.Vars}
 }
 
-// answered returns the output of the program as an answer.
-func answered(said app.Said, err error) (answer, error) {
+// programAnswer returns the output of the program as an answer.
+func programAnswer(said app.Said, err error) (answer, error) {
 	return answer{Says: said.Says, Next: said.Next}, err
 }

@@ -26,14 +26,14 @@ var static embed.FS
 // templates are parsed when the first page is requested, so that other commands don't pay for it.
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("board").Funcs(template.FuncMap{
-		"elem": elem, "count": text.Count, "tokens": text.Tokens, "seconds": text.Seconds, "visible": trellis.Visible, "prose": prose, "markdown": markdown,
-		"number": func(n int, says bool) lineNumber { return lineNumber{n, says && n > 0} }, "join": strings.Join, "word": word, "icon": icon, "add": func(a, b int) int { return a + b },
-		"list": func(all ...string) []string { return all }, "pair": func(name string, items []string) named { return named{name, items} },
+		"elem": elementID, "count": text.Count, "tokens": text.Tokens, "seconds": text.Seconds, "visible": trellis.Visible, "prose": renderSentence, "markdown": markdown,
+		"number": func(n int, says bool) lineNumber { return lineNumber{n, says && n > 0} }, "join": strings.Join, "word": statusWord, "icon": statusIcon, "add": func(a, b int) int { return a + b },
+		"list": func(all ...string) []string { return all }, "pair": func(name string, items []string) namedList { return namedList{name, items} },
 	}).ParseFS(pages, "pages/*.html"))
 })
 
-// prose renders a sentence of Trellis, with text between backticks as code. A text with an odd backtick stays as it is.
-func prose(s string) template.HTML {
+// renderSentence renders a sentence of Trellis, with text between backticks as code. A text with an odd backtick stays as it is.
+func renderSentence(s string) template.HTML {
 	parts := strings.Split(template.HTMLEscapeString(trellis.Visible(s)), "`")
 	if len(parts)%2 == 0 {
 		return template.HTML(strings.Join(parts, "`"))
@@ -44,8 +44,8 @@ func prose(s string) template.HTML {
 	return template.HTML(strings.Join(parts, ""))
 }
 
-// named is a list with its heading.
-type named struct {
+// namedList is a list with its heading.
+type namedList struct {
 	Name  string
 	Items []string
 }
@@ -56,8 +56,8 @@ type lineNumber struct {
 	Says bool
 }
 
-// elem returns the id of a task's HTML element, which is valid whatever its directory is called.
-func elem(id string) string {
+// elementID returns the id of a task's HTML element, which is valid whatever its directory is called.
+func elementID(id string) string {
 	h := fnv.New64a()
 	h.Write([]byte(id))
 	return fmt.Sprintf("t%x", h.Sum64())
@@ -119,8 +119,8 @@ func (s *Server) answer(do func(context.Context, *http.Request) (string, error))
 		body, err := do(r.Context(), r)
 		code := http.StatusOK
 		if err != nil {
-			if code = codeOf(err); body == "" {
-				body, err = render("error", trouble{Why: err.Error(), Next: app.HintsOf(err)})
+			if code = httpStatus(err); body == "" {
+				body, err = render("error", errorPage{Why: err.Error(), Next: app.HintsOf(err)})
 			}
 		}
 		if body == "" {
@@ -133,14 +133,14 @@ func (s *Server) answer(do func(context.Context, *http.Request) (string, error))
 	}
 }
 
-// trouble is an error as a page shows it.
-type trouble struct {
+// errorPage is an error as a page shows it.
+type errorPage struct {
 	Why  string
 	Next []string
 }
 
-// codeOf returns the HTTP status for an error.
-func codeOf(err error) int {
+// httpStatus returns the HTTP status for an error.
+func httpStatus(err error) int {
 	switch kind := app.KindOf(err); {
 	case errors.As(err, new(*http.MaxBytesError)):
 		return http.StatusRequestEntityTooLarge

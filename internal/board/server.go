@@ -16,22 +16,22 @@ import (
 // Server serves the board to browsers.
 type Server struct {
 	http.Handler
-	p     *app.Project
-	o     Options
-	name  string // of the repository
-	born  string // differs for each run of this server
-	tasks *tasks
-	logs  logs
-	took  *stats.Reader
-	count *metrics.Collector
-	order sync.Mutex // one order at a time
+	p           *app.Project
+	o           Options
+	name        string // of the repository
+	runID       string // differs for each run of this server
+	tasks       *tasks
+	logs        logs
+	statsReader *stats.Reader
+	collector   *metrics.Collector
+	orderLock   sync.Mutex // one order at a time
 
-	shared sync.Mutex
-	views  map[string]shown // pages of columns, by query
+	viewsLock sync.Mutex
+	views     map[string]sharedView // pages of columns, by query
 
-	streams chan struct{} // holds one entry for each open stream
-	end     context.CancelFunc
-	ended   sync.WaitGroup
+	openStreams chan struct{} // holds one entry for each open stream
+	cancel      context.CancelFunc
+	followers   sync.WaitGroup
 }
 
 // maxStreams is how many tabs may listen at the same time.
@@ -42,24 +42,24 @@ const maxStreams = 256
 func New(ctx context.Context, p *app.Project, o Options, hosts []string) (*Server, error) {
 	o.Now = orNow(o.Now)
 	ctx, cancel := context.WithCancel(ctx)
-	s := &Server{p: p, o: o, name: filepath.Base(p.Root), born: rand.Text()[:8], end: cancel, streams: make(chan struct{}, maxStreams), views: map[string]shown{}}
-	s.logs.p, s.took, s.count = p, p.Stats(), app.Metrics(p, o.Version)
+	s := &Server{p: p, o: o, name: filepath.Base(p.Root), runID: rand.Text()[:8], cancel: cancel, openStreams: make(chan struct{}, maxStreams), views: map[string]sharedView{}}
+	s.logs.p, s.statsReader, s.collector = p, p.Stats(), app.Metrics(p, o.Version)
 	s.tasks = newTasks(p)
 	feed, err := p.Events(ctx)
 	if err != nil {
 		cancel()
 		return nil, err
 	}
-	s.ended.Go(func() { s.tasks.follow(ctx, feed) })
+	s.followers.Go(func() { s.tasks.follow(ctx, feed) })
 	s.Handler = newGuard(hosts, o.Key, o.ReadOnly, o.Now, s.routes())
 	return s, nil
 }
 
 // Close ends the streams, and waits until nothing is followed any more. It may be called again.
 func (s *Server) Close() {
-	s.end()
+	s.cancel()
 	s.tasks.close()
-	s.ended.Wait()
+	s.followers.Wait()
 }
 
 func orNow(now func() time.Time) func() time.Time {
@@ -85,9 +85,9 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /v/objectives", s.answer(s.objectives))
 	mux.HandleFunc("GET /v/stats", s.answer(s.stats))
 	mux.HandleFunc("GET /v/stream", s.stream)
-	mux.HandleFunc("GET "+numbers, s.metrics)
+	mux.HandleFunc("GET "+metricsPath, s.metrics)
 	mux.HandleFunc("POST /v/task/{id}/files/{name...}", s.answer(s.save))
-	mux.HandleFunc("POST /v/do/{order}/{id}", s.answer(s.give))
+	mux.HandleFunc("POST /v/do/{order}/{id}", s.answer(s.giveOrder))
 	mux.HandleFunc("POST /v/plan", s.answer(s.plan))
 	return mux
 }

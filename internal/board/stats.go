@@ -28,11 +28,11 @@ func (s *Server) stats(_ context.Context, r *http.Request) (string, error) {
 	var since time.Time
 	if p.Since != "" {
 		var err error
-		if since, err = stats.ParseSince(p.Since, s.o.Now().In(s.took.Zone)); err != nil {
+		if since, err = stats.ParseSince(p.Since, s.o.Now().In(s.statsReader.Zone)); err != nil {
 			return "", app.AsKind(app.ErrUsage, err)
 		}
 	}
-	record, err := s.took.Read(since)
+	record, err := s.statsReader.Read(since)
 	if err != nil {
 		return "", err
 	}

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// pace is the least time between two messages to a tab: what happens meanwhile is sent together.
-const pace = 100 * time.Millisecond
+// messageInterval is the least time between two messages to a tab: what happens meanwhile is sent together.
+const messageInterval = 100 * time.Millisecond
 
-// shows is the page that a stream is about.
-type shows interface {
+// streamedPage is the page that a stream is about.
+type streamedPage interface {
 	// next returns the view of the page, nil if whole is false and only the log may have changed, and what else is
 	// to be put in place. log and end are the lines of the log that come next before and after the call.
 	next(ctx context.Context, whole bool, log int) (v *view, besides string, end int, err error)
@@ -25,45 +25,45 @@ type shows interface {
 // stream sends a tab the changes of its page, until it goes away or the board ends.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	select {
-	case s.streams <- struct{}{}:
-		defer func() { <-s.streams }()
+	case s.openStreams <- struct{}{}:
+		defer func() { <-s.openStreams }()
 	default:
 		http.Error(w, "too many tabs listen", http.StatusServiceUnavailable)
 		return
 	}
-	of, err := s.shownAt(r.Context(), r.URL.Query())
+	streamed, err := s.pageAt(r.Context(), r.URL.Query())
 	if err != nil {
-		http.Error(w, err.Error(), codeOf(err))
+		http.Error(w, err.Error(), httpStatus(err))
 		return
 	}
-	tab := s.tasks.open(of.task(), browserOf(r))
+	tab := s.tasks.addTab(streamed.task(), browserOf(r))
 	if tab == nil {
 		http.Error(w, "the board ends", http.StatusServiceUnavailable)
 		return
 	}
-	defer s.tasks.leave(tab)
+	defer s.tasks.removeTab(tab)
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no")
 	c := &channel{s: s, w: w, flush: http.NewResponseController(w), sent: newSent()}
-	if err := c.begin(r.Context(), of, lastMark(r)); err != nil {
+	if err := c.sendAll(r.Context(), streamed, lastMark(r)); err != nil {
 		return
 	}
 	for {
 		select {
 		case <-tab.wake:
-		case <-tab.rest:
-			_ = c.rest() // an error means that the tab is gone
+		case <-tab.displaced:
+			_ = c.sendRest() // an error means that the tab is gone
 			return
 		case <-tab.ended:
 			return
 		case <-r.Context().Done():
 			return
 		}
-		if c.tell(r.Context(), of, tab.take()) != nil {
+		if c.sendChanges(r.Context(), streamed, tab.takeTaskChanged()) != nil {
 			return
 		}
 		select {
-		case <-time.After(pace):
+		case <-time.After(messageInterval):
 		case <-tab.ended:
 			return
 		case <-r.Context().Done():
@@ -93,39 +93,39 @@ type channel struct {
 	s     *Server
 	w     http.ResponseWriter
 	flush *http.ResponseController
-	sent  *sent
+	sent  *sentState
 	log   int // the next line of the log
 }
 
-// begin sends a tab everything that it lacks.
-func (c *channel) begin(ctx context.Context, of shows, mark string) error {
-	born, rest, _ := strings.Cut(mark, ".")
+// sendAll sends a tab everything that it lacks.
+func (c *channel) sendAll(ctx context.Context, streamed streamedPage, mark string) error {
+	runID, rest, _ := strings.Cut(mark, ".")
 	at, line, _ := strings.Cut(rest, ".")
-	if born == c.s.born {
+	if runID == c.s.runID {
 		c.log, _ = strconv.Atoi(line) // a tab without a valid number gets all lines
 	}
 	seq := c.s.tasks.count()
-	v, besides, end, err := of.next(ctx, true, c.log)
+	v, besides, end, err := streamed.next(ctx, true, c.log)
 	if err != nil {
 		return err
 	}
-	news := c.sent.news(v)
-	if born == c.s.born && at == fmt.Sprint(seq) && c.s.tasks.count() == seq {
+	news := c.sent.changes(v)
+	if runID == c.s.runID && at == fmt.Sprint(seq) && c.s.tasks.count() == seq {
 		news = ""
 	}
 	c.log = end
 	return c.write(news+besides, seq)
 }
 
-func (c *channel) tell(ctx context.Context, of shows, whole bool) error {
+func (c *channel) sendChanges(ctx context.Context, streamed streamedPage, whole bool) error {
 	seq := c.s.tasks.count()
-	v, besides, end, err := of.next(ctx, whole, c.log)
+	v, besides, end, err := streamed.next(ctx, whole, c.log)
 	if err != nil {
-		return c.write(gone(err), seq)
+		return c.write(goneMessage(err), seq)
 	}
 	news := besides
 	if v != nil {
-		news = c.sent.news(v) + besides
+		news = c.sent.changes(v) + besides
 	}
 	c.log = end
 	if news == "" {
@@ -134,19 +134,19 @@ func (c *channel) tell(ctx context.Context, of shows, whole bool) error {
 	return c.write(news, seq)
 }
 
-// gone returns what a page shows if its task can't be read any more.
-func gone(err error) string {
+// goneMessage returns what a page shows if its task can't be read any more.
+func goneMessage(err error) string {
 	html, renderErr := render("gone", err.Error())
 	if renderErr != nil {
 		return ""
 	}
 	var b strings.Builder
-	put(&b, "gone", "innerHTML", html)
+	writePartial(&b, "gone", "innerHTML", html)
 	return b.String()
 }
 
-// rest tells a tab that other tabs are served instead.
-func (c *channel) rest() error { return c.send("event: rest\n\n") }
+// sendRest tells a tab that other tabs are served instead.
+func (c *channel) sendRest() error { return c.send("event: rest\n\n") }
 
 // write sends a message. One without content shows that the stream is open.
 func (c *channel) write(html string, seq uint64) error {
@@ -169,8 +169,8 @@ func (c *channel) send(message string) error {
 	return c.flush.Flush()
 }
 
-// shownAt returns the page that a stream is about.
-func (s *Server) shownAt(ctx context.Context, q url.Values) (shows, error) {
+// pageAt returns the page that a stream is about.
+func (s *Server) pageAt(ctx context.Context, q url.Values) (streamedPage, error) {
 	query, err := url.ParseQuery(q.Get("query"))
 	if err != nil {
 		return nil, errNoPage
@@ -179,8 +179,8 @@ func (s *Server) shownAt(ctx context.Context, q url.Values) (shows, error) {
 		return columnStream{s, query}, nil
 	}
 	id, tab, _ := strings.Cut(strings.TrimPrefix(q.Get("path"), "/task/"), "/")
-	if !s.tasks.knows(ctx, id) {
-		return nil, noTask(id)
+	if !s.tasks.contains(ctx, id) {
+		return nil, noTaskError(id)
 	}
 	return &taskStream{s, id, tab}, nil
 }

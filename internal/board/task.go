@@ -20,15 +20,15 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// clock returns the local time of day, "" for the zero time.
-func clock(t time.Time) string {
+// timeOfDay returns the local time of day, "" for the zero time.
+func timeOfDay(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
 	return t.Local().Format(time.TimeOnly)
 }
 
-func noTask(id string) error {
+func noTaskError(id string) error {
 	return app.WithHints(app.AsKind(app.ErrNotFound, fmt.Errorf("there is no task %q", trellis.Visible(clip(id, 100)))), "trellis list")
 }
 
@@ -38,7 +38,7 @@ type taskPage struct {
 	Tab      string
 	Next     string // the next command
 	Orders   []order
-	Step     *waiting       // nil: no step waits for a person
+	Step     *waitingStep   // nil: no step waits for a person
 	Review   *status.Review // nil: its plan can't be read
 	Stuck    string         // why the plan can't be read
 	Criteria []criterion
@@ -56,8 +56,8 @@ type taskPage struct {
 	Reads    bool
 }
 
-// waiting is a step that waits for a person, with the hash that an approval of it is bound to.
-type waiting struct {
+// waitingStep is a step that waits for a person, with the hash that an approval of it is bound to.
+type waitingStep struct {
 	Path, Title, Description, Hash string
 	Lets                           []string // the steps that then run
 }
@@ -98,17 +98,17 @@ func (t *taskPage) Width(s span) int {
 	return max(1, int(100*s.Seconds/t.Longest))
 }
 
-// known returns the directory of the task that a request names, which must be one that was found on disk.
-func (s *Server) known(ctx context.Context, id string) (dir string, err error) {
-	if !s.tasks.knows(ctx, id) {
-		return "", noTask(id)
+// taskDir returns the directory of the task that a request names, which must be one that was found on disk.
+func (s *Server) taskDir(ctx context.Context, id string) (dir string, err error) {
+	if !s.tasks.contains(ctx, id) {
+		return "", noTaskError(id)
 	}
 	return filepath.Join(s.p.Store.Tasks(), id), nil
 }
 
 func (s *Server) task(ctx context.Context, r *http.Request) (string, error) {
 	id, tab := r.PathValue("id"), r.PathValue("tab")
-	if _, err := s.known(ctx, id); err != nil {
+	if _, err := s.taskDir(ctx, id); err != nil {
 		return "", err
 	}
 	seq := s.tasks.count()
@@ -128,10 +128,10 @@ func (s *Server) task(ctx context.Context, r *http.Request) (string, error) {
 		}
 	}
 	if tab == "log" || tab == "" {
-		t.Log, end, _ = s.logs.of(id).Since(0, firstShow)
+		t.Log, end, _ = s.logs.openLog(id).Since(0, firstLines)
 		t.Early = end > len(t.Log)
 	}
-	return render("task", page{t, v, s.streamFor(strings.TrimSuffix("/task/"+id+"/"+tab, "/"), nil, seq, end), s.o.ReadOnly})
+	return render("task", page{t, v, s.streamURL(strings.TrimSuffix("/task/"+id+"/"+tab, "/"), nil, seq, end), s.o.ReadOnly})
 }
 
 // taskStream is the page of a task that is kept up to date.
@@ -144,7 +144,7 @@ func (t *taskStream) task() string { return t.id }
 
 func (t *taskStream) next(ctx context.Context, whole bool, log int) (v *view, besides string, end int, err error) {
 	if end = log; t.tab == "log" || t.tab == "" {
-		if besides, end, err = t.news(log); err != nil {
+		if besides, end, err = t.newLogLines(log); err != nil {
 			return nil, "", end, err
 		}
 	}
@@ -159,9 +159,9 @@ func (t *taskStream) next(ctx context.Context, whole bool, log int) (v *view, be
 	return v, besides, end, err
 }
 
-// news returns the lines of the log that a tab lacks.
-func (t *taskStream) news(from int) (string, int, error) {
-	lines, end, whole := t.s.logs.of(t.id).Since(from, 0)
+// newLogLines returns the lines of the log that a tab lacks.
+func (t *taskStream) newLogLines(from int) (string, int, error) {
+	lines, end, whole := t.s.logs.openLog(t.id).Since(from, 0)
 	if len(lines) == 0 {
 		return "", end, nil
 	}
@@ -171,7 +171,7 @@ func (t *taskStream) news(from int) (string, int, error) {
 	if whole {
 		how = "innerHTML"
 	}
-	put(&b, "log", how, html)
+	writePartial(&b, "log", how, html)
 	return b.String(), end, err
 }
 
@@ -205,7 +205,7 @@ func (t *taskStream) read(ctx context.Context) (*taskPage, error) {
 
 func (p *taskPage) overview(ctx context.Context, s *Server, dir string) {
 	if q := status.Asked(dir, s.o.Now()); q != nil {
-		p.Step = &waiting{q.Path, q.Title, q.Description, q.Hash, q.Lets}
+		p.Step = &waitingStep{q.Path, q.Title, q.Description, q.Hash, q.Lets}
 	}
 	if r, err := s.p.Review(ctx, dir); err != nil {
 		p.Stuck = err.Error()
@@ -217,7 +217,7 @@ func (p *taskPage) overview(ctx context.Context, s *Server, dir string) {
 		v := found[c.Text]
 		p.Criteria = append(p.Criteria, criterion{c.ID, c.Text, c.Verify, c.Level, cmp.Or(v.Verdict, "open"), text.Clip(v.Evidence, 1000)})
 	}
-	p.Spans = s.logs.of(p.ID).phases()
+	p.Spans = s.logs.openLog(p.ID).phases()
 	for _, one := range p.Spans {
 		p.Longest = max(p.Longest, one.Seconds)
 	}
@@ -273,11 +273,11 @@ type proofs struct {
 	Says     string
 	Findings []fact
 	Open     []fact
-	Records  []proven
+	Records  []checkRecord
 }
 
-// proven is a record of a check.
-type proven struct {
+// checkRecord is a record of a check.
+type checkRecord struct {
 	Step, Kind, Command, At string
 	Exit                    int
 	Checks                  []fact
@@ -298,7 +298,7 @@ func proofsOf(ctx context.Context, p *app.Project, dir string) (*proofs, error) 
 		}
 	}
 	for _, rec := range r.Records {
-		one := proven{rec.Step, rec.Kind, rec.Command, rec.Ended.Local().Format(time.DateTime), rec.Exit, nil}
+		one := checkRecord{rec.Step, rec.Kind, rec.Command, rec.Ended.Local().Format(time.DateTime), rec.Exit, nil}
 		for _, c := range rec.Checks {
 			one.Checks = append(one.Checks, fact{c.Kind, fmt.Sprintf("%s (exit %d)", c.Command, c.Exit)})
 		}

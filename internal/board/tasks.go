@@ -20,7 +20,7 @@ import (
 type tasks struct {
 	p *app.Project
 
-	known map[string]trellis.Status // of all tasks; only used by the goroutine of follow
+	statuses map[string]trellis.Status // of all tasks; only used by the goroutine of follow
 
 	mu      sync.Mutex
 	cards   map[string]*card // by directory name; a card that is here is never changed, but replaced
@@ -30,35 +30,35 @@ type tasks struct {
 	tabs    map[*tab]bool
 	opened  int           // how many tabs were opened
 	loaded  chan struct{} // closed once all tasks were read
-	failed  error         // why they can't be read
-	shut    bool
+	loadErr error         // why they can't be read
+	closed  bool
 }
 
 // tab is a page that is open somewhere.
 type tab struct {
-	task    string        // the task that it shows; "": all
-	browser string        // the browser that it is in; "": unknown
-	number  int           // counts tabs in the order in which they were opened
-	wake    chan struct{} // something changed
-	rest    chan struct{} // closed when another tab of the browser needs its connection
-	ended   chan struct{}
+	task      string        // the task that it shows; "": all
+	browser   string        // the browser that it is in; "": unknown
+	number    int           // counts tabs in the order in which they were opened
+	wake      chan struct{} // something changed
+	displaced chan struct{} // closed when another tab of the browser needs its connection
+	ended     chan struct{}
 
-	mu    sync.Mutex
-	whole bool // more changed than what the agent says and does
+	mu          sync.Mutex
+	taskChanged bool // more changed than what the agent says and does
 }
 
 func newTasks(p *app.Project) *tasks {
-	return &tasks{p: p, known: map[string]trellis.Status{}, cards: map[string]*card{}, tabs: map[*tab]bool{}, loaded: make(chan struct{})}
+	return &tasks{p: p, statuses: map[string]trellis.Status{}, cards: map[string]*card{}, tabs: map[*tab]bool{}, loaded: make(chan struct{})}
 }
 
 // follow reads all tasks, and then again those that events are about.
 func (t *tasks) follow(ctx context.Context, feed <-chan events.Event) {
 	t.load()
 	for e := range feed {
-		changed, said := map[string]bool{}, []events.Event{}
+		changed, activity := map[string]bool{}, []events.Event{}
 		take := func(e events.Event) {
-			if spoken(e) {
-				said = append(said, e)
+			if isAgentActivity(e) {
+				activity = append(activity, e)
 			} else {
 				changed[e.Task] = true
 			}
@@ -74,15 +74,15 @@ func (t *tasks) follow(ctx context.Context, feed <-chan events.Event) {
 			}
 			break
 		}
-		t.take(changed, said)
+		t.update(changed, activity)
 		if ctx.Err() != nil {
 			return
 		}
 	}
 }
 
-// spoken reports whether an event is about an agent at work, which does not change the state of its task.
-func spoken(e events.Event) bool {
+// isAgentActivity reports whether an event is about an agent at work, which does not change the state of its task.
+func isAgentActivity(e events.Event) bool {
 	return e.Kind == events.Tool || e.Kind == events.Text || e.Kind == events.Usage || e.Kind == events.Notice
 }
 
@@ -91,54 +91,54 @@ func (t *tasks) load() {
 	list, err := r.Tasks(status.Filter{})
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.failed, t.watcher = err, r.Watcher.String()
+	t.loadErr, t.watcher = err, r.Watcher.String()
 	for i := range list {
-		c := newCard(&list[i]).kept()
-		t.cards[c.ID], t.known[c.ID] = c, c.Status
+		c := newCard(&list[i]).withHTML()
+		t.cards[c.ID], t.statuses[c.ID] = c, c.Status
 	}
-	t.order = slices.SortedFunc(maps.Values(t.cards), inOrder)
+	t.order = slices.SortedFunc(maps.Values(t.cards), compareCards)
 	t.seq++
 	close(t.loaded)
 }
 
-// take reads the tasks that changed, and those that wait for them, and wakes the tabs that show them.
-func (t *tasks) take(changed map[string]bool, said []events.Event) {
+// update reads the tasks that changed, and those that wait for them, and wakes the tabs that show them.
+func (t *tasks) update(changed map[string]bool, activity []events.Event) {
 	r := t.p.Reader()
-	r.Known = t.known
+	r.Known = t.statuses
 	read := map[string]*card{}
 	for id := range changed {
 		read[id] = t.read(r, id)
 	}
-	for _, id := range t.behind(read) {
+	for _, id := range t.dependents(read) {
 		read[id] = t.read(r, id)
 		changed[id] = true
 	}
 	t.mu.Lock()
 	for id, c := range read {
-		t.put(id, c)
+		t.replaceCard(id, c)
 	}
-	for _, e := range said {
+	for _, e := range activity {
 		if c := t.cards[e.Task]; c != nil {
-			t.put(e.Task, c.said(e).kept())
+			t.replaceCard(e.Task, c.withEvent(e).withHTML())
 		}
 	}
 	t.watcher = r.Watcher.String()
 	t.seq++
 	for tab := range t.tabs {
-		tab.tell(changed, said)
+		tab.notify(changed, activity)
 	}
 	t.mu.Unlock()
 }
 
-// put replaces the card of a task, in its place among the others; nil removes it.
-func (t *tasks) put(id string, c *card) {
+// replaceCard replaces the card of a task, in its place among the others; nil removes it.
+func (t *tasks) replaceCard(id string, c *card) {
 	if was := t.cards[id]; was != nil {
-		at, _ := slices.BinarySearchFunc(t.order, was, inOrder)
+		at, _ := slices.BinarySearchFunc(t.order, was, compareCards)
 		t.order = slices.Delete(t.order, at, at+1)
 		delete(t.cards, id)
 	}
 	if c != nil {
-		at, _ := slices.BinarySearchFunc(t.order, c, inOrder)
+		at, _ := slices.BinarySearchFunc(t.order, c, compareCards)
 		t.order = slices.Insert(t.order, at, c)
 		t.cards[id] = c
 	}
@@ -158,7 +158,7 @@ func (t *tasks) read(r status.Reader, id string) *card {
 	if was := t.cards[id]; was != nil {
 		c.Doing = was.Doing
 	}
-	return c.kept()
+	return c.withHTML()
 }
 
 // readTask reads a task by its directory name, even while it is planned.
@@ -173,8 +173,8 @@ func readTask(p *app.Project, r status.Reader, id string) (status.Task, error) {
 	return t, err
 }
 
-// behind returns the tasks that depend on tasks whose status has changed.
-func (t *tasks) behind(read map[string]*card) (list []string) {
+// dependents returns the tasks that depend on tasks whose status has changed.
+func (t *tasks) dependents(read map[string]*card) (list []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	moved := map[string]bool{}
@@ -206,11 +206,11 @@ func (t *tasks) all(ctx context.Context) ([]*card, uint64, string, error) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.Clone(t.order), t.seq, t.watcher, t.failed
+	return slices.Clone(t.order), t.seq, t.watcher, t.loadErr
 }
 
-// knows reports whether there is a task with this directory name.
-func (t *tasks) knows(ctx context.Context, id string) bool {
+// contains reports whether there is a task with this directory name.
+func (t *tasks) contains(ctx context.Context, id string) bool {
 	select {
 	case <-t.loaded:
 	case <-ctx.Done():
@@ -228,20 +228,20 @@ func (t *tasks) count() uint64 {
 	return t.seq
 }
 
-// maxOfBrowser is how many tabs of a browser listen at the same time: it has six connections for
+// maxBrowserTabs is how many tabs of a browser listen at the same time: it has six connections for
 // all tabs, and one is left for their other requests.
-const maxOfBrowser = 5
+const maxBrowserTabs = 5
 
-// open registers a tab for changes. If its browser has too many tabs, the one that was opened first
+// addTab registers a tab for changes. If its browser has too many tabs, the one that was opened first
 // rests. It returns nil if the server ends.
-func (t *tasks) open(task, browser string) *tab {
+func (t *tasks) addTab(task, browser string) *tab {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.shut {
+	if t.closed {
 		return nil
 	}
 	t.opened++
-	opened := &tab{task: task, browser: browser, number: t.opened, wake: make(chan struct{}, 1), rest: make(chan struct{}), ended: make(chan struct{})}
+	opened := &tab{task: task, browser: browser, number: t.opened, wake: make(chan struct{}, 1), displaced: make(chan struct{}), ended: make(chan struct{})}
 	t.tabs[opened] = true
 	var first *tab
 	n := 0
@@ -252,14 +252,14 @@ func (t *tasks) open(task, browser string) *tab {
 			}
 		}
 	}
-	if n > maxOfBrowser {
-		close(first.rest)
+	if n > maxBrowserTabs {
+		close(first.displaced)
 		delete(t.tabs, first)
 	}
 	return opened
 }
 
-func (t *tasks) leave(tab *tab) {
+func (t *tasks) removeTab(tab *tab) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.tabs, tab)
@@ -269,26 +269,26 @@ func (t *tasks) leave(tab *tab) {
 func (t *tasks) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.shut {
+	if t.closed {
 		return
 	}
-	t.shut = true
+	t.closed = true
 	for tab := range t.tabs {
 		close(tab.ended)
 	}
 }
 
-// tell wakes a tab if it shows one of the tasks that changed.
-func (t *tab) tell(changed map[string]bool, said []events.Event) {
+// notify wakes a tab if it shows one of the tasks that changed.
+func (t *tab) notify(changed map[string]bool, activity []events.Event) {
 	whole, spoke := t.task == "" || changed[t.task], false
-	for _, e := range said {
+	for _, e := range activity {
 		spoke = spoke || e.Task == t.task
 	}
 	if !whole && !spoke {
 		return
 	}
 	t.mu.Lock()
-	t.whole = t.whole || whole
+	t.taskChanged = t.taskChanged || whole
 	t.mu.Unlock()
 	select {
 	case t.wake <- struct{}{}:
@@ -296,10 +296,10 @@ func (t *tab) tell(changed map[string]bool, said []events.Event) {
 	}
 }
 
-// take reports whether more than what the agent says changed since the last call.
-func (t *tab) take() (whole bool) {
+// takeTaskChanged reports whether more than what the agent says changed since the last call.
+func (t *tab) takeTaskChanged() (whole bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	whole, t.whole = t.whole, false
+	whole, t.taskChanged = t.taskChanged, false
 	return whole
 }

@@ -33,13 +33,13 @@ func (v *view) add(id, template string, data any) error {
 func (v *view) Part(id string) template.HTML {
 	for _, p := range v.parts {
 		if p.id == id {
-			return template.HTML(p.all())
+			return template.HTML(p.allHTML())
 		}
 	}
 	return ""
 }
 
-func (p part) all() string {
+func (p part) allHTML() string {
 	if p.items == nil {
 		return p.html
 	}
@@ -58,42 +58,42 @@ type page struct {
 	Reads  bool   // the board is read-only
 }
 
-// streamFor returns the address at which a page gets the changes since it was made.
-func (s *Server) streamFor(path string, query url.Values, seq uint64, log int) string {
+// streamURL returns the address at which a page gets the changes since it was made.
+func (s *Server) streamURL(path string, query url.Values, seq uint64, log int) string {
 	q := url.Values{"path": {path}, "at": {s.mark(seq, log)}}
 	if len(query) > 0 {
 		q.Set("query", query.Encode())
 	}
-	return data + "stream?" + q.Encode()
+	return dataPath + "stream?" + q.Encode()
 }
 
 // mark returns how far a tab is up to date, as text.
-func (s *Server) mark(seq uint64, log int) string { return fmt.Sprintf("%s.%d.%d", s.born, seq, log) }
+func (s *Server) mark(seq uint64, log int) string { return fmt.Sprintf("%s.%d.%d", s.runID, seq, log) }
 
-// sent is what a tab has been sent: hashes of parts, and of the items of lists.
-type sent struct {
+// sentState is what a tab has been sent: hashes of parts, and of the items of lists.
+type sentState struct {
 	sums  map[string]uint64
 	lists map[string][]string
 }
 
-func newSent() *sent { return &sent{map[string]uint64{}, map[string][]string{}} }
+func newSent() *sentState { return &sentState{map[string]uint64{}, map[string][]string{}} }
 
-// news returns the parts of a view that differ from what was sent, in the form in which a browser puts them in place.
-func (s *sent) news(v *view) string {
+// changes returns the parts of a view that differ from what was sent, in the form in which a browser puts them in place.
+func (s *sentState) changes(v *view) string {
 	var b strings.Builder
 	for _, p := range v.parts {
 		if p.items == nil && s.lists[p.id] == nil {
 			if s.differs(p.id, p.html) {
-				put(&b, p.id, "innerMorph", p.html)
+				writePartial(&b, p.id, "innerMorph", p.html)
 			}
 			continue
 		}
-		s.list(&b, p)
+		s.writeList(&b, p)
 	}
 	return b.String()
 }
 
-func (s *sent) list(b *strings.Builder, p part) {
+func (s *sentState) writeList(b *strings.Builder, p part) {
 	ids := make([]string, len(p.items))
 	for i, one := range p.items {
 		ids[i] = one.id
@@ -102,15 +102,15 @@ func (s *sent) list(b *strings.Builder, p part) {
 	s.lists[p.id] = ids
 	for _, one := range p.items {
 		if s.differs(one.id, one.html) && same {
-			put(b, one.id, "outerMorph", one.html)
+			writePartial(b, one.id, "outerMorph", one.html)
 		}
 	}
 	if !same {
-		put(b, p.id, "innerMorph", p.all())
+		writePartial(b, p.id, "innerMorph", p.allHTML())
 	}
 }
 
-func (s *sent) differs(id, html string) bool {
+func (s *sentState) differs(id, html string) bool {
 	h := fnv.New64a()
 	h.Write([]byte(html))
 	sum := h.Sum64()
@@ -119,7 +119,7 @@ func (s *sent) differs(id, html string) bool {
 	return !there || was != sum
 }
 
-// put has a browser put HTML into an element, or replace the element by it.
-func put(b *strings.Builder, id, how, html string) {
+// writePartial has a browser put HTML into an element, or replace the element by it.
+func writePartial(b *strings.Builder, id, how, html string) {
 	fmt.Fprintf(b, "<hx-partial hx-target=\"#%s\" hx-swap=\"%s\">%s</hx-partial>\n", id, how, html)
 }
