@@ -39,7 +39,7 @@ func TestScreenAndKeysInDocs(t *testing.T) {
 	keys := "| key | what it does |\n| --- | --- |\n"
 	for _, s := range sheet() {
 		for _, k := range s.keys {
-			keys += "| " + k.name + " | " + k.does + " |\n"
+			keys += "| " + k.name + " | " + k.help + " |\n"
 		}
 	}
 	file := filepath.Join("..", "..", "docs", "reference", "ui.md")

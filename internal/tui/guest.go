@@ -12,36 +12,36 @@ import (
 	"github.com/muesli/cancelreader"
 )
 
-// guests knows which program has the terminal.
-type guests struct {
-	mu    sync.Mutex
-	now   *os.Process
-	ended bool                      // no further program may begin
-	waits cancelreader.CancelReader // waits for a person to go on; nil: nothing waits
+// terminalOwner knows which program has the terminal.
+type terminalOwner struct {
+	mu           sync.Mutex
+	process      *os.Process
+	ended        bool                      // no further program may begin
+	waitingInput cancelreader.CancelReader // waits for a person to go on; nil: nothing waits
 }
 
-// at reports whether a program has the terminal.
-func (g *guests) at() bool {
+// hasProgram reports whether a program has the terminal.
+func (g *terminalOwner) hasProgram() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.now != nil
+	return g.process != nil
 }
 
 // end ends the program that has the terminal, and lets no other begin.
-func (g *guests) end() {
+func (g *terminalOwner) end() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.ended = true
-	if g.now != nil {
-		_ = errors.Join(g.now.Signal(syscall.SIGTERM), g.now.Signal(syscall.SIGHUP)) // a shell obeys the second; an error means that it has ended
+	if g.process != nil {
+		_ = errors.Join(g.process.Signal(syscall.SIGTERM), g.process.Signal(syscall.SIGHUP)) // a shell obeys the second; an error means that it has ended
 	}
-	if g.waits != nil {
-		g.waits.Cancel()
+	if g.waitingInput != nil {
+		g.waitingInput.Cancel()
 	}
 }
 
 // run runs a program, and records that it has the terminal.
-func (g *guests) run(cmd *exec.Cmd) error {
+func (g *terminalOwner) run(cmd *exec.Cmd) error {
 	g.mu.Lock()
 	if g.ended {
 		g.mu.Unlock()
@@ -49,7 +49,7 @@ func (g *guests) run(cmd *exec.Cmd) error {
 	}
 	err := cmd.Start()
 	if err == nil {
-		g.now = cmd.Process
+		g.process = cmd.Process
 	}
 	g.mu.Unlock()
 	if err != nil {
@@ -57,46 +57,46 @@ func (g *guests) run(cmd *exec.Cmd) error {
 	}
 	err = cmd.Wait()
 	g.mu.Lock()
-	g.now = nil
+	g.process = nil
 	g.mu.Unlock()
 	return err
 }
 
-// leftOn turns off what a program that was killed may have left on: the mouse, bracketed paste, the
+// terminalReset turns off what a program that was killed may have left on: the mouse, bracketed paste, the
 // alternate screen, colours, and a hidden cursor.
-const leftOn = "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?1049l\x1b[0m\x1b[?25h\x1b>"
+const terminalReset = "\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?1049l\x1b[0m\x1b[?25h\x1b>"
 
-// guest is a program that gets the terminal for a while.
-type guest struct {
+// terminalProgram is a program that gets the terminal for a while.
+type terminalProgram struct {
 	*exec.Cmd
-	among   *guests
+	owner   *terminalOwner
 	wait    bool   // wait until a person has read its last output
 	restore func() // restores the state of the terminal
 }
 
 // Run runs the program. Whatever ended it, the terminal is as it was before.
-func (g *guest) Run() error {
-	err := g.among.run(g.Cmd)
+func (g *terminalProgram) Run() error {
+	err := g.owner.run(g.Cmd)
 	g.restore()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() < 0 { // a signal ended it
-		fmt.Fprint(g.Stdout, leftOn)
+		fmt.Fprint(g.Stdout, terminalReset)
 	}
 	if g.wait {
-		g.among.goOn(g.Stdin, g.Stdout)
+		g.owner.waitForEnter(g.Stdin, g.Stdout)
 	}
 	return err
 }
 
-// goOn waits until a person has read what is on the screen, and pressed enter.
-func (g *guests) goOn(in io.Reader, out io.Writer) {
+// waitForEnter waits until a person has read what is on the screen, and pressed enter.
+func (g *terminalOwner) waitForEnter(in io.Reader, out io.Writer) {
 	r, err := cancelreader.NewReader(in)
 	if err != nil {
 		return
 	}
 	g.mu.Lock()
 	ended := g.ended
-	g.waits = r
+	g.waitingInput = r
 	g.mu.Unlock()
 	letter := make([]byte, 1)
 	for !ended && letter[0] != '\n' && letter[0] != '\r' {
@@ -108,16 +108,16 @@ func (g *guests) goOn(in io.Reader, out io.Writer) {
 		}
 	}
 	g.mu.Lock()
-	g.waits = nil
+	g.waitingInput = nil
 	g.mu.Unlock()
 	_ = r.Close() // closes only what r opened itself
 }
 
 // SetStdin implements tea.ExecCommand.
-func (g *guest) SetStdin(r io.Reader) { g.Stdin = r }
+func (g *terminalProgram) SetStdin(r io.Reader) { g.Stdin = r }
 
 // SetStdout implements tea.ExecCommand.
-func (g *guest) SetStdout(w io.Writer) { g.Stdout = w }
+func (g *terminalProgram) SetStdout(w io.Writer) { g.Stdout = w }
 
 // SetStderr implements tea.ExecCommand.
-func (g *guest) SetStderr(w io.Writer) { g.Stderr = w }
+func (g *terminalProgram) SetStderr(w io.Writer) { g.Stderr = w }

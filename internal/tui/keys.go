@@ -12,10 +12,10 @@ import (
 
 // key is something that a person can press while nothing is asked. The sheet consists of keys.
 type key struct {
-	on   []string // names of the keys in bubbletea
-	name string   // name in the sheet
-	does string
-	do   func(*Model) tea.Cmd
+	bindings []string // names of the keys in bubbletea
+	name     string   // name in the sheet
+	help     string
+	do       func(*Model) tea.Cmd
 }
 
 // section is a part of the sheet.
@@ -32,16 +32,16 @@ func sheet() []section {
 			{[]string{"k", "up"}, "k ↑", "task before, or a line up", func(m *Model) tea.Cmd { return m.move(-1) }},
 			{[]string{"pgdown", "ctrl+d", "space"}, "space", "a screen down", func(m *Model) tea.Cmd { return m.move(m.screenful()) }},
 			{[]string{"pgup", "ctrl+u"}, "ctrl+u", "a screen up", func(m *Model) tea.Cmd { return m.move(-m.screenful()) }},
-			{[]string{"g", "home"}, "g", "to the beginning", func(m *Model) tea.Cmd { return m.move(-far) }},
-			{[]string{"G", "end"}, "G", "to the end", func(m *Model) tea.Cmd { return m.move(far) }},
-			{[]string{"enter"}, "enter", "read the page", func(m *Model) tea.Cmd { m.reading = m.list.selected != ""; return nil }},
+			{[]string{"g", "home"}, "g", "to the beginning", func(m *Model) tea.Cmd { return m.move(-beyondEnd) }},
+			{[]string{"G", "end"}, "G", "to the end", func(m *Model) tea.Cmd { return m.move(beyondEnd) }},
+			{[]string{"enter"}, "enter", "read the page", func(m *Model) tea.Cmd { m.pageFocused = m.list.selected != ""; return nil }},
 			{[]string{"esc"}, "esc", "back: to the list, then to all tasks", (*Model).back},
-			{[]string{"tab", "l", "right"}, "tab →", "next page", func(m *Model) tea.Cmd { return m.turn(1) }},
-			{[]string{"shift+tab", "h", "left"}, "h ←", "page before", func(m *Model) tea.Cmd { return m.turn(-1) }},
+			{[]string{"tab", "l", "right"}, "tab →", "next page", func(m *Model) tea.Cmd { return m.switchTab(1) }},
+			{[]string{"shift+tab", "h", "left"}, "h ←", "page before", func(m *Model) tea.Cmd { return m.switchTab(-1) }},
 			{[]string{"]"}, "]", "next file of a diff", func(m *Model) tea.Cmd { return m.jump(1) }},
 			{[]string{"["}, "[", "file before", func(m *Model) tea.Cmd { return m.jump(-1) }},
 			{[]string{"/"}, "/", "search names and titles", func(m *Model) tea.Cmd { m.mode, m.typed = searching, m.list.search; return nil }},
-			{[]string{"f"}, "f", "only one status, then the next", func(m *Model) tea.Cmd { m.list.narrow(); return m.look() }},
+			{[]string{"f"}, "f", "only one status, then the next", func(m *Model) tea.Cmd { m.list.filterByNextStatus(); return m.showSelected() }},
 		}},
 		{"tell the task", []key{
 			{[]string{"s"}, "s", "start, or go on", order(Start, "")},
@@ -53,28 +53,28 @@ func sheet() []section {
 			{[]string{"d"}, "d", "deliver", order(Deliver, "push the branch of %s and open its pull request, as delivery says? Undo: close the pull request and delete the remote branch")},
 		}},
 		{"open", []key{
-			{[]string{"n"}, "n", "plan a new task", func(m *Model) tea.Cmd { return m.run(NewPlan) }},
-			{[]string{"r"}, "r", "review the plan", func(m *Model) tea.Cmd { return m.run(Review) }},
-			{[]string{"e"}, "e", "edit the requirement", func(m *Model) tea.Cmd { return m.run(Edit) }},
-			{[]string{"o"}, "o", "a shell in the worktree", func(m *Model) tea.Cmd { return m.run(Shell) }},
-			{[]string{"O"}, "O", "the worktree in $EDITOR", func(m *Model) tea.Cmd { return m.run(Editor) }},
+			{[]string{"n"}, "n", "plan a new task", func(m *Model) tea.Cmd { return m.runProgram(NewPlan) }},
+			{[]string{"r"}, "r", "review the plan", func(m *Model) tea.Cmd { return m.runProgram(Review) }},
+			{[]string{"e"}, "e", "edit the requirement", func(m *Model) tea.Cmd { return m.runProgram(Edit) }},
+			{[]string{"o"}, "o", "a shell in the worktree", func(m *Model) tea.Cmd { return m.runProgram(Shell) }},
+			{[]string{"O"}, "O", "the worktree in $EDITOR", func(m *Model) tea.Cmd { return m.runProgram(Editor) }},
 		}},
 		{"trellis ui", []key{
-			{[]string{"?"}, "?", "this sheet", func(m *Model) tea.Cmd { m.mode, m.typed = reference, ""; m.sheetTop = 0; return nil }},
+			{[]string{"?"}, "?", "this sheet", func(m *Model) tea.Cmd { m.mode, m.typed = readingSheet, ""; m.sheetTop = 0; return nil }},
 			{[]string{"ctrl+z"}, "ctrl+z", "to the shell; fg comes back", func(*Model) tea.Cmd { return tea.Suspend }},
 			{[]string{"q", "ctrl+c"}, "q", "end; what runs goes on", (*Model).quit},
 		}},
 	}
 }
 
-// far is more lines than there are.
-const far = 1 << 30
+// beyondEnd is more lines than there are.
+const beyondEnd = 1 << 30
 
 func keysByName() map[string]*key {
 	known := map[string]*key{}
 	for _, s := range sheet() {
 		for _, k := range s.keys {
-			for _, name := range k.on {
+			for _, name := range k.bindings {
 				known[name] = &k
 			}
 		}
@@ -87,17 +87,17 @@ func order(o Order, ask string) func(*Model) tea.Cmd {
 	return func(m *Model) tea.Cmd {
 		return m.forTask(string(o), func(t *status.Task) tea.Cmd {
 			if o == Stop && t.HeldBy == nil && !slices.Contains([]trellis.Status{trellis.InProgress, trellis.Paused}, t.Status) {
-				m.idle(t, "nothing runs that could be stopped")
+				m.refuseKey(t, "nothing runs that could be stopped")
 				return nil
 			}
 			if o == Start && t.Status == trellis.Rejected {
-				m.idle(t, "[report] says why, and how to plan it again")
+				m.refuseKey(t, "[report] says why, and how to plan it again")
 				return nil
 			}
 			if ask == "" {
-				return m.give(o, t.ID, Subject{}, "")
+				return m.giveOrder(o, t.ID, Subject{}, "")
 			}
-			m.ask(fmt.Sprintf(ask, t.ID), func() tea.Cmd { return m.give(o, t.ID, Subject{}, "") })
+			m.ask(fmt.Sprintf(ask, t.ID), func() tea.Cmd { return m.giveOrder(o, t.ID, Subject{}, "") })
 			return nil
 		})
 	}
@@ -113,7 +113,7 @@ func sheetLines(width int) (list []line) {
 		list = append(list, line{s.title, bold})
 		for _, k := range s.keys {
 			name := k.name
-			for _, does := range (line{k.does, plain}).wrapped(width - names) {
+			for _, does := range (line{k.help, plain}).wrapped(width - names) {
 				list = append(list, line{fit("  "+name, names) + does.text, plain})
 				name = ""
 			}

@@ -15,31 +15,31 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// broken stands for the status of a task whose task.json can't be read.
-const broken trellis.Status = "broken"
+// unreadable stands for the status of a task whose task.json can't be read.
+const unreadable trellis.Status = "broken"
 
-// groups are the statuses in the order of the list: first tasks that wait for a person, then those
+// statusOrder are the statuses in the order of the list: first tasks that wait for a person, then those
 // that go on by themselves, then those that are over.
-var groups = []trellis.Status{trellis.Waiting, trellis.Review, trellis.Failed, trellis.Paused, broken,
+var statusOrder = []trellis.Status{trellis.Waiting, trellis.Review, trellis.Failed, trellis.Paused, unreadable,
 	trellis.InProgress, trellis.Planning, trellis.Ready, trellis.Rejected, trellis.Completed, trellis.Cancelled}
 
-// paintOf has the colours of the statuses that people should notice.
-var paintOf = map[trellis.Status]string{
+// statusPaint has the colours of the statuses that people should notice.
+var statusPaint = map[trellis.Status]string{
 	trellis.InProgress: cyan, trellis.Planning: cyan, trellis.Review: green, trellis.Completed: green, trellis.Failed: red,
-	trellis.Rejected: red, broken: red, trellis.Waiting: yellow, trellis.Paused: yellow,
+	trellis.Rejected: red, unreadable: red, trellis.Waiting: yellow, trellis.Paused: yellow,
 }
 
 // list is the tasks as the left side shows them, with the selected one.
 type list struct {
-	all      map[string]*status.Task
-	only     trellis.Status // "": every status
-	search   string
-	rows     []row // all rows, on the screen or not
-	counts   map[trellis.Status]int
-	selected string // id; "": there is no task
-	longest  int    // columns of the longest id that is shown
-	at       int    // row of the selected task, or where it was
-	top      int    // the first row on the screen
+	all          map[string]*status.Task
+	statusFilter trellis.Status // "": every status
+	search       string
+	rows         []row // all rows, on the screen or not
+	counts       map[trellis.Status]int
+	selected     string // id; "": there is no task
+	longestID    int    // columns of the longest id that is shown
+	selectedRow  int    // row of the selected task, or where it was
+	top          int    // the first row on the screen
 }
 
 // row is a line of the list: a task, or the head of a group.
@@ -49,7 +49,7 @@ type row struct {
 	id   string
 }
 
-func statusOf(t *status.Task) trellis.Status { return cmp.Or(t.Status, broken) }
+func statusOf(t *status.Task) trellis.Status { return cmp.Or(t.Status, unreadable) }
 
 func (l *list) set(tasks []status.Task) {
 	clear(l.all)
@@ -61,7 +61,7 @@ func (l *list) add(tasks []status.Task) {
 	for i := range tasks {
 		l.all[tasks[i].ID] = &tasks[i]
 	}
-	l.arrange()
+	l.rebuildRows()
 }
 
 // put replaces one task by its current state; the rows are only rebuilt if its place or its title changes.
@@ -69,7 +69,7 @@ func (l *list) put(t status.Task) {
 	was, there := l.all[t.ID]
 	l.all[t.ID] = &t
 	if !there || statusOf(was) != statusOf(&t) || was.Priority != t.Priority || was.Title != t.Title {
-		l.arrange()
+		l.rebuildRows()
 	}
 }
 
@@ -77,12 +77,12 @@ func (l *list) put(t status.Task) {
 func (l *list) drop(id string) {
 	if _, there := l.all[id]; there {
 		delete(l.all, id)
-		l.arrange()
+		l.rebuildRows()
 	}
 }
 
-// renamed removes a task that has another name now, and selects it under that name if it was selected.
-func (l *list) renamed(from, to string) {
+// replaceID removes a task that has another name now, and selects it under that name if it was selected.
+func (l *list) replaceID(from, to string) {
 	if _, there := l.all[from]; !there {
 		return
 	}
@@ -92,19 +92,19 @@ func (l *list) renamed(from, to string) {
 	l.drop(from)
 }
 
-// arrange rebuilds the rows and keeps the selected task, or the place where it was.
-func (l *list) arrange() {
+// rebuildRows rebuilds the rows and keeps the selected task, or the place where it was.
+func (l *list) rebuildRows() {
 	by := map[trellis.Status][]*status.Task{}
 	l.counts = map[trellis.Status]int{}
 	for _, t := range l.all {
 		s := statusOf(t)
 		l.counts[s]++
-		if (l.only == "" || l.only == s) && l.finds(t) {
+		if (l.statusFilter == "" || l.statusFilter == s) && l.matchesSearch(t) {
 			by[s] = append(by[s], t)
 		}
 	}
-	l.rows, l.longest = l.rows[:0], 0
-	for _, s := range groups {
+	l.rows, l.longestID = l.rows[:0], 0
+	for _, s := range statusOrder {
 		tasks := by[s]
 		if len(tasks) == 0 {
 			continue
@@ -113,18 +113,18 @@ func (l *list) arrange() {
 		l.rows = append(l.rows, row{head: s, n: len(tasks)})
 		for _, t := range tasks {
 			l.rows = append(l.rows, row{id: t.ID})
-			l.longest = max(l.longest, ansi.StringWidthWc(shownID(t.ID)))
+			l.longestID = max(l.longestID, ansi.StringWidthWc(displayID(t.ID)))
 		}
 	}
 	if at := slices.IndexFunc(l.rows, func(r row) bool { return l.selected != "" && r.id == l.selected }); at >= 0 {
-		l.at = at
+		l.selectedRow = at
 		return
 	}
-	l.at = min(l.at, len(l.rows)-1)
-	l.choose(max(l.at, 0), 1)
+	l.selectedRow = min(l.selectedRow, len(l.rows)-1)
+	l.selectRow(max(l.selectedRow, 0), 1)
 }
 
-func (l *list) finds(t *status.Task) bool {
+func (l *list) matchesSearch(t *status.Task) bool {
 	if l.search == "" {
 		return true
 	}
@@ -132,17 +132,17 @@ func (l *list) finds(t *status.Task) bool {
 	return strings.Contains(strings.ToLower(t.ID), want) || strings.Contains(strings.ToLower(t.Title), want)
 }
 
-// choose selects the task at a row, or the next one in a direction, or else the next one in the other direction.
-func (l *list) choose(at, direction int) {
+// selectRow selects the task at a row, or the next one in a direction, or else the next one in the other direction.
+func (l *list) selectRow(at, direction int) {
 	for _, step := range []int{direction, -direction} {
 		for i := at; i >= 0 && i < len(l.rows); i += step {
 			if l.rows[i].id != "" {
-				l.at, l.selected = i, l.rows[i].id
+				l.selectedRow, l.selected = i, l.rows[i].id
 				return
 			}
 		}
 	}
-	l.at, l.selected = 0, ""
+	l.selectedRow, l.selected = 0, ""
 }
 
 // move moves the selection by n rows, up if n is negative.
@@ -151,29 +151,29 @@ func (l *list) move(n int) {
 	if n < 0 {
 		direction = -1
 	}
-	l.choose(min(max(l.at+n, 0), max(len(l.rows)-1, 0)), direction)
+	l.selectRow(min(max(l.selectedRow+n, 0), max(len(l.rows)-1, 0)), direction)
 }
 
-// narrow shows only the next status that has tasks, and after the last one all tasks.
-func (l *list) narrow() {
+// filterByNextStatus shows only the next status that has tasks, and after the last one all tasks.
+func (l *list) filterByNextStatus() {
 	var there []trellis.Status
-	for _, s := range groups {
+	for _, s := range statusOrder {
 		if l.counts[s] > 0 {
 			there = append(there, s)
 		}
 	}
-	next := slices.Index(there, l.only) + 1 // Index returns -1 for ""
-	if l.only = ""; next < len(there) {
-		l.only = there[next]
+	next := slices.Index(there, l.statusFilter) + 1 // Index returns -1 for ""
+	if l.statusFilter = ""; next < len(there) {
+		l.statusFilter = there[next]
 	}
-	l.arrange()
+	l.rebuildRows()
 }
 
 // find shows only tasks that have these letters in their name or title.
 func (l *list) find(search string) {
 	if l.search != search {
 		l.search = search
-		l.arrange()
+		l.rebuildRows()
 	}
 }
 
@@ -183,8 +183,8 @@ func (l *list) task() (*status.Task, bool) {
 	return t, ok && l.selected != ""
 }
 
-// working reports whether a process works on a task.
-func (l *list) working() bool {
+// hasRunningTask reports whether a process works on a task.
+func (l *list) hasRunningTask() bool {
 	for _, t := range l.all {
 		if t.HeldBy != nil {
 			return true
@@ -195,15 +195,15 @@ func (l *list) working() bool {
 
 // view returns the rows that fit into this much room.
 func (l *list) view(p painter, width, height int, now time.Time) []string {
-	if l.at < l.top {
-		l.top = l.at
+	if l.selectedRow < l.top {
+		l.top = l.selectedRow
 	}
-	if l.at == 1 { // show the head above it too
+	if l.selectedRow == 1 { // show the head above it too
 		l.top = 0
 	}
-	l.top = max(0, min(max(l.top, l.at-height+1), len(l.rows)-height))
+	l.top = max(0, min(max(l.top, l.selectedRow-height+1), len(l.rows)-height))
 	var out []string
-	ids := l.ids(width)
+	ids := l.idWidth(width)
 	for i := l.top; i < min(l.top+height, len(l.rows)); i++ {
 		r := l.rows[i]
 		if r.id == "" {
@@ -211,7 +211,7 @@ func (l *list) view(p painter, width, height int, now time.Time) []string {
 			out = append(out, p.paint(fit(head+" "+text.Count(r.n, "task"), width), bold))
 			continue
 		}
-		out = append(out, l.taskLine(p, l.all[r.id], i == l.at, width, ids, now))
+		out = append(out, l.taskLine(p, l.all[r.id], i == l.selectedRow, width, ids, now))
 	}
 	for len(out) < height {
 		out = append(out, fit("", width))
@@ -222,19 +222,19 @@ func (l *list) view(p painter, width, height int, now time.Time) []string {
 // Columns of a list that has room for titles: the least and the most for an id, those for the
 // remark on a task, and the least for a title.
 const (
-	narrowID    = 36
-	widestID    = 60
-	ofRemark    = 20
-	narrowTitle = 14
+	minIDWidth    = 36
+	maxIDWidth    = 60
+	remarkWidth   = 20
+	minTitleWidth = 14
 )
 
-// ids returns how many columns ids get beside titles: as many as the longest takes, as far as there is room.
-func (l *list) ids(width int) int {
-	return max(narrowID, min(l.longest, widestID, width-ofRemark-narrowTitle-6)) // 6 for the mark and the gaps
+// idWidth returns how many columns ids get beside titles: as many as the longest takes, as far as there is room.
+func (l *list) idWidth(width int) int {
+	return max(minIDWidth, min(l.longestID, maxIDWidth, width-remarkWidth-minTitleWidth-6)) // 6 for the mark and the gaps
 }
 
-// shownID returns the name of a task as the list shows it.
-func shownID(id string) string { return strings.TrimPrefix(oneLine(id), taskdir.DraftPrefix) }
+// displayID returns the name of a task as the list shows it.
+func displayID(id string) string { return strings.TrimPrefix(oneLine(id), taskdir.DraftPrefix) }
 
 // taskLine returns a task in one line: its name, what is special about it, and its title if there is room.
 func (l *list) taskLine(p painter, t *status.Task, selected bool, width, ids int, now time.Time) string {
@@ -242,19 +242,19 @@ func (l *list) taskLine(p painter, t *status.Task, selected bool, width, ids int
 	if selected {
 		mark = "> "
 	}
-	id := shownID(t.ID)
+	id := displayID(t.ID)
 	remark := remarkOf(t, now)
 	line := mark + id
 	switch room := width - ansi.StringWidthWc(line) - 2; {
-	case width >= 2*narrowID:
-		line = mark + fit(id, ids) + "  " + fit(remark, ofRemark) + "  " + oneLine(t.Title)
+	case width >= 2*minIDWidth:
+		line = mark + fit(id, ids) + "  " + fit(remark, remarkWidth) + "  " + oneLine(t.Title)
 	case remark != "" && room >= 8:
 		line += "  " + remark
 	}
 	if line = fit(line, width); selected {
 		return p.paint(line, reverse)
 	}
-	return p.paint(line, paintOf[statusOf(t)])
+	return p.paint(line, statusPaint[statusOf(t)])
 }
 
 // remarkOf returns what people want to know of a task besides its status.

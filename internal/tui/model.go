@@ -21,11 +21,11 @@ import (
 type mode int
 
 const (
-	browsing  mode = iota
-	searching      // letters are added to the search
-	reasoning      // letters are added to the reason of a rejection
-	asked          // y is a yes to the question
-	reference      // the sheet is shown
+	browsing       mode = iota
+	searching           // letters are added to the search
+	enteringReason      // letters are added to the reason of a rejection
+	confirming          // y is a yes to the question
+	readingSheet        // the sheet is shown
 )
 
 // Model is the screen. One goroutine calls it; commands do what takes long, and send it messages.
@@ -41,43 +41,43 @@ type Model struct {
 	list          list
 	page          page
 	tab           Tab
-	reading       bool // keys move in the page
+	pageFocused   bool // keys move in the page
 	loaded        bool // the whole list has been read
-	pressed       bool // a key was pressed, so that a person chose what is selected
+	keyPressed    bool // a key was pressed, so that a person chose what is selected
 	watcher       string
 	feed          <-chan events.Event
-	opened        bool // the feed is open, or about to be
-	hand          hand
+	feedOpened    bool // the feed is open, or about to be
+	keyActivity   keyActivity
 
-	mode     mode
-	typed    string         // in searching and reasoning
-	question string         // in asked
-	yes      func() tea.Cmd // what a yes does
-	target   string         // id of the task that the reason rejects
-	about    Subject        // what the reason rejects
-	sheetTop int
+	mode            mode
+	typed           string         // in searching and enteringReason
+	question        string         // in confirming
+	confirmed       func() tea.Cmd // what a yes does
+	rejectedTask    string         // id of the task that the reason rejects
+	rejectedSubject Subject        // what the reason rejects
+	sheetTop        int
 
-	said  Answer // what the last lines say
-	wrong bool   // said is an error
-	busy  string // the order that is being carried out, "" for none
+	message      Answer // what the last lines say
+	isError      bool   // message is an error
+	runningOrder string // the order that is being carried out, "" for none
 
-	listing           listing
-	reads             map[string]bool // tasks that are being read; true: read again after that
-	paging, pageAgain bool            // the same for the page
-	guests            guests
-	restore           func() // restores the terminal
-	drawn             func() // called when the screen is drawn
-	left              bool   // the person ended it by a key
+	listing                 listing
+	taskReads               map[string]bool // tasks that are being read; true: read again after that
+	readingPage, rereadPage bool            // the same for the page
+	terminalOwner           terminalOwner
+	restore                 func() // restores the terminal
+	onDraw                  func() // called when the screen is drawn
+	quitByKey               bool   // the person ended it by a key
 
-	ticking bool
-	second  func() tea.Cmd // sends a tick after a second
-	ticks   int
+	ticking  bool
+	nextTick func() tea.Cmd // sends a tick after a second
+	ticks    int
 }
 
 // New returns the screen of a world, which is read when the program begins.
 func New(ctx context.Context, w World, name string, colour bool, now func() time.Time) *Model {
-	return &Model{ctx: ctx, world: w, now: now, name: oneLine(name), paint: painter{colour}, keys: keysByName(), list: list{all: map[string]*status.Task{}}, tab: Now, reads: map[string]bool{}, width: 80, height: 24, restore: func() {}, drawn: func() {},
-		second: func() tea.Cmd { return tea.Tick(time.Second, func(time.Time) tea.Msg { return tick{} }) }}
+	return &Model{ctx: ctx, world: w, now: now, name: oneLine(name), paint: painter{colour}, keys: keysByName(), list: list{all: map[string]*status.Task{}}, tab: Now, taskReads: map[string]bool{}, width: 80, height: 24, restore: func() {}, onDraw: func() {},
+		nextTick: func() tea.Cmd { return tea.Tick(time.Second, func(time.Time) tea.Msg { return tick{} }) }}
 }
 
 // Messages that commands send.
@@ -100,16 +100,16 @@ type (
 		about Subject // what an approval of the page is about
 		err   error
 	}
-	opened struct {
+	feedOpened struct {
 		feed <-chan events.Event
 		err  error
 	}
-	happened []events.Event // nil: there will be no more
-	answered struct {
+	eventBatch []events.Event // nil: there will be no more
+	orderDone  struct {
 		answer Answer
 		err    error
 	}
-	returned struct{ err error } // a program that had the terminal
+	programEnded struct{ err error } // a program that had the terminal
 	// Told is a message for the person that no key asked for.
 	Told string
 	tick struct{}
@@ -118,10 +118,10 @@ type (
 // Init reads the tasks, which are shown before anything else is done.
 func (m *Model) Init() tea.Cmd { return m.readTasks() }
 
-// open opens the feed of events from now on.
-func (m *Model) open() tea.Msg {
+// openFeed opens the feed of events from now on.
+func (m *Model) openFeed() tea.Msg {
 	feed, err := m.world.Events(m.ctx)
-	return opened{feed, err}
+	return feedOpened{feed, err}
 }
 
 // Update handles a message.
@@ -132,10 +132,10 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.KeyPressMsg:
 		return m, m.press(msg)
 	case tea.PasteMsg:
-		if m.mode == searching || m.mode == reasoning {
+		if m.mode == searching || m.mode == enteringReason {
 			m.typed += oneLine(msg.Content)
-			m.typing()
-			return m, m.look()
+			m.updateSearch()
+			return m, m.showSelected()
 		}
 	case tea.ResumeMsg:
 		return m, tea.Batch(m.readTasks(), m.readPage())
@@ -145,42 +145,42 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.takeTask(msg)
 	case pageRead:
 		return m, m.takePage(msg)
-	case opened:
+	case feedOpened:
 		if m.feed = msg.feed; msg.err != nil {
-			m.fail(fmt.Errorf("what happens is not told: %w", msg.err))
+			m.showError(fmt.Errorf("what happens is not told: %w", msg.err))
 		}
-		return m, tea.Batch(m.listen(), m.readTasks()) // the feed has nothing of what happened before
-	case happened:
-		return m, m.take(msg)
-	case answered:
-		m.busy = ""
-		if m.said, m.wrong = msg.answer, false; msg.err != nil {
-			m.fail(msg.err)
+		return m, tea.Batch(m.nextEvents(), m.readTasks()) // the feed has nothing of what happened before
+	case eventBatch:
+		return m, m.applyEvents(msg)
+	case orderDone:
+		m.runningOrder = ""
+		if m.message, m.isError = msg.answer, false; msg.err != nil {
+			m.showError(msg.err)
 		}
 		return m, tea.Batch(m.readTasks(), m.readPage())
-	case returned:
+	case programEnded:
 		if msg.err != nil {
-			m.fail(msg.err)
+			m.showError(msg.err)
 		}
 		return m, tea.Batch(m.readTasks(), m.readPage())
 	case Told:
-		m.said, m.wrong = Answer{Said: string(msg)}, false
+		m.message, m.isError = Answer{Said: string(msg)}, false
 	case tick:
 		return m, m.takeTick()
 	}
 	return m, nil
 }
 
-// fail shows an error, with the first thing to do about it.
-func (m *Model) fail(err error) {
-	m.said, m.wrong = Answer{Said: err.Error()}, true
+// showError shows an error, with the first thing to do about it.
+func (m *Model) showError(err error) {
+	m.message, m.isError = Answer{Said: err.Error()}, true
 	if hints := app.HintsOf(err); len(hints) > 0 {
-		m.said.Next = hints[0]
+		m.message.Next = hints[0]
 	}
 }
 
-// listen waits for events, and takes all that are there.
-func (m *Model) listen() tea.Cmd {
+// nextEvents waits for events, and takes all that are there.
+func (m *Model) nextEvents() tea.Cmd {
 	feed := m.feed
 	if feed == nil {
 		return nil
@@ -188,9 +188,9 @@ func (m *Model) listen() tea.Cmd {
 	return func() tea.Msg {
 		e, ok := <-feed
 		if !ok {
-			return happened(nil)
+			return eventBatch(nil)
 		}
-		list := happened{e}
+		list := eventBatch{e}
 		for range 1000 {
 			select {
 			case e, ok := <-feed:
@@ -206,11 +206,11 @@ func (m *Model) listen() tea.Cmd {
 	}
 }
 
-// take reads again what events report as changed, and nothing else.
-func (m *Model) take(list happened) tea.Cmd {
+// applyEvents reads again what events report as changed, and nothing else.
+func (m *Model) applyEvents(list eventBatch) tea.Cmd {
 	if list == nil {
 		if m.feed = nil; m.ctx.Err() == nil {
-			m.fail(errors.New("events are unavailable: what is shown may be old"))
+			m.showError(errors.New("events are unavailable: what is shown may be old"))
 		}
 		return nil
 	}
@@ -224,7 +224,7 @@ func (m *Model) take(list happened) tea.Cmd {
 			changed[e.Task] = true
 		}
 	}
-	cmds := []tea.Cmd{m.listen()}
+	cmds := []tea.Cmd{m.nextEvents()}
 	if all || len(changed) > 50 {
 		cmds, changed = append(cmds, m.readTasks()), nil
 	}
@@ -237,23 +237,23 @@ func (m *Model) take(list happened) tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// clock ticks once a second as long as a process works on a task, and not at all otherwise.
-func (m *Model) clock() tea.Cmd {
-	if m.ticking || !m.list.working() {
+// startTicking ticks once a second as long as a process works on a task, and not at all otherwise.
+func (m *Model) startTicking() tea.Cmd {
+	if m.ticking || !m.list.hasRunningTask() {
 		return nil
 	}
 	m.ticking = true
-	return m.second()
+	return m.nextTick()
 }
 
-// reread is the number of ticks after which tasks at work are read again: a process that was killed sends no event.
-const reread = 10
+// rereadTicks is the number of ticks after which tasks at work are read again: a process that was killed sends no event.
+const rereadTicks = 10
 
 func (m *Model) takeTick() tea.Cmd {
 	m.ticking = false
 	m.ticks++
-	cmds := []tea.Cmd{m.clock()}
-	if m.ticks%reread == 0 {
+	cmds := []tea.Cmd{m.startTicking()}
+	if m.ticks%rereadTicks == 0 {
 		for _, t := range m.list.all {
 			if t.HeldBy != nil {
 				cmds = append(cmds, m.readTask(t.ID))

@@ -118,7 +118,7 @@ func drive(t *testing.T, tasks ...status.Task) *driven {
 		f.tasks[one.ID] = one
 	}
 	d := &driven{Model: New(t.Context(), f, "shop", true, func() time.Time { return noon }), t: t, world: f}
-	d.second = func() tea.Cmd { return nil }
+	d.nextTick = func() tea.Cmd { return nil }
 	d.tell(tea.WindowSizeMsg{Width: 80, Height: 24})
 	d.do(d.Init())
 	return d
@@ -289,7 +289,7 @@ func TestProgramThatEnded(t *testing.T) {
 		{NewPlan, "exit 5"}: "plan: the planner failed; q shows what it said", {Edit, "exit 3"}: "edit: it exited with 3; q shows what it said",
 		{Editor, "exit 127"}: "editor ended: exit status 127", {NewPlan, "kill -9 $$"}: "plan ended: signal: killed",
 	} {
-		if got := fmt.Sprint(ended(of.kind, exec.Command("sh", "-c", of.does).Run())); got != want {
+		if got := fmt.Sprint(programError(of.kind, exec.Command("sh", "-c", of.does).Run())); got != want {
 			t.Errorf("%s, %s: got %q, want %q", of.kind, of.does, got, want)
 		}
 	}
@@ -363,7 +363,7 @@ func TestApproveWhatIsShown(t *testing.T) {
 	d.press("a")
 	d.want("[plan]", "this is the plan of 02-01-auth: a approves it")
 	d.world.pages[Plan] = lines("and much more", plain)
-	d.tell(returned{})
+	d.tell(programEnded{})
 	d.want("and much more", "it was changed since it was shown; this is what it is now")
 	d.press("a")
 	d.want("a approves what is shown now")
@@ -399,7 +399,7 @@ func TestRejectWhatIsShown(t *testing.T) {
 	d.want("[plan]", "this is the plan of 02-01-auth: x rejects it")
 	d.press("xno")
 	d.world.pages[Plan] = lines("and much more", plain)
-	d.tell(returned{})
+	d.tell(programEnded{})
 	d.press("<enter>y")
 	if got := strings.Join(d.world.gave(), ", "); got != "give reject 02-01-auth hash-of-02-01-auth-0 no" {
 		t.Errorf("got %q", got)
@@ -424,17 +424,17 @@ func TestRejectWhatIsShown(t *testing.T) {
 // When nobody tells of events any more, that is said.
 func TestEventsEnd(t *testing.T) {
 	d := three(t)
-	d.tell(happened(nil))
+	d.tell(eventBatch(nil))
 	d.want("events are unavailable: what is shown may be old")
 }
 
 // A program that had the terminal ends no order that is being carried out.
 func TestReturnedLeavesTheOrder(t *testing.T) {
 	d := three(t)
-	d.busy = "deliver 02-01-auth"
-	d.tell(returned{errors.New("signal: killed")})
+	d.runningOrder = "deliver 02-01-auth"
+	d.tell(programEnded{errors.New("signal: killed")})
 	d.want("signal: killed")
-	if d.busy == "" {
+	if d.runningOrder == "" {
 		t.Error("the order is forgotten")
 	}
 }
@@ -471,7 +471,7 @@ func TestKeysEnd(t *testing.T) {
 		}
 	}
 	d := three(t)
-	d.busy = "deliver 02-01-auth"
+	d.runningOrder = "deliver 02-01-auth"
 	d.press("q")
 	d.want("still at it: deliver 02-01-auth. End all the same?")
 	if d.press("n"); d.ended {
@@ -496,10 +496,10 @@ func TestSheet(t *testing.T) {
 	seen := map[string]bool{}
 	for _, s := range sheet() {
 		for _, k := range s.keys {
-			if !strings.Contains(got, k.name) || !strings.Contains(got, k.does) {
-				t.Errorf("it lacks %q: %s", k.name, k.does)
+			if !strings.Contains(got, k.name) || !strings.Contains(got, k.help) {
+				t.Errorf("it lacks %q: %s", k.name, k.help)
 			}
-			for _, name := range k.on {
+			for _, name := range k.bindings {
 				if seen[name] {
 					t.Errorf("%q stands twice", name)
 				}
@@ -541,8 +541,8 @@ func TestReading(t *testing.T) {
 
 func TestFilesOfADiff(t *testing.T) {
 	d := three(t)
-	body := coloured(lines("diff --git a/a.go b/a.go\n--- a/a.go\n+++ b/a.go\n@@ -1 +1 @@\n-old\n+new\n"+strings.Repeat(" same\n", 50)+"diff --git a/b.go b/b.go\n+++ b/b.go\n+more\n"+strings.Repeat(" same\n", 50), plain))
-	d.world.pages[Diff] = append(files(body), body...)
+	body := colourPatch(lines("diff --git a/a.go b/a.go\n--- a/a.go\n+++ b/a.go\n@@ -1 +1 @@\n-old\n+new\n"+strings.Repeat(" same\n", 50)+"diff --git a/b.go b/b.go\n+++ b/b.go\n+more\n"+strings.Repeat(" same\n", 50), plain))
+	d.world.pages[Diff] = append(patchFiles(body), body...)
 	d.press("<tab><tab>")
 	d.want("a.go  +1 -1", "b.go  +1 -0")
 	d.press("]]")
@@ -563,18 +563,18 @@ func TestEventsReadWhatChanged(t *testing.T) {
 	d := three(t)
 	d.world.asked = nil
 	d.world.tasks["02-03-cart"] = status.Task{ID: "02-03-cart", Status: trellis.InProgress, Phase: "check", HeldBy: &status.Holder{PID: 1}, Since: noon.Add(-time.Minute).Format(time.RFC3339)}
-	d.tell(happened{{Task: "02-03-cart", Kind: events.PhaseBegun}, {Task: "02-03-cart", Kind: events.Tool}})
+	d.tell(eventBatch{{Task: "02-03-cart", Kind: events.PhaseBegun}, {Task: "02-03-cart", Kind: events.Tool}})
 	if got := strings.Join(d.world.asked, ", "); got != "task 02-03-cart" {
 		t.Errorf("got %q", got)
 	}
 	d.want("IN PROGRESS 1 task", "02-03-cart  check 1m0s")
 	d.world.asked = nil
-	d.tell(happened{{Task: "02-01-auth", Kind: events.Text}})
+	d.tell(eventBatch{{Task: "02-01-auth", Kind: events.Text}})
 	if got := strings.Join(d.world.asked, ", "); got != "page 02-01-auth now" {
 		t.Errorf("of what the agent of the selected task says: got %q", got)
 	}
 	d.world.asked = nil
-	d.tell(happened{{Task: "02-02-paging", Kind: events.Text}})
+	d.tell(eventBatch{{Task: "02-02-paging", Kind: events.Text}})
 	if len(d.world.asked) > 0 {
 		t.Errorf("of what another's agent says: got %q", d.world.asked)
 	}
@@ -585,13 +585,13 @@ func TestTaskVanishes(t *testing.T) {
 	d := three(t)
 	d.press("j")
 	delete(d.world.tasks, "02-02-paging")
-	d.tell(happened{{Task: "02-02-paging", Kind: events.Changed}})
+	d.tell(eventBatch{{Task: "02-02-paging", Kind: events.Changed}})
 	if got := d.text(); strings.Contains(got, "paging") || d.list.selected != "02-03-cart" {
 		t.Errorf("selected %q\n%s", d.list.selected, got)
 	}
 	for _, id := range []string{"02-01-auth", "02-03-cart"} {
 		delete(d.world.tasks, id)
-		d.tell(happened{{Task: id, Kind: events.Changed}})
+		d.tell(eventBatch{{Task: id, Kind: events.Changed}})
 	}
 	d.want("no tasks yet: n plans one")
 	d.press("jkgGsaSRd<enter><tab>c")
@@ -606,7 +606,7 @@ func TestPlanningGetsItsName(t *testing.T) {
 	d := drive(t, task(".new-02-09-new", trellis.Planning), task("02-01-auth", trellis.Completed))
 	d.want("> 02-09-new")
 	d.world.tasks["02-09-new"] = task("02-09-new", trellis.Ready)
-	d.tell(happened{{Task: "02-09-new", Kind: events.Changed}})
+	d.tell(eventBatch{{Task: "02-09-new", Kind: events.Changed}})
 	if got := d.text(); d.list.selected != "02-09-new" || strings.Count(got, "02-09-new") < 1 || strings.Contains(got, "PLANNING") {
 		t.Errorf("selected %q\n%s", d.list.selected, got)
 	}

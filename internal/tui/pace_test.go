@@ -40,9 +40,9 @@ func TestPace(t *testing.T) {
 	program := tea.NewProgram(m, tea.WithInput(nil), tea.WithOutput(out), tea.WithWindowSize(80, 24), tea.WithoutSignalHandler())
 	found := make(chan *pace, 1)
 	var own *pace
-	m.drawn = func() {
+	m.onDraw = func() {
 		if own == nil {
-			own = paceOf(program)
+			own = newPace(program)
 			found <- own
 		}
 		own.hurry()

@@ -23,7 +23,7 @@ const maxPage = 20_000
 func (p *project) Page(ctx context.Context, id string, tab Tab) (list []line, about Subject, err error) {
 	switch tab {
 	case Now:
-		list, err = p.now(ctx, id)
+		list, err = p.currentState(ctx, id)
 	case Plan:
 		list, about, err = p.plan(ctx, id)
 	case Diff:
@@ -47,8 +47,8 @@ func (p *project) Page(ctx context.Context, id string, tab Tab) (list []line, ab
 // lastLines is how many lines of the log the page Now shows.
 const lastLines = 15
 
-// now returns the state of a task, what comes next, and what was done last.
-func (p *project) now(ctx context.Context, id string) ([]line, error) {
+// currentState returns the state of a task, what comes next, and what was done last.
+func (p *project) currentState(ctx context.Context, id string) ([]line, error) {
 	t, err := p.Task(id)
 	if err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func (p *project) now(ctx context.Context, id string) ([]line, error) {
 	all := lines(b.String(), plain)
 	if len(all) > 0 {
 		all[0].paint = bold
-		all = slices.Insert(all, 1, line{phases(t), paintOf[statusOf(&t)]})
+		all = slices.Insert(all, 1, line{phases(t), statusPaint[statusOf(&t)]})
 	}
 	for i := range all {
 		if strings.HasPrefix(all[i].text, "  problem ") {
@@ -105,7 +105,7 @@ func (p *project) plan(ctx context.Context, id string) (all []line, about Subjec
 	about.Hash = r.Hash
 	if q := status.Asked(p.path(id), p.Env.Now()); q != nil {
 		about = Subject{Step: q.Path, Hash: q.Hash}
-		all = request(q.Path, q.Title, q.Description, q.Lets)
+		all = requestLines(q.Path, q.Title, q.Description, q.Lets)
 	}
 	var b bytes.Buffer
 	if err := terminal.Review(&b, r, terminal.Style{}); err != nil {
@@ -117,13 +117,13 @@ func (p *project) plan(ctx context.Context, id string) (all []line, about Subjec
 		return nil, Subject{}, err
 	}
 	if text != "" {
-		all = append(append(all, line{}, line{name, reverse}), headed(lines(text, plain))...)
+		all = append(append(all, line{}, line{name, reverse}), boldHeadings(lines(text, plain))...)
 	}
 	return all, about, nil
 }
 
-// request returns the lines of a step that waits for people.
-func request(path, title, description string, lets []string) []line {
+// requestLines returns the lines of a step that waits for people.
+func requestLines(path, title, description string, lets []string) []line {
 	all := lines("step "+path+" waits for approval: "+title, bold)
 	all = append(all, lines(description, plain)...)
 	if len(lets) > 0 {
@@ -132,8 +132,8 @@ func request(path, title, description string, lets []string) []line {
 	return append(all, line{})
 }
 
-// headed makes the headings of a page of Markdown bold.
-func headed(list []line) []line {
+// boldHeadings makes the headings of a page of Markdown bold.
+func boldHeadings(list []line) []line {
 	for i := range list {
 		if strings.HasPrefix(list[i].text, "#") {
 			list[i].paint = bold
@@ -148,13 +148,13 @@ const maxPatch = 4 << 20
 // patch keeps the beginning of what is written to it.
 type patch struct {
 	strings.Builder
-	cut bool
+	truncated bool
 }
 
 func (b *patch) Write(data []byte) (int, error) {
 	n := len(data)
 	if room := maxPatch - b.Len(); n > room {
-		data, b.cut = data[:room], true
+		data, b.truncated = data[:room], true
 	}
 	b.Builder.Write(data)
 	return n, nil
@@ -172,15 +172,15 @@ func (p *project) diff(ctx context.Context, id string) ([]line, error) {
 	case b.Len() == 0:
 		return lines("nothing was changed", plain), nil
 	}
-	body := coloured(lines(b.String(), plain))
-	if b.cut {
+	body := colourPatch(lines(b.String(), plain))
+	if b.truncated {
 		body = append(body, lines("… there is more; next: trellis diff "+trellis.ShellWord(id), yellow)...)
 	}
-	return append(files(body), body...), nil
+	return append(patchFiles(body), body...), nil
 }
 
-// coloured colours the lines of a patch.
-func coloured(list []line) []line {
+// colourPatch colours the lines of a patch.
+func colourPatch(list []line) []line {
 	for i := range list {
 		switch s := list[i].text; {
 		case strings.HasPrefix(s, "diff --git "), strings.HasPrefix(s, "--- "), strings.HasPrefix(s, "+++ "):
@@ -196,8 +196,8 @@ func coloured(list []line) []line {
 	return list
 }
 
-// files returns a line for each file of a patch, with how many lines were added and removed.
-func files(list []line) (all []line) {
+// patchFiles returns a line for each file of a patch, with how many lines were added and removed.
+func patchFiles(list []line) (all []line) {
 	name, added, removed := "", 0, 0
 	end := func() {
 		if name != "" {
@@ -225,22 +225,22 @@ func (p *project) logOf(id string) ([]line, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.log == nil || filepath.Base(p.log.Dir) != id {
-		p.log, p.told = &status.Log{Dir: p.path(id), Decode: agents.Decoder}, nil
-		p.print = &terminal.LogPrinter{Whole: "trellis logs --full " + trellis.ShellWord(id)}
+		p.log, p.logLines = &status.Log{Dir: p.path(id), Decode: agents.Decoder}, nil
+		p.logPrinter = &terminal.LogPrinter{Whole: "trellis logs --full " + trellis.ShellWord(id)}
 	}
 	news, _, err := p.log.Next()
 	for _, l := range news {
 		var b bytes.Buffer
-		p.print.W = &b
-		if err := p.print.Print(l); err != nil {
+		p.logPrinter.W = &b
+		if err := p.logPrinter.Print(l); err != nil {
 			return nil, err
 		}
-		p.told = append(p.told, lines(b.String(), plain)...)
+		p.logLines = append(p.logLines, lines(b.String(), plain)...)
 	}
-	if over := len(p.told) - maxPage; over > 0 {
-		p.told = append([]line{{fmt.Sprintf("… there was more; next: trellis logs %s", trellis.ShellWord(id)), yellow}}, p.told[over+1:]...)
+	if over := len(p.logLines) - maxPage; over > 0 {
+		p.logLines = append([]line{{fmt.Sprintf("… there was more; next: trellis logs %s", trellis.ShellWord(id)), yellow}}, p.logLines[over+1:]...)
 	}
-	return slices.Clone(p.told), err
+	return slices.Clone(p.logLines), err
 }
 
 func (p *project) report(id string) ([]line, error) {
@@ -251,7 +251,7 @@ func (p *project) report(id string) ([]line, error) {
 	if said == "" {
 		return lines("there is no report yet", plain), nil
 	}
-	return headed(lines(said, plain)), nil
+	return boldHeadings(lines(said, plain)), nil
 }
 
 // proofs returns what the records of the task's checks prove.

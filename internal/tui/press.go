@@ -16,22 +16,22 @@ import (
 
 // press handles a key by the current mode.
 func (m *Model) press(msg tea.KeyPressMsg) tea.Cmd {
-	m.pressed = true
-	m.hand.press()
+	m.keyPressed = true
+	m.keyActivity.press()
 	switch m.mode {
-	case searching, reasoning:
-		return m.letter(msg)
-	case asked:
+	case searching, enteringReason:
+		return m.pressInText(msg)
+	case confirming:
 		return m.answer(msg)
-	case reference:
+	case readingSheet:
 		return m.pressInSheet(msg)
 	}
 	k := m.keys[msg.String()]
 	if k == nil {
 		return nil
 	}
-	if m.busy == "" {
-		m.said, m.wrong = Answer{}, false
+	if m.runningOrder == "" {
+		m.message, m.isError = Answer{}, false
 	}
 	return k.do(m)
 }
@@ -50,11 +50,11 @@ func (m *Model) pressInSheet(msg tea.KeyPressMsg) tea.Cmd {
 	return nil
 }
 
-// letter handles a key while a text is typed.
-func (m *Model) letter(msg tea.KeyPressMsg) tea.Cmd {
+// pressInText handles a key while a text is typed.
+func (m *Model) pressInText(msg tea.KeyPressMsg) tea.Cmd {
 	switch name := msg.String(); name {
 	case "enter":
-		if m.mode == reasoning {
+		if m.mode == enteringReason {
 			m.askReject()
 			return nil
 		}
@@ -62,34 +62,34 @@ func (m *Model) letter(msg tea.KeyPressMsg) tea.Cmd {
 	case "esc", "ctrl+c":
 		if m.mode == searching {
 			m.typed = ""
-			m.typing()
+			m.updateSearch()
 		}
 		m.mode = browsing
 	case "backspace":
 		if r := []rune(m.typed); len(r) > 0 {
 			m.typed = string(r[:len(r)-1])
 		}
-		m.typing()
+		m.updateSearch()
 	case "ctrl+u":
 		m.typed = ""
-		m.typing()
+		m.updateSearch()
 	default:
-		m.typed += oneLineKept(msg.Text)
-		m.typing()
+		m.typed += typedText(msg.Text)
+		m.updateSearch()
 	}
-	return m.look()
+	return m.showSelected()
 }
 
-// oneLineKept returns what a key types, on one line; a blank alone is kept.
-func oneLineKept(s string) string {
+// typedText returns what a key types, on one line; a blank alone is kept.
+func typedText(s string) string {
 	if s == " " {
 		return s
 	}
 	return oneLine(s)
 }
 
-// typing searches while a person types.
-func (m *Model) typing() {
+// updateSearch searches while a person types.
+func (m *Model) updateSearch() {
 	if m.mode == searching {
 		m.list.find(m.typed)
 	}
@@ -97,16 +97,16 @@ func (m *Model) typing() {
 
 // ask asks a question, and calls yes after a yes only.
 func (m *Model) ask(question string, yes func() tea.Cmd) {
-	m.mode, m.question, m.yes = asked, question, yes
+	m.mode, m.question, m.confirmed = confirming, question, yes
 }
 
 // answer handles a key as an answer: y is a yes, everything else a no.
 func (m *Model) answer(msg tea.KeyPressMsg) tea.Cmd {
 	m.mode = browsing
 	if msg.String() == "y" {
-		return m.yes()
+		return m.confirmed()
 	}
-	m.said, m.wrong = Answer{Said: "nothing was done"}, false
+	m.message, m.isError = Answer{Said: "nothing was done"}, false
 	return nil
 }
 
@@ -114,7 +114,7 @@ func (m *Model) answer(msg tea.KeyPressMsg) tea.Cmd {
 func (m *Model) forTask(what string, do func(*status.Task) tea.Cmd) tea.Cmd {
 	t, ok := m.list.task()
 	if !ok {
-		m.said, m.wrong = Answer{Said: "no task is selected: there is nothing to " + what, Next: "n"}, true
+		m.message, m.isError = Answer{Said: "no task is selected: there is nothing to " + what, Next: "n"}, true
 		return nil
 	}
 	return do(t)
@@ -122,139 +122,139 @@ func (m *Model) forTask(what string, do func(*status.Task) tea.Cmd) tea.Cmd {
 
 // approve approves what the page shows.
 func (m *Model) approve(t *status.Task) tea.Cmd {
-	return m.shown(t, "a approves", func() tea.Cmd { return m.give(Approve, t.ID, m.page.about, "") })
+	return m.ifPlanShown(t, "a approves", func() tea.Cmd { return m.giveOrder(Approve, t.ID, m.page.about, "") })
 }
 
-// shown calls do if the page shows what people agree to, in the state in which it was when a key
+// ifPlanShown calls do if the page shows what people agree to, in the state in which it was when a key
 // was pressed last. Otherwise it only shows that. does says what the key does then.
-func (m *Model) shown(t *status.Task, does string, do func() tea.Cmd) tea.Cmd {
+func (m *Model) ifPlanShown(t *status.Task, does string, do func() tea.Cmd) tea.Cmd {
 	switch {
 	case !slices.Contains([]trellis.Status{trellis.Waiting, trellis.Ready, trellis.InProgress}, t.Status):
-		m.idle(t, "nothing needs approval")
+		m.refuseKey(t, "nothing needs approval")
 		return nil
 	case m.page.tab != Plan || m.page.id != t.ID:
 		m.tab = Plan
-		read := m.look()
-		m.page.does = does
+		read := m.showSelected()
+		m.page.keyAction = does
 		return read
 	case !m.page.read:
-		m.said, m.wrong = Answer{Said: "the plan of " + t.ID + " is being read: nothing was done"}, true
+		m.message, m.isError = Answer{Said: "the plan of " + t.ID + " is being read: nothing was done"}, true
 		return nil
 	case m.page.about == Subject{}:
-		m.said, m.wrong = Answer{Said: "what there is to agree to can't be shown"}, true
+		m.message, m.isError = Answer{Said: "what there is to agree to can't be shown"}, true
 		return nil
-	case m.page.about != m.page.seen:
-		m.page.seen = m.page.about
-		m.said, m.wrong = Answer{Said: does + " what is shown now"}, false
+	case m.page.about != m.page.seenSubject:
+		m.page.seenSubject = m.page.about
+		m.message, m.isError = Answer{Said: does + " what is shown now"}, false
 		return nil
 	}
 	return do()
 }
 
-// idle shows why a key does nothing to a task in its state.
-func (m *Model) idle(t *status.Task, why string) {
-	m.said, m.wrong = Answer{Said: fmt.Sprintf("%s is %s: %s", t.ID, statusOf(t).InWords(), why)}, true
+// refuseKey shows why a key does nothing to a task in its state.
+func (m *Model) refuseKey(t *status.Task, why string) {
+	m.message, m.isError = Answer{Said: fmt.Sprintf("%s is %s: %s", t.ID, statusOf(t).InWords(), why)}, true
 }
 
-// give gives an order, unless another one is being carried out.
-func (m *Model) give(o Order, id string, about Subject, reason string) tea.Cmd {
-	if m.busy != "" {
-		m.said, m.wrong = Answer{Said: "still at it: " + m.busy}, true
+// giveOrder gives an order, unless another one is being carried out.
+func (m *Model) giveOrder(o Order, id string, about Subject, reason string) tea.Cmd {
+	if m.runningOrder != "" {
+		m.message, m.isError = Answer{Said: "still at it: " + m.runningOrder}, true
 		return nil
 	}
-	m.busy = string(o) + " " + id
+	m.runningOrder = string(o) + " " + id
 	return func() tea.Msg {
 		a, err := m.world.Give(m.ctx, o, id, about, reason)
-		return answered{a, err}
+		return orderDone{a, err}
 	}
 }
 
 func (m *Model) startReject() tea.Cmd {
 	return m.forTask(string(Reject), func(t *status.Task) tea.Cmd {
-		return m.shown(t, "x rejects", func() tea.Cmd {
-			m.mode, m.typed, m.target, m.about = reasoning, "", t.ID, m.page.about
+		return m.ifPlanShown(t, "x rejects", func() tea.Cmd {
+			m.mode, m.typed, m.rejectedTask, m.rejectedSubject = enteringReason, "", t.ID, m.page.about
 			return nil
 		})
 	})
 }
 
 func (m *Model) askReject() {
-	reason, id := strings.TrimSpace(m.typed), m.target
+	reason, id := strings.TrimSpace(m.typed), m.rejectedTask
 	if reason == "" {
-		m.mode, m.said, m.wrong = browsing, Answer{Said: "a rejection needs its reason: nothing was done"}, true
+		m.mode, m.message, m.isError = browsing, Answer{Said: "a rejection needs its reason: nothing was done"}, true
 		return
 	}
 	what, undo := id, "Undo: trellis plan --retry "+trellis.ShellWord(id)
-	if m.about.Step != "" {
-		what, undo = m.about.Step+" of "+id, "The step fails"
+	if m.rejectedSubject.Step != "" {
+		what, undo = m.rejectedSubject.Step+" of "+id, "The step fails"
 	}
-	m.ask(fmt.Sprintf("reject %s? %s", what, undo), func() tea.Cmd { return m.give(Reject, id, m.about, reason) })
+	m.ask(fmt.Sprintf("reject %s? %s", what, undo), func() tea.Cmd { return m.giveOrder(Reject, id, m.rejectedSubject, reason) })
 }
 
-// run gives the terminal to a program, and takes it back when that ends.
-func (m *Model) run(kind Program) tea.Cmd {
+// runProgram gives the terminal to a program, and takes it back when that ends.
+func (m *Model) runProgram(kind Program) tea.Cmd {
 	id := ""
 	if kind != NewPlan {
 		t, ok := m.list.task()
 		if !ok {
-			m.said, m.wrong = Answer{Said: "no task is selected", Next: "n"}, true
+			m.message, m.isError = Answer{Said: "no task is selected", Next: "n"}, true
 			return nil
 		}
 		id = t.ID
 	}
 	cmd, err := m.world.Program(kind, id)
 	if err != nil {
-		m.fail(err)
+		m.showError(err)
 		return nil
 	}
-	return tea.Exec(&guest{Cmd: cmd, among: &m.guests, restore: m.restore, wait: kind != Shell && kind != Editor}, func(err error) tea.Msg { return returned{ended(kind, err)} })
+	return tea.Exec(&terminalProgram{Cmd: cmd, owner: &m.terminalOwner, restore: m.restore, wait: kind != Shell && kind != Editor}, func(err error) tea.Msg { return programEnded{programError(kind, err)} })
 }
 
-// ended returns the error of a program that had the terminal, nil if there is nothing to say. The output of a trellis
+// programError returns the error of a program that had the terminal, nil if there is nothing to say. The output of a trellis
 // command was read, and is still there below the screen. The exit code of a shell is that of the last command in it.
-func ended(kind Program, err error) error {
+func programError(kind Program, err error) error {
 	exit, ok := errors.AsType[*exec.ExitError](err)
 	switch {
 	case err == nil:
 		return nil
 	case !ok || exit.ExitCode() < 0 || kind == Editor:
 		return fmt.Errorf("%s ended: %w", kind, err)
-	case kind == Shell || slices.Contains(undecided, exit.ExitCode()):
+	case kind == Shell || slices.Contains(undecidedCodes, exit.ExitCode()):
 		return nil
 	}
-	return fmt.Errorf("%s: %s; q shows what it said", kind, cmp.Or(ends[exit.ExitCode()], fmt.Sprintf("it exited with %d", exit.ExitCode())))
+	return fmt.Errorf("%s: %s; q shows what it said", kind, cmp.Or(exitWords[exit.ExitCode()], fmt.Sprintf("it exited with %d", exit.ExitCode())))
 }
 
-// undecided are the exit codes of a program in which a person decided nothing: later, or by Ctrl-C.
-var undecided = []int{8, 130}
+// undecidedCodes are the exit codes of a program in which a person decided nothing: later, or by Ctrl-C.
+var undecidedCodes = []int{8, 130}
 
-// ends are other exit codes, in words.
-var ends = map[int]string{2: "nothing was done", 4: "the requirement was rejected", 5: "the planner failed", 12: "no agent can be used"}
+// exitWords are other exit codes, in words.
+var exitWords = map[int]string{2: "nothing was done", 4: "the requirement was rejected", 5: "the planner failed", 12: "no agent can be used"}
 
 // move moves down by n lines: in the page while that is read, else in the list.
 func (m *Model) move(n int) tea.Cmd {
-	if m.reading {
+	if m.pageFocused {
 		w, h := screen{m}.pageRoom()
 		m.page.scroll(n, w, h)
 		return nil
 	}
 	m.list.move(n)
-	return m.look()
+	return m.showSelected()
 }
 
 // screenful returns how many lines are on the screen: of the page while that is read, else of the list.
 func (m *Model) screenful() int {
-	if m.reading {
+	if m.pageFocused {
 		_, h := screen{m}.pageRoom()
 		return h
 	}
 	return screen{m}.room()
 }
 
-// turn switches to the next tab, or the one before.
-func (m *Model) turn(n int) tea.Cmd {
+// switchTab switches to the next tab, or the one before.
+func (m *Model) switchTab(n int) tea.Cmd {
 	m.tab = Tabs[(slices.Index(Tabs, m.tab)+n+len(Tabs))%len(Tabs)]
-	return m.look()
+	return m.showSelected()
 }
 
 func (m *Model) jump(direction int) tea.Cmd {
@@ -266,24 +266,24 @@ func (m *Model) jump(direction int) tea.Cmd {
 // back leaves the page, or shows all tasks again.
 func (m *Model) back() tea.Cmd {
 	switch {
-	case m.reading:
-		m.reading = false
+	case m.pageFocused:
+		m.pageFocused = false
 	default:
-		m.list.only = ""
+		m.list.statusFilter = ""
 		m.list.search = ""
-		m.list.arrange()
+		m.list.rebuildRows()
 	}
-	return m.look()
+	return m.showSelected()
 }
 
 // quit ends the program, after a yes if an order is being carried out.
 func (m *Model) quit() tea.Cmd {
-	if m.busy == "" {
-		m.left = true
+	if m.runningOrder == "" {
+		m.quitByKey = true
 		return tea.Quit
 	}
-	m.ask("still at it: "+m.busy+". End all the same? What it has not done is left undone", func() tea.Cmd {
-		m.left = true
+	m.ask("still at it: "+m.runningOrder+". End all the same? What it has not done is left undone", func() tea.Cmd {
+		m.quitByKey = true
 		return tea.Quit
 	})
 	return nil

@@ -30,17 +30,17 @@ type project struct {
 	// orders is read-locked by each running program that carries out an order.
 	orders sync.RWMutex
 
-	mu    sync.Mutex
-	log   *status.Log // log of the task that was last asked for
-	told  []line      // its lines so far
-	print *terminal.LogPrinter
+	mu         sync.Mutex
+	log        *status.Log // log of the task that was last asked for
+	logLines   []line      // its lines so far
+	logPrinter *terminal.LogPrinter
 }
 
 // firstTasks is how many tasks are read first: more than any screen shows. Each further read is twice as large.
 const firstTasks = 200
 
-// batch is how many tasks are read between two keys.
-const batch = 32
+// yieldEvery is how many tasks are read between two keys.
+const yieldEvery = 32
 
 func (p *project) Tasks() (*Reading, error) {
 	dirs, err := p.Store.Dirs()
@@ -54,7 +54,7 @@ func (p *project) Tasks() (*Reading, error) {
 		if dirs = dirs[len(some):]; n == firstTasks {
 			tasks = r.Some(some)
 		} else {
-			tasks = oneByOne(r, some, yield)
+			tasks = readOneByOne(r, some, yield)
 		}
 		n *= 2
 		return tasks, len(dirs) > 0
@@ -62,10 +62,10 @@ func (p *project) Tasks() (*Reading, error) {
 	return &Reading{Of: len(dirs), Watcher: r.Watcher.String(), Next: next}, nil
 }
 
-// oneByOne reads tasks on one processor: if the others were busy as well, a key would wait for its turn.
-func oneByOne(r status.Reader, dirs []string, yield func()) (tasks []status.Task) {
+// readOneByOne reads tasks on one processor: if the others were busy as well, a key would wait for its turn.
+func readOneByOne(r status.Reader, dirs []string, yield func()) (tasks []status.Task) {
 	for i := range dirs {
-		if i%batch == 0 {
+		if i%yieldEvery == 0 {
 			yield()
 		}
 		tasks = append(tasks, r.Some(dirs[i:i+1])...)
@@ -101,29 +101,29 @@ func (p *project) Give(ctx context.Context, o Order, id string, about Subject, r
 	case Retry:
 		did, err = p.Orders().Retry(ctx, dir, false)
 	case Start:
-		return p.order(ctx, "start", "--detach", id)
+		return p.runOrder(ctx, "start", "--detach", id)
 	default: // orders that lead to hooks and programs run in a separate process, which ends what they leave behind
-		return p.order(ctx, string(o), id)
+		return p.runOrder(ctx, string(o), id)
 	}
 	return Answer{did.Says, did.Next}, err
 }
 
-// orderEnds is how long a program that carries out an order gets to end after SIGTERM.
-const orderEnds = 30 * time.Second
+// orderGracePeriod is how long a program that carries out an order gets to end after SIGTERM.
+const orderGracePeriod = 30 * time.Second
 
-// order runs this program for an order, and returns what it said. When ctx ends it sends SIGTERM, and waits for the program.
-func (p *project) order(ctx context.Context, args ...string) (Answer, error) {
+// runOrder runs this program for an order, and returns what it said. When ctx ends it sends SIGTERM, and waits for the program.
+func (p *project) runOrder(ctx context.Context, args ...string) (Answer, error) {
 	p.orders.RLock()
 	defer p.orders.RUnlock()
 	cmd := p.command(exec.CommandContext(ctx, p.self, args...))
-	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(syscall.SIGTERM) }, orderEnds
+	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(syscall.SIGTERM) }, orderGracePeriod
 	out, err := cmd.CombinedOutput()
 	said, err := app.SaidBy(string(out), err)
 	return Answer{said.Says, said.Next}, err
 }
 
-// wait waits until no order is being carried out. It calls say if it has to wait.
-func (p *project) wait(say func()) {
+// waitForOrders waits until no order is being carried out. It calls say if it has to wait.
+func (p *project) waitForOrders(say func()) {
 	if !p.orders.TryLock() {
 		say()
 		p.orders.Lock()

@@ -31,7 +31,7 @@ func TestOrderEndsProperly(t *testing.T) {
 	}
 	cancel()
 	said := false
-	p.wait(func() { said = true })
+	p.waitForOrders(func() { said = true })
 	if _, err := os.Stat(filepath.Join(dir, "ended")); err != nil || !said {
 		t.Errorf("it did not end by itself: %v; that it is waited for was said: %v", err, said)
 	}

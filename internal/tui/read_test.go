@@ -25,7 +25,7 @@ func part(t *testing.T, some, of int) *stepped {
 	}
 	d.world.some, d.world.asked = some, nil
 	m := New(t.Context(), d.world, "shop", true, d.now)
-	m.second = d.second
+	m.nextTick = d.nextTick
 	s := &stepped{driven: &driven{Model: m, t: t, world: d.world}}
 	s.Update(tea.WindowSizeMsg{Width: 80, Height: 24})
 	s.queue = []tea.Cmd{s.Init()}

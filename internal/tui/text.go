@@ -32,19 +32,19 @@ func lines(s, paint string) (list []line) {
 		return nil
 	}
 	for one := range strings.SplitSeq(trellis.Visible(s), "\n") {
-		list = append(list, line{untabbed(one), paint})
+		list = append(list, line{expandTabs(one), paint})
 	}
 	return list
 }
 
 // oneLine returns a text that somebody else wrote, on one line of a screen.
-func oneLine(s string) string { return untabbed(trellis.VisibleLine(s)) }
+func oneLine(s string) string { return expandTabs(trellis.VisibleLine(s)) }
 
 // joiners removes characters that join others into one, about whose width terminals disagree.
 var joiners = strings.NewReplacer("\u200c", "", "\u200d", "", "\ufe0e", "", "\ufe0f", "")
 
-// untabbed returns a line with its tabs as spaces and without joiners, cut if it is too long.
-func untabbed(s string) string {
+// expandTabs returns a line with its tabs as spaces and without joiners, cut if it is too long.
+func expandTabs(s string) string {
 	s = joiners.Replace(s)
 	if len(s) > maxLine {
 		s = strings.ToValidUTF8(s[:maxLine], "") + " …"

@@ -25,8 +25,8 @@ type Terminal struct {
 	Save func() (restore func(), err error)
 }
 
-// frames is how many times a second the screen is drawn if paceOf returns nil.
-const frames = 30
+// fallbackFPS is how many times a second the screen is drawn if newPace returns nil.
+const fallbackFPS = 30
 
 // Run shows the tasks of a project until the person ends it. self is this program, which is run for what
 // needs the terminal; dir is where it was started. If a signal ends it, Run returns the cause of ctx.
@@ -45,43 +45,43 @@ func Run(ctx context.Context, p *app.Project, t Terminal, self, dir string, now 
 	if !t.Colour {
 		profile = colorprofile.ASCII
 	}
-	program := tea.NewProgram(m, tea.WithInput(t.In), tea.WithOutput(t.Out), tea.WithEnvironment(p.Env.Vars), tea.WithColorProfile(profile), tea.WithoutSignalHandler(), tea.WithFPS(frames))
+	program := tea.NewProgram(m, tea.WithInput(t.In), tea.WithOutput(t.Out), tea.WithEnvironment(p.Env.Vars), tea.WithColorProfile(profile), tea.WithoutSignalHandler(), tea.WithFPS(fallbackFPS))
 	var own *pace
-	m.drawn = func() {
+	m.onDraw = func() {
 		if own == nil {
-			own = paceOf(program)
+			own = newPace(program)
 		}
 		own.hurry()
 	}
 	p.Env.Say = func(format string, args ...any) { go program.Send(Told(fmt.Sprintf(format, args...))) }
 	ended := make(chan struct{})
 	defer close(ended)
-	go end(program, m, ended)
+	go endOnSignal(program, m, ended)
 	_, err = program.Run()
 	cancel()
-	w.wait(func() { fmt.Fprintln(t.Out, "trellis: ending what was ordered …") })
+	w.waitForOrders(func() { fmt.Fprintln(t.Out, "trellis: ending what was ordered …") })
 	if err != nil {
 		return fmt.Errorf("showing the screen: %w", err)
 	}
-	if cause := context.Cause(ctx); cause != nil && !m.left {
+	if cause := context.Cause(ctx); cause != nil && !m.quitByKey {
 		return cause
 	}
 	return nil
 }
 
-// end ends the program on a signal, and before that the program that has the terminal. An interrupt
+// endOnSignal ends the program on a signal, and before that the program that has the terminal. An interrupt
 // is left to the latter: the keys of the screen itself send none.
-func end(program *tea.Program, m *Model, ended <-chan struct{}) {
+func endOnSignal(program *tea.Program, m *Model, ended <-chan struct{}) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
 	for {
 		select {
 		case s := <-signals:
-			if s == syscall.SIGINT && m.guests.at() {
+			if s == syscall.SIGINT && m.terminalOwner.hasProgram() {
 				continue
 			}
-			m.guests.end()
+			m.terminalOwner.end()
 			program.Quit()
 		case <-ended:
 			return

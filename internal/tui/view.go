@@ -10,19 +10,19 @@ import (
 	"github.com/trellis-tasks/trellis/internal/text"
 )
 
-// narrowest is how wide a screen must be to show list and page side by side.
-const narrowest = 76
+// minSplitWidth is how wide a screen must be to show list and page side by side.
+const minSplitWidth = 76
 
 // screen draws a Model.
 type screen struct{ m *Model }
 
-// split reports whether list and page are side by side.
-func (s screen) split() bool { return s.m.width >= narrowest }
+// isSplit reports whether list and page are side by side.
+func (s screen) isSplit() bool { return s.m.width >= minSplitWidth }
 
 // listWidth returns how many columns the list gets.
 func (s screen) listWidth() int {
 	switch {
-	case !s.split():
+	case !s.isSplit():
 		return s.m.width
 	case s.m.width >= 140:
 		return s.m.width / 2
@@ -31,12 +31,12 @@ func (s screen) listWidth() int {
 }
 
 // room returns how many rows list and page have.
-func (s screen) room() int { return max(1, s.m.height-1-len(s.bottom())) }
+func (s screen) room() int { return max(1, s.m.height-1-len(s.footer())) }
 
 // pageRoom returns the size of a page's text, below its tabs.
 func (s screen) pageRoom() (width, height int) {
 	width = s.m.width
-	if s.split() {
+	if s.isSplit() {
 		width -= s.listWidth() + 3
 	}
 	return max(width, 2), max(s.room()-2, 1)
@@ -47,7 +47,7 @@ func (m *Model) View() tea.View {
 	v := tea.NewView(strings.Join(screen{m}.lines(), "\n"))
 	v.AltScreen = true
 	v.WindowTitle = "trellis: " + m.name
-	m.drawn()
+	m.onDraw()
 	return v
 }
 
@@ -56,35 +56,35 @@ func (s screen) lines() []string {
 	if s.m.width < 20 || s.m.height < 5 {
 		return []string{fit("too small", s.m.width)}
 	}
-	if s.m.mode == reference {
+	if s.m.mode == readingSheet {
 		return s.sheetScreen()
 	}
-	out := []string{s.head()}
+	out := []string{s.header()}
 	room := s.room()
 	switch {
-	case s.split():
+	case s.isSplit():
 		left, right := s.m.list.view(s.m.paint, s.listWidth(), room, s.m.now()), s.pageView(room)
 		for i := range room {
 			out = append(out, left[i]+" │ "+right[i])
 		}
-	case s.m.reading:
+	case s.m.pageFocused:
 		out = append(out, s.pageView(room)...)
 	default:
 		out = append(out, s.m.list.view(s.m.paint, s.m.width, room, s.m.now())...)
 	}
-	return append(out, s.bottom()...)
+	return append(out, s.footer()...)
 }
 
-// head returns the first line: where the person is, and how many tasks are shown.
-func (s screen) head() string {
+// header returns the first line: where the person is, and how many tasks are shown.
+func (s screen) header() string {
 	parts := []string{s.m.name}
 	switch n := len(s.m.list.all); {
 	case !s.m.loaded && n > 0:
-		parts = append(parts, fmt.Sprintf("reading tasks … %d of %d", n, max(n, s.m.listing.of)))
+		parts = append(parts, fmt.Sprintf("reading tasks … %d of %d", n, max(n, s.m.listing.total)))
 	case !s.m.loaded:
 		parts = append(parts, "reading tasks …")
-	case s.m.list.only != "":
-		parts = append(parts, fmt.Sprintf("%d of %s: %s", s.m.list.counts[s.m.list.only], text.Count(n, "task"), s.m.list.only))
+	case s.m.list.statusFilter != "":
+		parts = append(parts, fmt.Sprintf("%d of %s: %s", s.m.list.counts[s.m.list.statusFilter], text.Count(n, "task"), s.m.list.statusFilter))
 	default:
 		parts = append(parts, text.Count(n, "task"))
 	}
@@ -124,34 +124,34 @@ func (s screen) tabs(width int) string {
 		}
 	}
 	line := fit(strings.Join(names, ""), width)
-	if s.m.reading {
+	if s.m.pageFocused {
 		return s.m.paint.paint(line, reverse)
 	}
 	return s.m.paint.paint(line, bold)
 }
 
-// bottom returns the last lines: a question, what is typed, or a message, at most three of them.
-func (s screen) bottom() []string {
-	text, how := s.m.said.Said, plain
+// footer returns the last lines: a question, what is typed, or a message, at most three of them.
+func (s screen) footer() []string {
+	text, how := s.m.message.Said, plain
 	switch {
 	case s.m.mode == searching:
 		text = "/" + s.m.typed + "▏"
-	case s.m.mode == reasoning:
-		text = "reject " + s.m.target + ", since: " + s.m.typed + "▏  (enter, or esc)"
-	case s.m.mode == asked:
+	case s.m.mode == enteringReason:
+		text = "reject " + s.m.rejectedTask + ", since: " + s.m.typed + "▏  (enter, or esc)"
+	case s.m.mode == confirming:
 		text, how = s.m.question+" (y/n)", yellow
-	case s.m.busy != "" && text == "":
-		text = s.m.busy + " …"
-	case text == "" && s.m.reading:
+	case s.m.runningOrder != "" && text == "":
+		text = s.m.runningOrder + " …"
+	case text == "" && s.m.pageFocused:
 		text = "? keys · esc back · j k scroll · tab next page · q end"
 	case text == "":
 		text = "? keys · enter read · / search · f status · n plan · s start · q end"
-	case s.m.wrong:
+	case s.m.isError:
 		how = red
 	}
 	text = visibleLine(text)
-	if s.m.said.Next != "" && s.m.mode == browsing {
-		text += " · next: " + visibleLine(s.m.said.Next)
+	if s.m.message.Next != "" && s.m.mode == browsing {
+		text += " · next: " + visibleLine(s.m.message.Next)
 	}
 	parts := strings.Split(ansi.WrapWc(text, s.m.width, " "), "\n")
 	if len(parts) > 3 {
