@@ -17,29 +17,29 @@ type planArguments struct {
 	Feedback    string `json:"feedback,omitempty" jsonschema:"with task: what should be different"`
 }
 
-// beginning is how long a program that goes on by itself may take to say that it can't begin.
-const beginning = 1200 * time.Millisecond
+// beginTimeout is how long a program that goes on by itself may take to say that it can't begin.
+const beginTimeout = 1200 * time.Millisecond
 
 func (s *Server) plan(_ context.Context, p *app.Project, in planArguments) (any, error) {
-	again := in.Task != "" || in.Feedback != ""
+	replan := in.Task != "" || in.Feedback != ""
 	switch {
-	case again && in.Requirement != "":
+	case replan && in.Requirement != "":
 		return nil, app.WithHints(app.Usagef("a requirement makes a new task; task and feedback plan one again"), "leave out one of them")
-	case again && (in.Name != "" || in.Type != "" || in.Priority != "" || in.Package != ""):
+	case replan && (in.Name != "" || in.Type != "" || in.Priority != "" || in.Package != ""):
 		return nil, app.Usagef("a task that is planned again stays what it is: leave out name, type, priority and package")
-	case again:
+	case replan:
 		dir, err := find(p, in.Task)
 		if err != nil {
 			return nil, err
 		}
 		said, err := s.program(p).Revise(nameOf(dir), in.Feedback)
-		return begun(nameOf(dir), said, err)
+		return detachedResult(nameOf(dir), said, err)
 	}
-	said, err := s.program(p).BeginPlan(beginning, app.Planning{Requirement: in.Requirement, Name: in.Name, Type: in.Type, Priority: in.Priority, Package: in.Package})
+	said, err := s.program(p).BeginPlan(beginTimeout, app.Planning{Requirement: in.Requirement, Name: in.Name, Type: in.Type, Priority: in.Priority, Package: in.Package})
 	if said.GoesOn {
-		return did{Says: "it is planned", Next: "task_list"}, err
+		return orderResult{Says: "it is planned", Next: "task_list"}, err
 	}
-	return begun("", said, err)
+	return detachedResult("", said, err)
 }
 
 type controlArguments struct {
@@ -63,9 +63,9 @@ func (s *Server) control(ctx context.Context, p *app.Project, in controlArgument
 	id, orders := nameOf(dir), p.Orders()
 	switch in.Action {
 	case "start":
-		return s.begin(p, id, "start", "--detach")
+		return s.carryOutDetached(p, id, "start", "--detach")
 	case "cancel", "deliver":
-		return s.begin(p, id, in.Action)
+		return s.carryOutDetached(p, id, in.Action)
 	case "stop":
 		return s.carryOut(ctx, func(ctx context.Context) (app.Ordered, error) { return orders.Stop(ctx, dir) })
 	case "retry":

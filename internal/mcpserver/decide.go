@@ -40,21 +40,21 @@ func (s *Server) review(ctx context.Context, p *app.Project, in reviewArguments)
 		return nil, err
 	}
 	id := nameOf(dir)
-	from := cursor{of: r.Hash}
+	from := cursor{source: r.Hash}
 	if in.Cursor != "" {
 		if from, err = parseCursor(in.Cursor, "task_review"); err != nil {
 			return nil, err
 		}
-		if from.of != r.Hash {
-			return nil, app.WithHints(app.Usagef("the plan was changed since the page before"), call("task_review", id))
+		if from.source != r.Hash {
+			return nil, app.WithHints(app.Usagef("the plan was changed since the page before"), callHint("task_review", id))
 		}
 	}
 	var b bytes.Buffer
 	if err := terminal.Review(&b, r, terminal.Style{}); err != nil {
 		return nil, err
 	}
-	part, rest := pageOf(b.String(), from.at)
-	a := reviewAnswer{Note: dataNote, Task: id, Status: r.Status, Asked: r.Asked, Agreed: briefs(r.Agreed, 10, 60), Step: askedOf(dir, s.o.Env.Now()), Plan: part}
+	part, rest := pageOf(b.String(), from.offset)
+	a := reviewAnswer{Note: dataNote, Task: id, Status: r.Status, Asked: r.Asked, Agreed: briefs(r.Agreed, 10, 60), Step: waitingStep(dir, s.o.Env.Now()), Plan: part}
 	if rest > 0 {
 		a.Cursor = cursor{r.Hash, rest}.String()
 	} else {
@@ -68,12 +68,12 @@ func pageOf(s string, from int) (part string, next int) {
 	s = strings.ToValidUTF8(s, "�")
 	from = min(from, len(s))
 	part = s[from:]
-	if size(part) <= maxPage {
+	if jsonSize(part) <= maxPage {
 		return part, 0
 	}
 	end, room := 0, maxPage
 	for i, r := range part {
-		if room -= size(string(r)); room < 0 {
+		if room -= jsonSize(string(r)); room < 0 {
 			break
 		}
 		end = i + len(string(r))
@@ -84,8 +84,8 @@ func pageOf(s string, from int) (part string, next int) {
 	return part[:end], from + end
 }
 
-// size returns how many bytes a text takes in an answer, at most.
-func size(s string) (n int) {
+// jsonSize returns how many bytes a text takes in an answer, at most.
+func jsonSize(s string) (n int) {
 	for _, r := range s {
 		switch {
 		case r == '"' || r == '\\' || r == '\n' || r == '\t' || r == '\r':
@@ -131,7 +131,7 @@ func (s *Server) decide(ctx context.Context, p *app.Project, ref string, d app.D
 	if err != nil {
 		return nil, err
 	}
-	review := call("task_review", nameOf(dir))
+	review := callHint("task_review", nameOf(dir))
 	switch {
 	case d.Shown == "":
 		return nil, app.WithHints(app.Usagef("a decision names the hash of what was shown"), review)

@@ -30,5 +30,5 @@ func ParseLevel(name string) (Level, error) {
 	return "", app.WithNearest(app.Usagef("--tools takes %s, not %q", strings.Join(names, ", "), name), name, names)
 }
 
-// offers reports whether the level includes the tools of another level.
-func (l Level) offers(of Level) bool { return slices.Index(Levels, of) <= slices.Index(Levels, l) }
+// includes reports whether the level includes the tools of another level.
+func (l Level) includes(of Level) bool { return slices.Index(Levels, of) <= slices.Index(Levels, l) }

@@ -18,14 +18,14 @@ type listArguments struct {
 }
 
 type listAnswer struct {
-	Note    string   `json:"note"`
-	Tasks   []listed `json:"tasks"`
-	Total   int      `json:"total"`
-	Cursor  string   `json:"cursor,omitempty"` // cursor of the next page
-	Watcher string   `json:"watcher"`          // whether a watcher starts tasks that are ready
+	Note    string       `json:"note"`
+	Tasks   []listedTask `json:"tasks"`
+	Total   int          `json:"total"`
+	Cursor  string       `json:"cursor,omitempty"` // cursor of the next page
+	Watcher string       `json:"watcher"`          // whether a watcher starts tasks that are ready
 }
 
-type listed struct {
+type listedTask struct {
 	Task    string         `json:"task"`
 	Title   string         `json:"title,omitempty"`
 	Status  trellis.Status `json:"status"`
@@ -37,7 +37,7 @@ type listed struct {
 }
 
 func (s *Server) list(_ context.Context, p *app.Project, in listArguments) (any, error) {
-	most, err := limit(in.Limit, 30, 100)
+	most, err := pageLimit(in.Limit, 30, 100)
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (s *Server) list(_ context.Context, p *app.Project, in listArguments) (any,
 		}
 		f.Statuses = append(f.Statuses, one)
 	}
-	from := cursor{of: "list"}
+	from := cursor{source: "list"}
 	if in.Cursor != "" {
 		if from, err = parseCursor(in.Cursor, "task_list"); err != nil {
 			return nil, err
@@ -63,12 +63,12 @@ func (s *Server) list(_ context.Context, p *app.Project, in listArguments) (any,
 	if err != nil {
 		return nil, err
 	}
-	a := listAnswer{Note: dataNote, Tasks: []listed{}, Total: len(tasks), Watcher: r.Watcher.String()}
-	at := min(from.at, len(tasks))
+	a := listAnswer{Note: dataNote, Tasks: []listedTask{}, Total: len(tasks), Watcher: r.Watcher.String()}
+	at := min(from.offset, len(tasks))
 	for _, t := range tasks[at:min(at+most, len(tasks))] {
-		a.Tasks = append(a.Tasks, newListed(t))
+		a.Tasks = append(a.Tasks, newListedTask(t))
 	}
-	n, err := fit(a.Tasks, most, maxPage)
+	n, err := fittingCount(a.Tasks, most, maxPage)
 	if err != nil {
 		return nil, err
 	}
@@ -79,8 +79,8 @@ func (s *Server) list(_ context.Context, p *app.Project, in listArguments) (any,
 	return a, nil
 }
 
-func newListed(t status.Task) listed {
-	l := listed{Task: nameOf(t.Dir), Title: brief(t.Title, 120), Status: t.Status, Phase: t.Phase, Waits: brief(t.WaitingFor, 160), Works: t.HeldBy != nil, Failure: failure(t, 160)}
+func newListedTask(t status.Task) listedTask {
+	l := listedTask{Task: nameOf(t.Dir), Title: brief(t.Title, 120), Status: t.Status, Phase: t.Phase, Waits: brief(t.WaitingFor, 160), Works: t.HeldBy != nil, Failure: failure(t, 160)}
 	if len(t.Problems) > 0 {
 		l.Problem = brief(t.Problems[0].Error(), 200)
 	}

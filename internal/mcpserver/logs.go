@@ -26,12 +26,12 @@ type logs struct {
 // taskLog is the log of a task as far as it was read.
 type taskLog struct {
 	*terminal.Scroll
-	dir  string
-	born string // part of its cursors: a cursor of the same log, opened at another time, may count other lines
+	dir       string
+	openingID string // part of its cursors: a cursor of the same log, opened at another time, may count other lines
 }
 
-// of returns the log of the task in a directory.
-func (l *logs) of(dir string) *taskLog {
+// openLog returns the log of the task in a directory.
+func (l *logs) openLog(dir string) *taskLog {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if i := slices.IndexFunc(l.open, func(one *taskLog) bool { return one.dir == dir }); i >= 0 {
@@ -63,11 +63,11 @@ type logAnswer struct {
 	Newer string   `json:"newer"`           // cursor for what comes after these, now or later
 }
 
-// shownLine is how many characters of a line are shown.
-const shownLine = 400
+// maxLineWidth is how many characters of a line are shown.
+const maxLineWidth = 400
 
 func (s *Server) readLogs(_ context.Context, p *app.Project, in logArguments) (any, error) {
-	most, err := limit(in.Limit, 60, 400)
+	most, err := pageLimit(in.Limit, 60, 400)
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +75,7 @@ func (s *Server) readLogs(_ context.Context, p *app.Project, in logArguments) (a
 	if err != nil {
 		return nil, err
 	}
-	id, log := nameOf(dir), s.logs.of(dir)
+	id, log := nameOf(dir), s.logs.openLog(dir)
 	all, end, _ := log.Since(0, 0)
 	first := end - len(all)
 	from, to := first, end // the lines that may be shown: the last ones are, unless there is a cursor
@@ -85,17 +85,17 @@ func (s *Server) readLogs(_ context.Context, p *app.Project, in logArguments) (a
 		if err != nil {
 			return nil, err
 		}
-		if at.of != log.born || at.at > end {
-			return nil, app.WithHints(app.Usagef("the cursor is of an earlier look"), call("task_logs", id))
+		if at.source != log.openingID || at.offset > end {
+			return nil, app.WithHints(app.Usagef("the cursor is of an earlier look"), callHint("task_logs", id))
 		}
 		if tail = in.Before; in.Before {
-			to = max(at.at, first)
+			to = max(at.offset, first)
 		} else {
-			from = max(at.at, first)
+			from = max(at.offset, first)
 		}
 	}
-	lines := shownLines(all[from-first : to-first])
-	n, err := fitEnd(lines, most, tail)
+	lines := logLines(all[from-first : to-first])
+	n, err := fittingCountFrom(lines, most, tail)
 	if err != nil {
 		return nil, err
 	}
@@ -104,26 +104,26 @@ func (s *Server) readLogs(_ context.Context, p *app.Project, in logArguments) (a
 	} else {
 		to = from + n
 	}
-	a := logAnswer{Note: dataNote, Task: id, Lines: shownLines(all[from-first : to-first]), Newer: cursor{log.born, to}.String()}
+	a := logAnswer{Note: dataNote, Task: id, Lines: logLines(all[from-first : to-first]), Newer: cursor{log.openingID, to}.String()}
 	if from > first {
-		a.Older = cursor{log.born, from}.String()
+		a.Older = cursor{log.openingID, from}.String()
 	}
 	return a, nil
 }
 
-// fitEnd is fit, or with tail, fit for the last entries of a list.
-func fitEnd(lines []string, most int, tail bool) (int, error) {
+// fittingCountFrom is fittingCount, or with tail, fittingCount for the last entries of a list.
+func fittingCountFrom(lines []string, most int, tail bool) (int, error) {
 	if tail {
 		lines = slices.Clone(lines)
 		slices.Reverse(lines)
 	}
-	return fit(lines, most, maxPage)
+	return fittingCount(lines, most, maxPage)
 }
 
-func shownLines(list []terminal.ScrollLine) []string {
+func logLines(list []terminal.ScrollLine) []string {
 	lines := []string{}
 	for _, l := range list {
-		lines = append(lines, bounded(strings.TrimSpace(l.At+" "+l.Text), shownLine))
+		lines = append(lines, clip(strings.TrimSpace(l.At+" "+l.Text), maxLineWidth))
 	}
 	return lines
 }

@@ -55,13 +55,13 @@ func (s *Server) objectives(_ context.Context, p *app.Project, in objectiveArgum
 		one, err := newObjective(all[i], true)
 		return objectiveAnswer{Note: dataNote, Objectives: []objective{one}}, err
 	}
-	from := cursor{of: "objectives"}
+	from := cursor{source: "objectives"}
 	if in.Cursor != "" {
 		if from, err = parseCursor(in.Cursor, "objective_next"); err != nil {
 			return nil, err
 		}
 	}
-	at := min(from.at, len(all))
+	at := min(from.offset, len(all))
 	a := objectiveAnswer{Note: dataNote, Objectives: []objective{}}
 	for _, o := range all[at:min(at+shownSteps, len(all))] {
 		one, err := newObjective(o, false)
@@ -70,7 +70,7 @@ func (s *Server) objectives(_ context.Context, p *app.Project, in objectiveArgum
 		}
 		a.Objectives = append(a.Objectives, one)
 	}
-	n, err := fit(a.Objectives, shownSteps, maxPage)
+	n, err := fittingCount(a.Objectives, shownSteps, maxPage)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func newObjective(o app.Objective, steps bool) (objective, error) {
 			}
 		}
 	}
-	n, err := fit(one.Open, shownSteps, maxPage/2)
+	n, err := fittingCount(one.Open, shownSteps, maxPage/2)
 	if err == nil {
 		one.Open, one.More = one.Open[:n], len(one.Open)-n
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// did is the result of an order.
-type did struct {
+// orderResult is the result of an order.
+type orderResult struct {
 	Task   string         `json:"task,omitempty"`
 	Status trellis.Status `json:"status,omitempty"`
 	Says   string         `json:"says"`
@@ -18,8 +18,8 @@ type did struct {
 // carryOut carries out an order in this process, one at a time. An order that has begun is not cut off
 // when the client gives it up, so that nothing is half done; one that has not begun then does not begin.
 func (s *Server) carryOut(ctx context.Context, do func(context.Context) (app.Ordered, error)) (any, error) {
-	s.order.Lock()
-	defer s.order.Unlock()
+	s.orderLock.Lock()
+	defer s.orderLock.Unlock()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -27,37 +27,37 @@ func (s *Server) carryOut(ctx context.Context, do func(context.Context) (app.Ord
 	if err != nil {
 		return nil, err
 	}
-	return did{Task: done.Task, Status: done.Status, Says: brief(done.Says, 600), Next: done.Next}, nil
+	return orderResult{Task: done.Task, Status: done.Status, Says: brief(done.Says, 600), Next: done.Next}, nil
 }
 
-// ordered returns a channel that is closed once no order is being carried out.
-func (s *Server) ordered() <-chan struct{} {
+// ordersDone returns a channel that is closed once no order is being carried out.
+func (s *Server) ordersDone() <-chan struct{} {
 	over := make(chan struct{})
 	go func() {
-		s.order.Lock()
-		defer s.order.Unlock()
+		s.orderLock.Lock()
+		defer s.orderLock.Unlock()
 		close(over)
 	}()
 	return over
 }
 
-// begin has this program carry out an order in a process that outlives this one, as long as the order takes.
-func (s *Server) begin(p *app.Project, id string, args ...string) (any, error) {
-	said, err := s.program(p).Begin(beginning, append(args, "--", id)...)
+// carryOutDetached has this program carry out an order in a process that outlives this one, as long as the order takes.
+func (s *Server) carryOutDetached(p *app.Project, id string, args ...string) (any, error) {
+	said, err := s.program(p).Begin(beginTimeout, append(args, "--", id)...)
 	if said.GoesOn {
 		said.Says = args[0] + " is being carried out"
 	}
-	return begun(id, said, err)
+	return detachedResult(id, said, err)
 }
 
-// begun returns what the program said about an order that goes on.
-func begun(id string, said app.Said, err error) (any, error) {
+// detachedResult returns what the program said about an order that goes on.
+func detachedResult(id string, said app.Said, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}
 	next := said.Next
 	if next == "" && id != "" {
-		next = call("task_show", id)
+		next = callHint("task_show", id)
 	}
-	return did{Task: id, Says: brief(said.Says, 600), Next: next}, nil
+	return orderResult{Task: id, Says: brief(said.Says, 600), Next: next}, nil
 }

@@ -10,10 +10,10 @@ import (
 // maxPage is how many bytes the entries of a page may have: the rest of the answer needs room too.
 const maxPage = maxAnswer - 5<<10
 
-// fit returns how many entries of a list, from the first on, are shown: up to most, in up to room bytes, but at least one.
-func fit[T any](list []T, most, room int) (n int, err error) {
+// fittingCount returns how many entries of a list, from the first on, are shown: up to most, in up to room bytes, but at least one.
+func fittingCount[T any](list []T, most, room int) (n int, err error) {
 	for n < len(list) && n < most {
-		doc, err := document(list[n])
+		doc, err := answerJSON(list[n])
 		if err != nil {
 			return 0, err
 		}
@@ -25,8 +25,8 @@ func fit[T any](list []T, most, room int) (n int, err error) {
 	return n, nil
 }
 
-// limit returns how many entries a client asks for: usual if it does not say, and an error above most.
-func limit(asked, usual, most int) (int, error) {
+// pageLimit returns how many entries a client asks for: usual if it does not say, and an error above most.
+func pageLimit(asked, usual, most int) (int, error) {
 	switch {
 	case asked == 0:
 		return usual, nil
@@ -36,20 +36,20 @@ func limit(asked, usual, most int) (int, error) {
 	return asked, nil
 }
 
-// cursor is a place in what is shown page by page; of says in what.
+// cursor is a place in what is shown page by page; source says in what.
 type cursor struct {
-	of string
-	at int
+	source string
+	offset int
 }
 
-func (c cursor) String() string { return c.of + ":" + strconv.Itoa(c.at) }
+func (c cursor) String() string { return c.source + ":" + strconv.Itoa(c.offset) }
 
 // parseCursor parses what String returned. Clients take cursors from answers and don't make them.
 func parseCursor(s, next string) (c cursor, err error) {
 	i := strings.LastIndexByte(s, ':')
 	if i >= 0 && len(s) < maxName {
-		if c.at, err = strconv.Atoi(s[i+1:]); err == nil && c.at >= 0 {
-			c.of = s[:i]
+		if c.offset, err = strconv.Atoi(s[i+1:]); err == nil && c.offset >= 0 {
+			c.source = s[:i]
 			return c, nil
 		}
 	}

@@ -23,7 +23,7 @@ var taskFile = &mcp.ResourceTemplate{Name: "task file", URITemplate: scheme + "{
 // readResource reads a file of a task as far as there is room, and says where it goes on.
 func (s *Server) readResource(ctx context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
 	uri := r.Params.URI
-	got, err := s.within(ctx, "reading a file", func(ctx context.Context) (any, error) {
+	got, err := s.callWithTimeout(ctx, "reading a file", func(ctx context.Context) (any, error) {
 		p, err := s.project(ctx)
 		if err != nil {
 			return nil, err
@@ -31,7 +31,7 @@ func (s *Server) readResource(ctx context.Context, r *mcp.ReadResourceRequest) (
 		return readFile(p, uri)
 	})
 	if err != nil {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: saidOf(err)}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: errorText(err)}
 	}
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{{URI: uri, MIMEType: mimeOf(uri), Text: got.(string), Meta: mcp.Meta{"note": dataNote}}}}, nil
 }
@@ -55,7 +55,7 @@ func readFile(p *app.Project, uri string) (string, error) {
 	text, err := p.Edits().Listed(dir, name)
 	switch {
 	case err != nil && app.KindOf(err) == app.ErrNotFound:
-		return "", app.WithHints(err, call("task_show", nameOf(dir)))
+		return "", app.WithHints(err, callHint("task_show", nameOf(dir)))
 	case err != nil:
 		return "", err
 	case !utf8.ValidString(text):

@@ -27,13 +27,13 @@ type Server struct {
 	mcp  *mcp.Server
 	logs logs
 
-	patience time.Duration // how long a call may take to be answered
+	callTimeout time.Duration // how long a call may take to be answered
 
-	opening sync.Mutex
-	opened  *app.Project // nil: not opened yet, or it can't be opened
+	projectLock   sync.Mutex
+	openedProject *app.Project // nil: not opened yet, or it can't be opened
 
-	order sync.Mutex     // one order at a time
-	calls sync.WaitGroup // running calls
+	orderLock sync.Mutex     // one order at a time
+	calls     sync.WaitGroup // running calls
 }
 
 // instructions is what a client tells its model about the server.
@@ -42,11 +42,11 @@ const instructions = "Trellis turns a requirement into a reviewed git branch. ta
 
 // New returns a server that offers the tools of a level.
 func New(o Options) *Server {
-	s := &Server{o: o, patience: patience}
+	s := &Server{o: o, callTimeout: callTimeout}
 	s.mcp = mcp.NewServer(&mcp.Implementation{Name: "trellis", Title: "Trellis", Version: o.Version},
 		&mcp.ServerOptions{Instructions: instructions, Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}, Resources: &mcp.ResourceCapabilities{}}})
 	for _, t := range s.tools() {
-		if o.Tools.offers(t.level) {
+		if o.Tools.includes(t.level) {
 			s.mcp.AddTool(t.Tool, t.handle)
 		}
 	}
@@ -54,10 +54,10 @@ func New(o Options) *Server {
 	return s
 }
 
-// When the client has gone, running calls are waited for: reads for ending, an order that has begun for orderEnding.
+// When the client has gone, running calls are waited for: reads for readGracePeriod, an order that has begun for orderGracePeriod.
 const (
-	ending      = 2 * time.Second
-	orderEnding = 30 * time.Second
+	readGracePeriod  = 2 * time.Second
+	orderGracePeriod = 30 * time.Second
 )
 
 // Run serves one client until it goes, which is not an error, or until ctx is done, whose cause it returns.
@@ -67,11 +67,11 @@ func (s *Server) Run(ctx context.Context, t mcp.Transport) error {
 	go func() { s.calls.Wait(); close(gone) }()
 	select {
 	case <-gone:
-	case <-time.After(ending): // a call that waits for a disk ends with the process
+	case <-time.After(readGracePeriod): // a call that waits for a disk ends with the process
 	}
 	select {
-	case <-s.ordered():
-	case <-time.After(orderEnding):
+	case <-s.ordersDone():
+	case <-time.After(orderGracePeriod):
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -81,16 +81,16 @@ func (s *Server) Run(ctx context.Context, t mcp.Transport) error {
 
 // project returns the project of the folder that the server was started in.
 func (s *Server) project(ctx context.Context) (*app.Project, error) {
-	s.opening.Lock()
-	defer s.opening.Unlock()
-	if s.opened == nil {
+	s.projectLock.Lock()
+	defer s.projectLock.Unlock()
+	if s.openedProject == nil {
 		p, err := s.o.Open(context.WithoutCancel(ctx)) // later calls use the project too
 		if err != nil {
 			return nil, err
 		}
-		s.opened = p
+		s.openedProject = p
 	}
-	return s.opened, nil
+	return s.openedProject, nil
 }
 
 // program returns this program, for orders that run in a separate process.

@@ -15,7 +15,7 @@ type taskArguments struct {
 
 type showAnswer struct {
 	Note string `json:"note"`
-	listed
+	listedTask
 	Round     int            `json:"round,omitempty"`
 	Since     string         `json:"since,omitempty"`
 	Priority  string         `json:"priority,omitempty"`
@@ -69,13 +69,13 @@ func (s *Server) show(ctx context.Context, p *app.Project, in taskArguments) (an
 	if err != nil {
 		return nil, err
 	}
-	a := showAnswer{Note: dataNote, listed: newListed(t), Round: t.Round, Since: t.Since, Priority: t.Priority, Branch: brief(t.Branch, 200), Base: brief(t.BaseBranch, 200),
-		PR: brief(t.PRURL, 300), DependsOn: briefs(t.DependsOn, 10, 60), Step: askedOf(dir, s.o.Env.Now())}
+	a := showAnswer{Note: dataNote, listedTask: newListedTask(t), Round: t.Round, Since: t.Since, Priority: t.Priority, Branch: brief(t.Branch, 200), Base: brief(t.BaseBranch, 200),
+		PR: brief(t.PRURL, 300), DependsOn: briefs(t.DependsOn, 10, 60), Step: waitingStep(dir, s.o.Env.Now())}
 	a.Failure, a.Problem = failure(t, 600), ""
 	for _, one := range t.Problems {
 		a.Problems = append(a.Problems, brief(one.Error(), 300))
 	}
-	n, err := fit(a.Problems, shownProblems, problemsRoom)
+	n, err := fittingCount(a.Problems, shownProblems, problemsRoom)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func (s *Server) show(ctx context.Context, p *app.Project, in taskArguments) (an
 	for _, f := range files {
 		a.Files = append(a.Files, brief(f.Name, 200))
 	}
-	if n, err = fit(a.Files, shownFiles, filesRoom); err != nil {
+	if n, err = fittingCount(a.Files, shownFiles, filesRoom); err != nil {
 		return nil, err
 	}
 	a.Files, a.MoreFiles = a.Files[:n], len(files)-n
@@ -114,15 +114,15 @@ func (a *showAnswer) criteria(dir string, t status.Task) error {
 		}
 		a.Criteria = append(a.Criteria, one)
 	}
-	n, err := fit(a.Criteria, shownCriteria, criteriaRoom)
+	n, err := fittingCount(a.Criteria, shownCriteria, criteriaRoom)
 	if err == nil {
 		a.Criteria, a.More = a.Criteria[:n], len(a.Criteria)-n
 	}
 	return err
 }
 
-// askedOf returns the step of a task that waits for a person, nil if none does.
-func askedOf(dir string, now time.Time) *step {
+// waitingStep returns the step of a task that waits for a person, nil if none does.
+func waitingStep(dir string, now time.Time) *step {
 	q := status.Asked(dir, now)
 	if q == nil {
 		return nil

@@ -17,26 +17,26 @@ import (
 // Stdio returns the transport to a client that writes to in and reads from out. Neither is closed.
 // A line that is not a message is answered with an error, and the lines after it are read.
 func Stdio(in io.Reader, out io.Writer) mcp.Transport {
-	answers := &answers{Writer: out}
-	return &mcp.IOTransport{Reader: io.NopCloser(&messages{in: bufio.NewReader(in), answers: answers}), Writer: answers}
+	answers := &answerWriter{Writer: out}
+	return &mcp.IOTransport{Reader: io.NopCloser(&messageReader{in: bufio.NewReader(in), answers: answers}), Writer: answers}
 }
 
-// answers is what a client reads, a line for each Write. Several goroutines may write at once.
-type answers struct {
+// answerWriter is what a client reads, a line for each Write. Several goroutines may write at once.
+type answerWriter struct {
 	io.Writer
 	mu sync.Mutex
 }
 
-func (a *answers) Write(line []byte) (int, error) {
+func (a *answerWriter) Write(line []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.Writer.Write(line)
 }
 
-func (a *answers) Close() error { return nil }
+func (a *answerWriter) Close() error { return nil }
 
 // refuse answers an invalid line with an error. Nobody can tell which call the line belongs to, so the error has no id.
-func (a *answers) refuse(code int, why error) error {
+func (a *answerWriter) refuse(code int, why error) error {
 	line, err := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": nil, "error": map[string]any{"code": code, "message": why.Error()}})
 	if err == nil {
 		_, err = a.Write(append(line, '\n'))
@@ -44,20 +44,20 @@ func (a *answers) refuse(code int, why error) error {
 	return err
 }
 
-// messages reads the lines of a client that are messages.
-type messages struct {
+// messageReader reads the lines of a client that are messages.
+type messageReader struct {
 	in      *bufio.Reader
-	answers *answers
-	left    []byte // the rest of a message that was read in part
+	answers *answerWriter
+	unread  []byte // the rest of a message that was read in part
 }
 
-func (m *messages) Read(p []byte) (int, error) {
-	for len(m.left) == 0 {
+func (m *messageReader) Read(p []byte) (int, error) {
+	for len(m.unread) == 0 {
 		line, err := m.line()
 		if len(bytes.TrimSpace(line)) > 0 {
-			code, why := unfit(line)
+			code, why := lineError(line)
 			if why == nil {
-				m.left = line
+				m.unread = line
 				break
 			}
 			err = cmp.Or(m.answers.refuse(code, why), err)
@@ -66,13 +66,13 @@ func (m *messages) Read(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	n := copy(p, m.left)
-	m.left = m.left[n:]
+	n := copy(p, m.unread)
+	m.unread = m.unread[n:]
 	return n, nil
 }
 
 // line returns the next line with its end. Of a line that is too long it returns a part, which is longer than messages may be.
-func (m *messages) line() (line []byte, err error) {
+func (m *messageReader) line() (line []byte, err error) {
 	for {
 		part, err := m.in.ReadSlice('\n')
 		if len(line) <= mcp.DefaultMaxLineLength {
@@ -84,8 +84,8 @@ func (m *messages) line() (line []byte, err error) {
 	}
 }
 
-// unfit returns why a line is neither a message nor a list of messages, or nil.
-func unfit(line []byte) (code int, why error) {
+// lineError returns why a line is neither a message nor a list of messages, or nil.
+func lineError(line []byte) (code int, why error) {
 	if len(line) > mcp.DefaultMaxLineLength {
 		return jsonrpc.CodeInvalidRequest, fmt.Errorf("a line is longer than %d bytes", mcp.DefaultMaxLineLength)
 	}

@@ -35,14 +35,14 @@ func find(p *app.Project, ref string) (dir string, err error) {
 func nameOf(dir string) string { return strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix) }
 
 // brief returns a text of a task on one line of up to most columns.
-func brief(s string, most int) string { return bounded(trellis.VisibleLine(s), most) }
+func brief(s string, most int) string { return clip(trellis.VisibleLine(s), most) }
 
-// bounded returns a text up to most columns wide, with at most twice as many bytes in an answer: some characters have no width.
-func bounded(s string, most int) string {
+// clip returns a text up to most columns wide, with at most twice as many bytes in an answer: some characters have no width.
+func clip(s string, most int) string {
 	s = text.Clip(strings.ToValidUTF8(s, "�"), most)
 	room := 2 * most
 	for i, r := range s {
-		if room -= size(string(r)); room < 0 {
+		if room -= jsonSize(string(r)); room < 0 {
 			return s[:i] + "…"
 		}
 	}

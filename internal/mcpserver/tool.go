@@ -20,7 +20,7 @@ import (
 
 // Clients give up on calls that take long, and refuse answers that are long.
 const (
-	patience     = 1800 * time.Millisecond // a call is answered after this, whatever it does
+	callTimeout  = 1800 * time.Millisecond // a call is answered after this, whatever it does
 	maxAnswer    = 20 << 10                // bytes of an answer
 	maxArguments = 256 << 10               // bytes of the arguments of a call
 	maxError     = 800                     // characters of an error
@@ -36,8 +36,8 @@ type tool struct {
 	handle mcp.ToolHandler
 }
 
-// reading returns a tool that changes nothing.
-func reading[In any](s *Server, name, says string, do func(context.Context, *app.Project, In) (any, error)) tool {
+// newReadTool returns a tool that changes nothing.
+func newReadTool[In any](s *Server, name, says string, do func(context.Context, *app.Project, In) (any, error)) tool {
 	t := newTool(s, Read, name, says, do)
 	t.Annotations = &mcp.ToolAnnotations{ReadOnlyHint: true}
 	return t
@@ -50,7 +50,7 @@ func newTool[In any](s *Server, level Level, name, says string, do func(context.
 		in, err := arguments[In](r.Params.Arguments)
 		var answer any
 		if err == nil {
-			answer, err = s.within(ctx, name, func(ctx context.Context) (any, error) {
+			answer, err = s.callWithTimeout(ctx, name, func(ctx context.Context) (any, error) {
 				p, err := s.project(ctx)
 				if err != nil {
 					return nil, err
@@ -60,11 +60,11 @@ func newTool[In any](s *Server, level Level, name, says string, do func(context.
 		}
 		switch {
 		case err == nil:
-			return answered(answer)
+			return callResult(answer)
 		case errors.Is(err, app.ErrUsage) && len(app.HintsOf(err)) == 0:
 			err = app.WithHints(err, name+" takes "+strings.Join(schema.PropertyOrder, ", "))
 		}
-		return refused(err), nil
+		return errorResult(err), nil
 	}
 	return tool{&mcp.Tool{Name: name, Description: says, InputSchema: schema}, level, handle}
 }
@@ -102,18 +102,18 @@ func arguments[In any](raw json.RawMessage) (in In, err error) {
 	return in, nil
 }
 
-// within answers in time: with what do returns, or else with what to call to see the result.
-func (s *Server) within(ctx context.Context, name string, do func(context.Context) (any, error)) (any, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.patience)
-	type came struct {
+// callWithTimeout answers in time: with what do returns, or else with what to call to see the result.
+func (s *Server) callWithTimeout(ctx context.Context, name string, do func(context.Context) (any, error)) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.callTimeout)
+	type outcome struct {
 		answer any
 		err    error
 	}
-	done := make(chan came, 1)
+	done := make(chan outcome, 1)
 	s.calls.Go(func() {
 		defer cancel()
 		answer, err := do(ctx)
-		done <- came{answer, err}
+		done <- outcome{answer, err}
 	})
 	select {
 	case c := <-done:
@@ -126,25 +126,25 @@ func (s *Server) within(ctx context.Context, name string, do func(context.Contex
 	default:
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return nil, app.WithHints(app.AsKind(app.ErrTimeout, fmt.Errorf("%s takes longer than %v; if it was an order it may still be carried out", name, s.patience)), "task_list shows where tasks stand")
+		return nil, app.WithHints(app.AsKind(app.ErrTimeout, fmt.Errorf("%s takes longer than %v; if it was an order it may still be carried out", name, s.callTimeout)), "task_list shows where tasks stand")
 	}
 	return nil, ctx.Err()
 }
 
-// answered returns an answer in the form that a client gets.
-func answered(answer any) (*mcp.CallToolResult, error) {
-	doc, err := document(answer)
+// callResult returns an answer in the form that a client gets.
+func callResult(answer any) (*mcp.CallToolResult, error) {
+	doc, err := answerJSON(answer)
 	if err != nil {
 		return nil, err
 	}
 	if len(doc) > maxAnswer {
-		return refused(app.WithHints(app.Usagef("the answer is %d bytes long, at most %d are sent", len(doc), maxAnswer), "ask for less, by limit or by the name of a task")), nil
+		return errorResult(app.WithHints(app.Usagef("the answer is %d bytes long, at most %d are sent", len(doc), maxAnswer), "ask for less, by limit or by the name of a task")), nil
 	}
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: doc}}}, nil
 }
 
-// document returns an answer as JSON, without escaping HTML characters.
-func document(answer any) (string, error) {
+// answerJSON returns an answer as JSON, without escaping HTML characters.
+func answerJSON(answer any) (string, error) {
 	doc, err := text.JSON(answer)
 	if err != nil {
 		return "", fmt.Errorf("writing the answer: %w", err)
@@ -152,13 +152,13 @@ func document(answer any) (string, error) {
 	return string(doc), nil
 }
 
-// refused returns an error in the form that a client gets.
-func refused(err error) *mcp.CallToolResult {
-	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: saidOf(err)}}}
+// errorResult returns an error in the form that a client gets.
+func errorResult(err error) *mcp.CallToolResult {
+	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: errorText(err)}}}
 }
 
-// saidOf returns an error with its hints, in few words.
-func saidOf(err error) string {
+// errorText returns an error with its hints, in few words.
+func errorText(err error) string {
 	says := brief(err.Error(), maxError)
 	if hints := app.HintsOf(err); len(hints) > 0 {
 		says += "; next: " + brief(strings.Join(hints, " or "), maxError)
@@ -166,5 +166,5 @@ func saidOf(err error) string {
 	return says
 }
 
-// call returns how a client calls a tool for a task.
-func call(tool, task string) string { return fmt.Sprintf(`%s {"task": %q}`, tool, task) }
+// callHint returns how a client calls a tool for a task.
+func callHint(tool, task string) string { return fmt.Sprintf(`%s {"task": %q}`, tool, task) }
