@@ -78,14 +78,14 @@ func sayBoard(a *command.Console, c *cli.Context, root, url string) {
 		a.Say("open it in a browser; Ctrl-C ends the board, and tasks go on")
 	}
 	if c.Bool("open") {
-		if err := browse(a, root, url); err != nil {
+		if err := openBrowser(a, root, url); err != nil {
 			a.Say("%v: open the address yourself", err)
 		}
 	}
 }
 
-// browse opens an address of the board in the person's browser.
-func browse(a *command.Console, root, url string) error {
+// openBrowser opens an address of the board in the person's browser.
+func openBrowser(a *command.Console, root, url string) error {
 	program := "xdg-open"
 	if runtime.GOOS == "darwin" {
 		program = "open"

@@ -48,11 +48,11 @@ file of yours. Packages of Trellis have the scripts in them, for all users.`,
 	}
 }
 
-// completing completes the arguments and flag values of trellis commands.
-type completing struct{ a *command.Console }
+// completer completes the arguments and flag values of trellis commands.
+type completer struct{ a *command.Console }
 
 // Argument returns the candidates for the next argument of a command.
-func (c completing) Argument(line *commandline.Line, last string) []string {
+func (c completer) Argument(line *commandline.Line, last string) []string {
 	if strings.Contains(line.Command.ArgsUsage, "KEY") {
 		return settingCandidates(c.a, line)
 	}
@@ -89,7 +89,7 @@ func settingCandidates(a *command.Console, line *commandline.Line) []string {
 }
 
 // Value returns the values that a flag can have, or nil if they are not known.
-func (c completing) Value(flag string, line *commandline.Line, last string) (list []string) {
+func (c completer) Value(flag string, line *commandline.Line, last string) (list []string) {
 	a := c.a
 	switch flag {
 	case "type":

@@ -72,7 +72,7 @@ func deliveryOf(t *taskdir.Task, d pipeline.Delivery) deliveryDocument {
 
 func runDeliver(ctx context.Context, a *command.Console, p *app.Project, s *runner.Site, dir string, asJSON bool) error {
 	if !asJSON {
-		if err := sayWhere(ctx, a, p, dir); err != nil {
+		if err := sayRemote(ctx, a, p, dir); err != nil {
 			return err
 		}
 	}
@@ -81,7 +81,7 @@ func runDeliver(ctx context.Context, a *command.Console, p *app.Project, s *runn
 	res, err := s.Deliveries().Deliver(ctx, dir)
 	show.Close()
 	if err != nil {
-		return outcome.RunError(a, p, dir, undelivered(dir, err))
+		return outcome.RunError(a, p, dir, deliveryError(dir, err))
 	}
 	if res.Status != trellis.Review || res.Failure != nil {
 		return outcome.PrintRun(ctx, a, p, res, asJSON)
@@ -100,8 +100,8 @@ func runDeliver(ctx context.Context, a *command.Console, p *app.Project, s *runn
 	return nil
 }
 
-// sayWhere prints the branch of the task and the address of the remote that it is pushed to.
-func sayWhere(ctx context.Context, a *command.Console, p *app.Project, dir string) error {
+// sayRemote prints the branch of the task and the address of the remote that it is pushed to.
+func sayRemote(ctx context.Context, a *command.Console, p *app.Project, dir string) error {
 	t, err := p.Store.Load(dir)
 	if err != nil {
 		return err
@@ -110,14 +110,14 @@ func sayWhere(ctx context.Context, a *command.Console, p *app.Project, dir strin
 	if err != nil || remote == "" {
 		return err
 	}
-	where, err := address(ctx, p, remote)
+	where, err := remoteAddress(ctx, p, remote)
 	if err == nil {
 		a.Say("remote    %s, for branch %s", where, t.BranchName())
 	}
 	return err
 }
 
-func address(ctx context.Context, p *app.Project, remote string) (string, error) {
+func remoteAddress(ctx context.Context, p *app.Project, remote string) (string, error) {
 	list, err := p.Repo.Remotes().Addresses(ctx, remote)
 	if err != nil || len(list) == 1 && list[0] == remote {
 		return remote, err
@@ -125,7 +125,7 @@ func address(ctx context.Context, p *app.Project, remote string) (string, error)
 	return remote + " at " + strings.Join(list, ", "), nil
 }
 
-func undelivered(dir string, err error) error {
+func deliveryError(dir string, err error) error {
 	var f *flow.Failure
 	if !errors.As(err, &f) {
 		return err
@@ -140,7 +140,7 @@ func undelivered(dir string, err error) error {
 func previewDelivery(ctx context.Context, a *command.Console, p *app.Project, s *runner.Site, dir string, asJSON bool) error {
 	d, err := s.Deliveries().Preview(ctx, dir)
 	if err != nil {
-		return outcome.RunError(a, p, dir, undelivered(dir, err))
+		return outcome.RunError(a, p, dir, deliveryError(dir, err))
 	}
 	t, err := p.Store.Load(dir)
 	if err != nil {
@@ -153,7 +153,7 @@ func previewDelivery(ctx context.Context, a *command.Console, p *app.Project, s 
 	}
 	where := d.Remote
 	if where != "" {
-		if where, err = address(ctx, p, d.Remote); err != nil {
+		if where, err = remoteAddress(ctx, p, d.Remote); err != nil {
 			return err
 		}
 	}

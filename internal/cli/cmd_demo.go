@@ -22,10 +22,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// scratch is the repository of the demo: a small program with its tests, and the script that plays the agent.
+// demoFiles is the repository of the demo: a small program with its tests, and the script that plays the agent.
 //
 //go:embed all:demo
-var scratch embed.FS
+var demoFiles embed.FS
 
 func demoCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
@@ -36,7 +36,7 @@ is rejected, one ends as a checked commit on its branch, after a bug that the pr
 and the debug phase mends. A script plays the agent; all else is real. The repository stays for you to
 look at.`, []int{command.ExitDone, command.ExitFailed, command.ExitInterrupted}, "trellis demo"),
 		Action: a.InGuard(func(c *cli.Context) error {
-			files, err := fs.Sub(scratch, "demo")
+			files, err := fs.Sub(demoFiles, "demo")
 			if err != nil {
 				return err
 			}
@@ -57,8 +57,8 @@ func runDemo(ctx context.Context, a *command.Console, files fs.FS) (err error) {
 	defer func() { err = errors.Join(err, os.RemoveAll(d.state)) }()
 	fmt.Fprintf(a.Stdout, "A script plays the agent: no model is involved. Repository, worktree, checks and commits are real.\n")
 	for _, step := range []func(context.Context) error{
-		func(ctx context.Context) error { return d.lay(ctx, files) },
-		d.rejected, d.accepted, d.worked, d.shown,
+		func(ctx context.Context) error { return d.createRepository(ctx, files) },
+		d.showRejection, d.planTask, d.runWatcher, d.showResult,
 	} {
 		if err := step(ctx); err != nil {
 			return fmt.Errorf("%w (the repository is %s)", err, d.dir)
@@ -89,8 +89,8 @@ func (d *demo) title(text string) {
 	fmt.Fprintf(d.app.Stdout, "\n── %s\n", text)
 }
 
-// lay creates the repository: the program, its tests, a commit, and .trellis.
-func (d *demo) lay(ctx context.Context, files fs.FS) error {
+// createRepository creates the repository: the program, its tests, a commit, and .trellis.
+func (d *demo) createRepository(ctx context.Context, files fs.FS) error {
 	d.title("A repository with a small program and its tests")
 	if err := os.CopyFS(d.dir, files); err != nil {
 		return fmt.Errorf("writing the repository: %w", err)
@@ -107,7 +107,7 @@ func (d *demo) lay(ctx context.Context, files fs.FS) error {
 	return err
 }
 
-func (d *demo) rejected(ctx context.Context) error {
+func (d *demo) showRejection(ctx context.Context) error {
 	d.title("A requirement that nobody could build from is rejected, with a reason")
 	out, err := d.trellis(ctx, command.ExitRejected, "plan", "--name", "better-greeting", "--type", "backend", "--requirement", "Make the greeting better.")
 	if err != nil {
@@ -117,7 +117,7 @@ func (d *demo) rejected(ctx context.Context) error {
 	return err
 }
 
-func (d *demo) accepted(ctx context.Context) error {
+func (d *demo) planTask(ctx context.Context) error {
 	d.title("A clear one becomes a task directory: its first plan forgets the tests and comes back")
 	out, err := d.trellis(ctx, command.ExitDone, "plan", "--name", "shout", "--type", "backend", "--requirement", "greet.sh takes --shout before the name and then prints the whole greeting in capital letters.")
 	if err != nil {
@@ -130,8 +130,8 @@ func (d *demo) accepted(ctx context.Context) error {
 	return d.print(filepath.Join(d.task, "plan.json"))
 }
 
-// worked lets the watcher pick the task up. The script's implement agent writes a bug.
-func (d *demo) worked(ctx context.Context) error {
+// runWatcher lets the watcher pick the task up. The script's implement agent writes a bug.
+func (d *demo) runWatcher(ctx context.Context) error {
 	d.title("The watcher picks it up: implement, check, the project's own test, debug")
 	if _, err := d.trellis(ctx, command.ExitDone, "watch", "--once"); err != nil {
 		return err
@@ -142,7 +142,7 @@ func (d *demo) worked(ctx context.Context) error {
 	return d.shell(ctx, "git worktree add -q --detach ../"+filepath.Base(d.dir)+"-check feature/shout && cd ../"+filepath.Base(d.dir)+"-check && sh test.sh && cd - >/dev/null && git worktree remove ../"+filepath.Base(d.dir)+"-check")
 }
 
-func (d *demo) shown(ctx context.Context) error {
+func (d *demo) showResult(ctx context.Context) error {
 	d.title("What came of it")
 	if err := d.print(filepath.Join(d.task, "report.md")); err != nil {
 		return err

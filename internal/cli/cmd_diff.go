@@ -55,23 +55,23 @@ type difference struct {
 func (d difference) show(ctx context.Context) error {
 	began := true
 	err := d.console.Page(ctx, d.project, func(w io.Writer) (err error) {
-		return d.visible(w, func(out io.Writer) (err error) {
+		return d.writeVisible(w, func(out io.Writer) (err error) {
 			began, err = d.project.Diff(ctx, d.dir, d.stat, out)
 			return err
 		})
 	})
 	if err == nil && !began {
-		d.notBegun()
+		d.sayNotBegun()
 	}
 	return err
 }
 
-func (d difference) notBegun() {
+func (d difference) sayNotBegun() {
 	d.console.Say("%s has not begun: nothing was changed for it", filepath.Base(d.dir))
 }
 
-// visible calls write with w itself, as git apply needs it, or on a terminal with a writer that colours and escapes the text.
-func (d difference) visible(w io.Writer, write func(io.Writer) error) error {
+// writeVisible calls write with w itself, as git apply needs it, or on a terminal with a writer that colours and escapes the text.
+func (d difference) writeVisible(w io.Writer, write func(io.Writer) error) error {
 	if !command.IsTerminal(d.console.Stdout) {
 		return write(w)
 	}
@@ -85,11 +85,11 @@ func (d difference) names(ctx context.Context) error {
 		return err
 	}
 	if c.Base == "" {
-		d.notBegun()
+		d.sayNotBegun()
 		return nil
 	}
 	return d.console.Page(ctx, d.project, func(w io.Writer) error {
-		return d.visible(w, func(out io.Writer) error {
+		return d.writeVisible(w, func(out io.Writer) error {
 			for _, f := range c.Files {
 				if _, err := fmt.Fprintln(out, f.Path); err != nil {
 					return err

@@ -50,23 +50,23 @@ lines the first 20 are shown, and the command that shows the whole.`,
 // followEvery is the interval at which --follow reads the log.
 const followEvery = 200 * time.Millisecond
 
-type logged struct {
-	console *command.Console
-	log     *status.Log
-	name    string // of the task or run
-	follow  bool
-	json    bool
-	tail    int         // 0: all
-	due     func() bool // reports whether the next run is about to begin
-	out     bytes.Buffer
-	text    terminal.LogPrinter // writes to out
+type logReader struct {
+	console    *command.Console
+	log        *status.Log
+	name       string // of the task or run
+	follow     bool
+	json       bool
+	tail       int         // 0: all
+	nextRunDue func() bool // reports whether the next run is about to begin
+	out        bytes.Buffer
+	text       terminal.LogPrinter // writes to out
 }
 
 func runLogs(c *cli.Context, a *command.Console) error {
 	if err := checkPhase(c.String("phase")); err != nil {
 		return err
 	}
-	run, err := whichRun(c.String("run"), c.Bool("json"))
+	run, err := parseRun(c.String("run"), c.Bool("json"))
 	if err != nil {
 		return err
 	}
@@ -81,13 +81,13 @@ func runLogs(c *cli.Context, a *command.Console) error {
 	if c.IsSet("run") {
 		whole += " --run " + c.String("run")
 	}
-	l := &logged{
+	l := &logReader{
 		console: a, name: name, follow: c.Bool("follow"), json: c.Bool("json"), tail: c.Int("tail"),
 		log:  &status.Log{Dir: dir, Run: run, Phase: c.String("phase"), Decode: agents.Decoder},
 		text: terminal.LogPrinter{Style: a.Style(a.Stdout), Full: c.Bool("full"), Whole: whole + " --full"},
 	}
 	l.text.W = &l.out
-	l.due = func() bool { return !isRun && run <= 0 && nextRunIsDue(p, l.log.Dir) }
+	l.nextRunDue = func() bool { return !isRun && run <= 0 && nextRunIsDue(p, l.log.Dir) }
 	err = l.show(c.Context)
 	if none, ok := errors.AsType[*status.NoRunError](err); ok {
 		if none.Last == 0 {
@@ -98,7 +98,7 @@ func runLogs(c *cli.Context, a *command.Console) error {
 	return err
 }
 
-func whichRun(name string, asJSON bool) (int, error) {
+func parseRun(name string, asJSON bool) (int, error) {
 	switch {
 	case name == "all", name == "" && asJSON:
 		return 0, nil
@@ -121,7 +121,7 @@ func nextRunIsDue(p *app.Project, dir string) bool {
 	return t.HeldBy != nil || t.Status == trellis.Ready && t.Watcher == "alive"
 }
 
-func (l *logged) show(ctx context.Context) error {
+func (l *logReader) show(ctx context.Context) error {
 	printed := false
 	for {
 		lines, ended, err := l.log.Next()
@@ -134,7 +134,7 @@ func (l *logged) show(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !l.follow || ended && !l.due() {
+		if !l.follow || ended && !l.nextRunDue() {
 			break
 		}
 		select {
@@ -150,7 +150,7 @@ func (l *logged) show(ctx context.Context) error {
 }
 
 // print prints lines. With first, the first output of the call, it applies --tail, and counts the earlier runs in a line before.
-func (l *logged) print(lines []status.Line, first bool) error {
+func (l *logReader) print(lines []status.Line, first bool) error {
 	for _, line := range lines {
 		if l.json {
 			if err := terminal.JSONLine(&l.out, line); err != nil {
@@ -166,14 +166,14 @@ func (l *logged) print(lines []status.Line, first bool) error {
 		}
 	}
 	if first && l.tail > 0 {
-		l.out.Next(beforeLast(l.out.Bytes(), l.tail))
+		l.out.Next(lastLinesOffset(l.out.Bytes(), l.tail))
 	}
 	_, err := l.out.WriteTo(l.console.Stdout)
 	return err
 }
 
-// beforeLast returns the number of bytes before the last n lines of text.
-func beforeLast(text []byte, n int) int {
+// lastLinesOffset returns the number of bytes before the last n lines of text.
+func lastLinesOffset(text []byte, n int) int {
 	at := len(text)
 	for range n {
 		if at = bytes.LastIndexByte(text[:max(at-1, 0)], '\n') + 1; at == 0 {

@@ -34,8 +34,8 @@ With --undo they are as they were before, to the byte; when somebody changed the
 	}
 }
 
-// installed is the result of the command, as --json prints it.
-type installed struct {
+// installResult is the result of the command, as --json prints it.
+type installResult struct {
 	Program string `json:"program"`
 	File    string `json:"file"`   // the program's settings
 	Did     string `json:"did"`    // added, removed or nothing; would-add or would-remove if nobody agreed
@@ -57,7 +57,7 @@ func runMCPInstall(a *command.Console, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	i := &installer{a, c, level, entry, installed{Program: entry.Name, File: entry.File, Did: "nothing", Elsewhere: a.Caller().MCPElsewhere(entry)}}
+	i := &installer{a, c, level, entry, installResult{Program: entry.Name, File: entry.File, Did: "nothing", Elsewhere: a.Caller().MCPElsewhere(entry)}}
 	i.sayElsewhere()
 	if c.Bool("undo") {
 		err = i.remove()
@@ -65,7 +65,7 @@ func runMCPInstall(a *command.Console, c *cli.Context) error {
 		err = i.add()
 	}
 	if c.Bool("json") && (err == nil || app.KindOf(err) == app.ErrWaiting) {
-		return errors.Join(a.Print(true, i.did, nil), err)
+		return errors.Join(a.Print(true, i.result, nil), err)
 	}
 	return err
 }
@@ -76,7 +76,7 @@ type installer struct {
 	call    *cli.Context
 	level   mcpserver.Level
 	entry   mcpclients.Entry
-	did     installed
+	result  installResult
 }
 
 func (i *installer) add() error {
@@ -89,19 +89,19 @@ func (i *installer) add() error {
 	}
 	change, err := i.entry.PreviewAdd(self)
 	if err != nil {
-		return i.unfit(err)
+		return i.settingsError(err)
 	}
 	if change.There {
 		i.say("%s has the server already, and stays as it is; next: trellis mcp install %s --undo", i.entry.File, trellis.ShellWord(i.entry.Name))
 		return nil
 	}
-	if agreed, err := i.agree("would-add", "gets", change, "put it there?"); err != nil || !agreed {
+	if agreed, err := i.confirm("would-add", "gets", change, "put it there?"); err != nil || !agreed {
 		return err
 	}
 	if change, err = i.entry.Add(self); err != nil {
-		return i.unfit(err)
+		return i.settingsError(err)
 	}
-	i.did.Did, i.did.Text = "added", change.Text
+	i.result.Did, i.result.Text = "added", change.Text
 	i.say("%s starts the server from its next session on; next: trellis mcp install %[1]s --undo takes it out", i.entry.Name)
 	return nil
 }
@@ -109,19 +109,19 @@ func (i *installer) add() error {
 func (i *installer) remove() error {
 	change, err := i.entry.PreviewRemove()
 	if err != nil {
-		return i.unfit(err)
+		return i.settingsError(err)
 	}
 	if !change.There {
 		i.say("%s does not have the server", i.entry.File)
 		return nil
 	}
-	if agreed, err := i.agree("would-remove", "loses", change, "take it out?"); err != nil || !agreed {
+	if agreed, err := i.confirm("would-remove", "loses", change, "take it out?"); err != nil || !agreed {
 		return err
 	}
 	if change, err = i.entry.Remove(); err != nil {
-		return i.unfit(err)
+		return i.settingsError(err)
 	}
-	i.did.Did, i.did.Text, i.did.Edited = "removed", change.Text, change.Edited
+	i.result.Did, i.result.Text, i.result.Edited = "removed", change.Text, change.Edited
 	switch {
 	case change.Gone:
 		i.say("%s is gone, as before", i.entry.File)
@@ -133,14 +133,14 @@ func (i *installer) remove() error {
 	return nil
 }
 
-// unfit returns err, for settings that can't be edited, as a usage error with a hint.
-func (i *installer) unfit(err error) error {
+// settingsError returns err, for settings that can't be edited, as a usage error with a hint.
+func (i *installer) settingsError(err error) error {
 	return app.WithHints(app.AsKind(app.ErrUsage, err), "mend it, then trellis mcp install "+trellis.ShellWord(i.entry.Name))
 }
 
-// agree shows the change and asks a person to agree. If it has to ask and nobody is there, it returns an ErrWaiting error.
-func (i *installer) agree(would, verb string, change mcpclients.Change, question string) (bool, error) {
-	i.did.Did, i.did.Text, i.did.Edited = would, change.Text, change.Edited
+// confirm shows the change and asks a person to agree. If it has to ask and nobody is there, it returns an ErrWaiting error.
+func (i *installer) confirm(would, verb string, change mcpclients.Change, question string) (bool, error) {
+	i.result.Did, i.result.Text, i.result.Edited = would, change.Text, change.Edited
 	if !i.call.Bool("json") {
 		fmt.Fprintf(i.console.Stdout, "%s %s:\n%s\n", trellis.Visible(i.entry.File), verb, trellis.Visible(strings.Trim(change.Text, "\r\n")))
 	}
@@ -163,7 +163,7 @@ func (i *installer) say(format string, args ...any) {
 
 // sayElsewhere prints the other servers of the same name that the program finds, and when it starts which of them.
 func (i *installer) sayElsewhere() {
-	for _, o := range i.did.Elsewhere {
+	for _, o := range i.result.Elsewhere {
 		which, next := "instead of the one for all projects", "take it out there by hand, where that is not wanted"
 		switch {
 		case !o.Wins:

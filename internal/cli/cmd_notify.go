@@ -37,7 +37,7 @@ func runNotifyTest(a *command.Console, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := a.Print(c.Bool("json"), tested, func() error { return printTested(a, tested) }); err != nil {
+	if err := a.Print(c.Bool("json"), tested, func() error { return printTestResults(a, tested) }); err != nil {
 		return err
 	}
 	for _, t := range tested {
@@ -48,7 +48,7 @@ func runNotifyTest(a *command.Console, c *cli.Context) error {
 	return nil
 }
 
-func printTested(a *command.Console, tested []app.Tested) error {
+func printTestResults(a *command.Console, tested []app.Tested) error {
 	var b strings.Builder
 	for _, t := range tested {
 		answer := "told"

@@ -64,22 +64,22 @@ you say to the work so far, also of a task in review, which stays there when not
 			if !c.IsSet("feedback") {
 				return p.Orders().Retry(c.Context, dir, c.Bool("fresh"))
 			}
-			return sendBack(a, c, p, dir)
+			return retryWithFeedback(a, c, p, dir)
 		})
 }
 
-// sendBack asks for another run that begins with the feedback of a person.
-func sendBack(a *command.Console, c *cli.Context, p *app.Project, dir string) (done app.Ordered, err error) {
+// retryWithFeedback asks for another run that begins with the feedback of a person.
+func retryWithFeedback(a *command.Console, c *cli.Context, p *app.Project, dir string) (done app.Ordered, err error) {
 	if c.Bool("fresh") {
 		return done, app.WithHints(app.Usagef("--fresh puts aside the work that --feedback is about: change what the task asks for instead"), "trellis edit "+trellis.ShellWord(filepath.Base(dir))+" prd")
 	}
-	said := c.String("feedback")
-	if said == "-" {
-		if said, err = readInput(a, "-", "feedback"); err != nil {
+	feedback := c.String("feedback")
+	if feedback == "-" {
+		if feedback, err = readInput(a, "-", "feedback"); err != nil {
 			return done, err
 		}
 	}
-	return p.Orders().SendBack(c.Context, dir, said)
+	return p.Orders().SendBack(c.Context, dir, feedback)
 }
 
 func approveCommand(a *command.Console) *cli.Command {
@@ -130,13 +130,13 @@ func readSigner(a *command.Console, file string) (ed25519.PrivateKey, error) {
 	}
 	key, err := proof.ParsePrivateKey(data)
 	if err != nil {
-		return nil, noSigner(fmt.Errorf("%s: %w", file, err))
+		return nil, signerError(fmt.Errorf("%s: %w", file, err))
 	}
 	return key, nil
 }
 
-// noSigner returns err as a usage error, with a hint how to make a key that can sign.
-func noSigner(err error) error {
+// signerError returns err as a usage error, with a hint how to make a key that can sign.
+func signerError(err error) error {
 	return app.WithHints(app.AsKind(app.ErrUsage, err), "openssl genpkey -algorithm ed25519 -out key.pem")
 }
 

@@ -92,18 +92,18 @@ func runPlan(a *command.Console, c *cli.Context) error {
 	}
 	o, draft, err := planOptions(a, c, p)
 	if err != nil {
-		return kept(draft, err)
+		return closeDraft(draft, err)
 	}
 	s, err := p.Site(c.Context)
 	if err != nil {
-		return kept(draft, err)
+		return closeDraft(draft, err)
 	}
 	show := a.ShowTasks(c, s, c.Bool("json"))
 	show.Ahead(terminal.Stages(s.Config.Planning, o))
 	began := a.Now()
 	res, err := planOrRetry(c, p, s, o)
 	show.Close()
-	if err = kept(draft, err); err != nil {
+	if err = closeDraft(draft, err); err != nil {
 		return outcome.PlanError(p, err)
 	}
 	if o.ChooseType && !c.Bool("json") {
@@ -137,7 +137,7 @@ func sayType(a *command.Console, p *app.Project, dir string) {
 
 func planOrRetry(c *cli.Context, p *app.Project, s *runner.Site, o runner.PlanOptions) (runner.PlanResult, error) {
 	if ref := c.String("retry"); ref != "" {
-		dir, err := replannable(p, s, ref, o)
+		dir, err := taskToReplan(p, s, ref, o)
 		if err != nil {
 			return runner.PlanResult{}, err
 		}
@@ -146,8 +146,8 @@ func planOrRetry(c *cli.Context, p *app.Project, s *runner.Site, o runner.PlanOp
 	return s.PlanRunner().Plan(c.Context, o)
 }
 
-// replannable finds the task to plan again. A task without requirement.md, made by hand, needs a requirement in o.
-func replannable(p *app.Project, s *runner.Site, ref string, o runner.PlanOptions) (string, error) {
+// taskToReplan finds the task to plan again. A task without requirement.md, made by hand, needs a requirement in o.
+func taskToReplan(p *app.Project, s *runner.Site, ref string, o runner.PlanOptions) (string, error) {
 	dir, err := p.Find(ref)
 	if err == nil {
 		err = s.PlanRunner().CanReplan(dir)
@@ -171,7 +171,7 @@ func replannable(p *app.Project, s *runner.Site, ref string, o runner.PlanOption
 // the text that a person wrote in their editor, nil if they did not use it.
 func planOptions(a *command.Console, c *cli.Context, p *app.Project) (o runner.PlanOptions, draft *editor.Draft, err error) {
 	o = runner.PlanOptions{Agent: c.String("agent"), Quick: c.Bool("quick"), Base: c.String("base"), Verify: c.StringSlice("verify"), NoTaskSpec: c.Bool("no-taskspec")}
-	from, err := source(c)
+	from, err := requirementSource(c)
 	if err != nil {
 		return o, nil, err
 	}
@@ -209,13 +209,13 @@ func planOptions(a *command.Console, c *cli.Context, p *app.Project) (o runner.P
 		o.Requirement, of, err = readRequirement(a, c, p)
 	}
 	if err == nil {
-		err = chosen(a, c, p, &o, of)
+		err = fillNewTask(a, c, p, &o, of)
 	}
 	return o, draft, err
 }
 
-// chosen fills in what no flag sets for a new task: name, package, and what its issue says. The research chooses the type.
-func chosen(a *command.Console, c *cli.Context, p *app.Project, o *runner.PlanOptions, of *tracker.Issue) error {
+// fillNewTask fills in what no flag sets for a new task: name, package, and what its issue says. The research chooses the type.
+func fillNewTask(a *command.Console, c *cli.Context, p *app.Project, o *runner.PlanOptions, of *tracker.Issue) error {
 	if o.New.Name == "" {
 		if of != nil {
 			o.New.Name = of.TaskName()
@@ -231,7 +231,7 @@ func chosen(a *command.Console, c *cli.Context, p *app.Project, o *runner.PlanOp
 		}
 	}
 	if of != nil {
-		if err := fromIssue(a, c, p, &o.New, of); err != nil {
+		if err := fillFromIssue(a, c, p, &o.New, of); err != nil {
 			return err
 		}
 	}

@@ -31,17 +31,17 @@ const (
 
 // How many constraints, and how many context files, may be given. A TaskSpec has room for maxConstraints constraints.
 const (
-	maxConstraints = 12
-	maxNamed       = 20
+	maxConstraints  = 12
+	maxContextFiles = 20
 )
 
-// sources are the flags that give the requirement.
-var sources = []string{"requirement", "requirement-file", "from-issue"}
+// requirementFlags are the flags that give the requirement.
+var requirementFlags = []string{"requirement", "requirement-file", "from-issue"}
 
-// source returns the flag or argument ("-" or "TEXT") that holds the requirement, or "" if there is none.
-func source(c *cli.Context) (string, error) {
+// requirementSource returns the flag or argument ("-" or "TEXT") that holds the requirement, or "" if there is none.
+func requirementSource(c *cli.Context) (string, error) {
 	var given []string
-	for _, name := range sources {
+	for _, name := range requirementFlags {
 		if c.IsSet(name) {
 			given = append(given, "--"+name)
 		}
@@ -61,7 +61,7 @@ func source(c *cli.Context) (string, error) {
 
 // readRequirement returns the requirement, byte for byte, and the issue that it comes from, if any.
 func readRequirement(a *command.Console, c *cli.Context, p *app.Project) (text string, from *tracker.Issue, err error) {
-	flag, err := source(c)
+	flag, err := requirementSource(c)
 	switch {
 	case err != nil || flag == "":
 		return "", nil, err
@@ -105,8 +105,8 @@ func sayIssue(a *command.Console, i *tracker.Issue) {
 	}
 }
 
-// fromIssue fills in a new task from its issue: source, priority and type unless they are set, and the tasks that it depends on.
-func fromIssue(a *command.Console, c *cli.Context, p *app.Project, n *taskdir.New, i *tracker.Issue) error {
+// fillFromIssue fills in a new task from its issue: source, priority and type unless they are set, and the tasks that it depends on.
+func fillFromIssue(a *command.Console, c *cli.Context, p *app.Project, n *taskdir.New, i *tracker.Issue) error {
 	n.Source = taskdir.Source{Issue: i.Ref.String(), URL: i.URL, Comment: c.Bool("comment")}
 	if said := i.Priority(); said != "" && n.Priority == "" {
 		n.Priority = said
@@ -209,13 +209,13 @@ func checkTexts(flag string, list []string, most int, instead string) error {
 // contextPaths returns the files and folders that a person names, relative to the top of the
 // repository, folders with a / at their end. Each has to be allowed in a context file.
 func contextPaths(a *command.Console, p *app.Project, list []string) (paths []string, err error) {
-	if len(list) > maxNamed {
-		return nil, app.Usagef("--context is given %d times, at most %d are taken", len(list), maxNamed)
+	if len(list) > maxContextFiles {
+		return nil, app.Usagef("--context is given %d times, at most %d are taken", len(list), maxContextFiles)
 	}
 	var rows []contextfiles.Row
 	for _, name := range list {
 		row := contextfiles.Row{Type: contextfiles.File}
-		if row.Path, err = fromTop(a, p, name); err != nil {
+		if row.Path, err = pathFromTop(a, p, name); err != nil {
 			return nil, err
 		}
 		if st, err := os.Stat(filepath.Join(p.Root, row.Path)); err == nil && st.IsDir() {
@@ -241,9 +241,9 @@ func contextPaths(a *command.Console, p *app.Project, list []string) (paths []st
 	return paths, nil
 }
 
-// fromTop returns a path relative to the top of the repository. A path in a linked worktree stands
+// pathFromTop returns a path relative to the top of the repository. A path in a linked worktree stands
 // for the same file of the main checkout, which planning reads.
-func fromTop(a *command.Console, p *app.Project, name string) (string, error) {
+func pathFromTop(a *command.Console, p *app.Project, name string) (string, error) {
 	if name == "" {
 		return "", app.Usagef("a --context is blank")
 	}
@@ -251,7 +251,7 @@ func fromTop(a *command.Console, p *app.Project, name string) (string, error) {
 	if real, err := filepath.EvalSymlinks(filepath.Dir(path)); err == nil { // a symlink at the end is checked later
 		path = filepath.Join(real, filepath.Base(path))
 	}
-	for _, root := range []string{linkedTop(p, path), p.Root} {
+	for _, root := range []string{worktreeTop(p, path), p.Root} {
 		if rel, err := filepath.Rel(root, path); root != "" && err == nil && filepath.IsLocal(rel) {
 			return filepath.ToSlash(rel), nil
 		}
@@ -259,8 +259,8 @@ func fromTop(a *command.Console, p *app.Project, name string) (string, error) {
 	return "", app.Usagef("--context %s lies outside of the repository %s", name, p.Root)
 }
 
-// linkedTop returns the top of the linked worktree that path lies in, or "" if there is none.
-func linkedTop(p *app.Project, path string) string {
+// worktreeTop returns the top of the linked worktree that path lies in, or "" if there is none.
+func worktreeTop(p *app.Project, path string) string {
 	dir := filepath.Dir(path)
 	if repo, err := git.Open(dir); err != nil || repo.Main != p.Root {
 		return ""

@@ -44,8 +44,8 @@ func writeRequirement(a *command.Console) (text string, draft *editor.Draft, err
 	return text + "\n", draft, checkRequirement("what you wrote", text)
 }
 
-// kept discards the draft if err is nil, as its text is stored by then. Otherwise it returns err with the path of the draft.
-func kept(draft *editor.Draft, err error) error {
+// closeDraft discards the draft if err is nil, as its text is stored by then. Otherwise it returns err with the path of the draft.
+func closeDraft(draft *editor.Draft, err error) error {
 	switch {
 	case draft == nil:
 		return err

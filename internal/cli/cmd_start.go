@@ -16,7 +16,7 @@ import (
 )
 
 func startCommand(a *command.Console) *cli.Command {
-	here := a.InGuard(a.ForTask(func(c *cli.Context, p *app.Project, dir string) error { return runStart(a, c, p, dir) }))
+	inForeground := a.InGuard(a.ForTask(func(c *cli.Context, p *app.Project, dir string) error { return runStart(a, c, p, dir) }))
 	detached := a.ForTask(func(c *cli.Context, p *app.Project, dir string) error { return startDetached(a, c, p, dir) })
 	return &cli.Command{
 		Name:      "start",
@@ -40,7 +40,7 @@ stops following. Without one, Ctrl-C ends the agents and leaves the run resumabl
 			if c.Bool("detach") {
 				return detached(c)
 			}
-			return here(c)
+			return inForeground(c)
 		},
 	}
 }
@@ -54,14 +54,14 @@ func runStart(a *command.Console, c *cli.Context, p *app.Project, dir string) er
 	show := a.ShowTasks(c, s, c.Bool("json"))
 	p.News.Work(s)
 	o := runner.RunOptions{Agent: c.String("agent"), Adopt: c.Bool("adopt-branch")}
-	heard := func(bool) {}
+	stopFollowing := func(bool) {}
 	if _, taken := s.Starter().TakenBy(dir); taken && o == (runner.RunOptions{}) && !c.Bool("json") {
-		if heard, err = hear(c.Context, p, s, show, dir); err != nil {
+		if stopFollowing, err = followWatcher(c.Context, p, s, show, dir); err != nil {
 			return err
 		}
 	}
 	res, err := s.Starter().Start(c.Context, dir, o)
-	heard(err == nil && res.Status.Ended())
+	stopFollowing(err == nil && res.Status.Ended())
 	show.Close()
 	if err != nil {
 		return outcome.RunError(a, p, dir, err)
@@ -69,14 +69,14 @@ func runStart(a *command.Console, c *cli.Context, p *app.Project, dir string) er
 	return outcome.PrintRun(c.Context, a, p, res, c.Bool("json"))
 }
 
-// toldWithin is how long the event that a watcher's run ended may take once task.json says that the run is over.
-const toldWithin = 2 * time.Second
+// lastEventWait is how long the event that a watcher's run ended may take once task.json says that the run is over.
+const lastEventWait = 2 * time.Second
 
-// hear shows the watcher's events of a task until done is called or this process runs the task
-// itself. If the run has ended, done waits for its last event, at most toldWithin.
-func hear(ctx context.Context, p *app.Project, s *runner.Site, show *terminal.Live, dir string) (done func(ended bool), err error) {
+// followWatcher shows the watcher's events of a task until done is called or this process runs the task
+// itself. If the run has ended, done waits for its last event, at most lastEventWait.
+func followWatcher(ctx context.Context, p *app.Project, s *runner.Site, show *terminal.Live, dir string) (done func(ended bool), err error) {
 	ctx, stop := context.WithCancel(ctx)
-	told, err := p.Events(ctx)
+	watcherEvents, err := p.Events(ctx)
 	if err != nil {
 		stop()
 		return nil, err
@@ -91,15 +91,15 @@ func hear(ctx context.Context, p *app.Project, s *runner.Site, show *terminal.Li
 		}
 		own(e)
 	}
-	over, silent := make(chan struct{}), make(chan struct{})
+	lastEvent, readerDone := make(chan struct{}), make(chan struct{})
 	go func() {
-		defer close(silent)
-		for e := range told {
+		defer close(readerDone)
+		for e := range watcherEvents {
 			if e.Task != filepath.Base(dir) || ctx.Err() != nil {
 				continue
 			}
 			if show.Hear(e); e.Kind == events.Ended {
-				close(over)
+				close(lastEvent)
 				stop()
 			}
 		}
@@ -107,12 +107,12 @@ func hear(ctx context.Context, p *app.Project, s *runner.Site, show *terminal.Li
 	return func(ended bool) {
 		if ended {
 			select {
-			case <-over:
+			case <-lastEvent:
 			case <-ctx.Done():
-			case <-time.After(toldWithin):
+			case <-time.After(lastEventWait):
 			}
 		}
 		stop()
-		<-silent
+		<-readerDone
 	}, nil
 }

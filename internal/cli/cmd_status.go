@@ -74,7 +74,7 @@ func statusOf(ctx context.Context, a *command.Console, p *app.Project, dir strin
 	return a.Print(asJSON, t, func() error { return a.ShowTask(ctx, p, dir, t) })
 }
 
-func over(s trellis.Status) bool {
+func isClosed(s trellis.Status) bool {
 	return s == trellis.Completed || s == trellis.Cancelled || s == trellis.Rejected
 }
 
@@ -85,7 +85,7 @@ func statusOfAll(ctx context.Context, a *command.Console, p *app.Project, asJSON
 	}
 	open := []status.Task{}
 	for _, t := range tasks {
-		if !over(t.Status) {
+		if !isClosed(t.Status) {
 			open = append(open, t)
 		}
 	}

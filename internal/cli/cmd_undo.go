@@ -34,7 +34,7 @@ and worktree are back, but for files that git ignores. Nothing is ever replaced:
 				return err
 			}
 			if c.Bool("list") {
-				return a.Print(c.Bool("json"), numbered(list), func() error { return printDeeds(a, list) })
+				return a.Print(c.Bool("json"), numberDeeds(list), func() error { return printDeeds(a, list) })
 			}
 			if err := a.OnlyPeople("undo"); err != nil {
 				return err
@@ -63,7 +63,7 @@ type numberedDeed struct {
 	app.Deed
 }
 
-func numbered(list []app.Deed) []numberedDeed {
+func numberDeeds(list []app.Deed) []numberedDeed {
 	all := []numberedDeed{}
 	for i, d := range list {
 		all = append(all, numberedDeed{i + 1, d})

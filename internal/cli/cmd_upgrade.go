@@ -72,11 +72,11 @@ func givenFlags(c *cli.Context) (list []string) {
 
 // upgrading is one call of trellis upgrade.
 type upgrading struct {
-	a       *command.Console
-	program *upgrade.Program
-	server  *upgrade.Server
-	here    string   // the version of this program
-	flags   []string // the flags of this call, quoted for a shell
+	a              *command.Console
+	program        *upgrade.Program
+	server         *upgrade.Server
+	currentVersion string   // the version of this program
+	flags          []string // the flags of this call, quoted for a shell
 }
 
 func newUpgrade(a *command.Console) (*upgrading, error) {
@@ -87,7 +87,7 @@ func newUpgrade(a *command.Console) (*upgrading, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding this program: %w", err)
 	}
-	u := &upgrading{a: a, here: command.Version(), program: &upgrade.Program{Path: path, Disk: a.Disk, Env: a.Env},
+	u := &upgrading{a: a, currentVersion: command.Version(), program: &upgrade.Program{Path: path, Disk: a.Disk, Env: a.Env},
 		server: &upgrade.Server{Base: upgrade.Home, Key: upgrade.Key, Client: &http.Client{Timeout: 10 * time.Minute}}}
 	if mirror := a.Getenv(releasesVar); mirror != "" {
 		u.server.Base = mirror
@@ -97,17 +97,17 @@ func newUpgrade(a *command.Console) (*upgrading, error) {
 
 func (u *upgrading) run(ctx context.Context, version string, onlyCheck bool) error {
 	if u.server.Key == "" {
-		return builtByHand()
+		return noReleaseError()
 	}
 	r, err := u.find(ctx, version)
 	switch {
 	case err != nil:
 		return u.explain(err)
-	case r.Version == u.here || version == "" && semver.Compare(r.Version, u.here) <= 0:
-		u.a.Say("%s is here; the release is %s", u.here, r.Version)
+	case r.Version == u.currentVersion || version == "" && semver.Compare(r.Version, u.currentVersion) <= 0:
+		u.a.Say("%s is here; the release is %s", u.currentVersion, r.Version)
 		return nil
 	case onlyCheck:
-		return app.WithHints(app.AsKind(app.ErrUnmet, fmt.Errorf("release %s is there, this is %s", r.Version, u.here)), "trellis upgrade")
+		return app.WithHints(app.AsKind(app.ErrUnmet, fmt.Errorf("release %s is there, this is %s", r.Version, u.currentVersion)), "trellis upgrade")
 	}
 	if owner := u.program.Owner(ctx); owner != "" {
 		return app.WithHints(app.Usagef("%s installed %s, and brings %s too", owner, u.program.Path, r.Version), owner.Command(r))
@@ -120,7 +120,7 @@ func (u *upgrading) run(ctx context.Context, version string, onlyCheck bool) err
 	if err != nil {
 		return u.explain(err)
 	}
-	u.a.Say("%s is %s now, and was %s", u.program.Path, r.Version, u.here)
+	u.a.Say("%s is %s now, and was %s", u.program.Path, r.Version, u.currentVersion)
 	u.a.Say("next: trellis upgrade --rollback brings the old one back")
 	return nil
 }
@@ -162,8 +162,8 @@ func (u *upgrading) explain(err error) error {
 	return err
 }
 
-// builtByHand returns the error for a program that is not a release.
-func builtByHand() error {
+// noReleaseError returns the error for a program that is not a release.
+func noReleaseError() error {
 	err := app.Usagef("this program is not a release: it was built without the key of the releases")
 	if command.ReadBuild().Commit != "" {
 		return app.WithHints(err, "git pull && make build")

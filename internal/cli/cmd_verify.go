@@ -43,7 +43,7 @@ reason. A task without plan.json has nothing to prove.`,
 			if err != nil {
 				return err
 			}
-			return endVerify(a, p, dir, audit, c.String("key"), c.Bool("json"))
+			return printVerification(a, p, dir, audit, c.String("key"), c.Bool("json"))
 		},
 	}
 }
@@ -62,7 +62,7 @@ type verification struct {
 	Signature    string          `json:"signature"` // good, made, or why it is neither; "" if no key was given
 }
 
-func endVerify(a *command.Console, p *app.Project, dir string, audit *proof.Report, key string, asJSON bool) error {
+func printVerification(a *command.Console, p *app.Project, dir string, audit *proof.Report, key string, asJSON bool) error {
 	v := verification{OK: audit.OK(), Nothing: audit.Nothing, Overall: audit.Overall, Records: len(audit.Records), Proven: append([]string{}, audit.Proven...),
 		Unchecked: append([]string{}, audit.Unchecked...), Unproven: append([]proof.Finding{}, audit.Unproven...), NotRechecked: audit.NotRechecked,
 		Findings: append([]proof.Finding{}, audit.Findings...)}
@@ -96,7 +96,7 @@ func checkSignature(a *command.Console, p *app.Project, dir string, audit *proof
 	if strings.Contains(string(data), "PRIVATE KEY") {
 		key, err := proof.ParsePrivateKey(data)
 		if err != nil {
-			return "", noSigner(err)
+			return "", signerError(err)
 		}
 		return "made", proof.Sign(p.Store.Disk, dir, audit.Overall, key)
 	}
@@ -104,11 +104,11 @@ func checkSignature(a *command.Console, p *app.Project, dir string, audit *proof
 	if err != nil {
 		return "", app.AsKind(app.ErrUsage, err)
 	}
-	return signed(dir, audit.Overall, key)
+	return signatureState(dir, audit.Overall, key)
 }
 
-// signed returns "good" if the owner of key signed head, and otherwise why the signature does not count.
-func signed(dir, head string, key ed25519.PublicKey) (string, error) {
+// signatureState returns "good" if the owner of key signed head, and otherwise why the signature does not count.
+func signatureState(dir, head string, key ed25519.PublicKey) (string, error) {
 	err := proof.VerifySignature(dir, head, key)
 	for _, known := range []error{proof.ErrUnsigned, proof.ErrOtherKey, proof.ErrOtherHead, proof.ErrSignature} {
 		if errors.Is(err, known) {

@@ -62,7 +62,7 @@ func commands(a *command.Console) []*cli.Command {
 		eval.Command(a),
 		demoCommand(a),
 		completionCommand(a),
-		commandline.CompleteCommand(a, func() commandline.Program { return program(a) }, completing{a}),
+		commandline.CompleteCommand(a, func() commandline.Program { return program(a) }, completer{a}),
 		versionCommand(a),
 		upgradeCommand(a),
 		helpCommand(a),

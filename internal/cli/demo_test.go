@@ -19,7 +19,7 @@ import (
 func showDemo(t *testing.T, change map[string]string) (int, string) {
 	t.Helper()
 	files := fstest.MapFS{}
-	root, err := fs.Sub(scratch, "demo")
+	root, err := fs.Sub(demoFiles, "demo")
 	if err != nil {
 		t.Fatal(err)
 	}

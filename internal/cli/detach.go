@@ -22,9 +22,9 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// inBackground starts this program again in a new session, with its output going to log, and returns once that
+// startInBackground starts this program again in a new session, with its output going to log, and returns once that
 // process holds lock (then begun is true) or has ended. The output of a process that has ended is printed here.
-func inBackground(a *command.Console, args []string, log, lock string) (begun bool, err error) {
+func startInBackground(a *command.Console, args []string, log, lock string) (begun bool, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return false, fmt.Errorf("finding this program: %w", err)
@@ -70,8 +70,8 @@ func inBackground(a *command.Console, args []string, log, lock string) (begun bo
 	}
 }
 
-// unlessItWaits returns err, or nil if it is ExitWaiting: a process that waits only later does not report that by its exit code.
-func unlessItWaits(err error) error {
+// ignoreWaiting returns err, or nil if it is ExitWaiting: a process that waits only later does not report that by its exit code.
+func ignoreWaiting(err error) error {
 	if errors.Is(err, command.ExitStatus(command.ExitWaiting)) {
 		return nil
 	}
@@ -101,9 +101,9 @@ func startDetached(a *command.Console, c *cli.Context, p *app.Project, dir strin
 	}
 	log := filepath.Join(dir, taskdir.Run, "start.log")
 	args := append([]string{"start", dir}, command.GivenFlags(c, "agent", "adopt-branch", "shared-fs", "json")...)
-	begun, err := inBackground(a, args, log, filepath.Join(dir, taskdir.RunLock))
+	begun, err := startInBackground(a, args, log, filepath.Join(dir, taskdir.RunLock))
 	if !begun && plain { // with options, nothing may have begun
-		err = unlessItWaits(err)
+		err = ignoreWaiting(err)
 	}
 	if err != nil || !begun && !c.Bool("json") {
 		return err
@@ -134,16 +134,16 @@ func planDetached(a *command.Console, c *cli.Context) error {
 	}
 	o, draft, err := planOptions(a, c, p)
 	if err != nil {
-		return kept(draft, err)
+		return closeDraft(draft, err)
 	}
 	dir, err := planFolder(c, p, o)
-	if err = kept(draft, err); err != nil {
+	if err = closeDraft(draft, err); err != nil {
 		return err
 	}
 	id := strings.TrimPrefix(filepath.Base(dir), taskdir.DraftPrefix)
 	log := filepath.Join(p.Root, ".trellis", ".runtime", "plan-"+id+".log")
-	begun, err := inBackground(a, planArgs(c, p, dir, o), log, filepath.Join(dir, taskdir.RunLock))
-	if err := unlessItWaits(err); err != nil {
+	begun, err := startInBackground(a, planArgs(c, p, dir, o), log, filepath.Join(dir, taskdir.RunLock))
+	if err := ignoreWaiting(err); err != nil {
 		return err
 	}
 	if begun { // otherwise it has ended, and its output was printed
@@ -162,7 +162,7 @@ func planFolder(c *cli.Context, p *app.Project, o runner.PlanOptions) (dir strin
 		if o.Requirement != "" || o.Feedback != "" {
 			return "", app.Usagef("--detach with --retry takes no requirement and no feedback: leave out --detach")
 		}
-		dir, err = replannable(p, s, ref, o)
+		dir, err = taskToReplan(p, s, ref, o)
 	} else if err = s.Roles().CanPlan(c.Context, o.Agent); err == nil {
 		dir, err = s.PlanRunner().Draft(o)
 	}

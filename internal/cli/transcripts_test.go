@@ -154,7 +154,7 @@ func (r *room) furnish() {
 			r.Fatal(err)
 		}
 	}
-	files, err := fs.Sub(scratch, "demo")
+	files, err := fs.Sub(demoFiles, "demo")
 	if err == nil {
 		err = os.CopyFS(r.cwd, files)
 	}

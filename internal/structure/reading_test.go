@@ -106,7 +106,7 @@ var openers = map[string]string{
 	"agents.namesIn":                        homeOpened,
 	"agents.mentions":                       homeOpened,
 	"internal/cli/setup.setups.scaffolding": freshOpened,
-	"internal/cli.demo.lay":                 freshOpened,
+	"internal/cli.demo.createRepository":    freshOpened,
 	"internal/eval.Project.Lay":             freshOpened,
 	"internal/pipeline.setup.writePointer":  freshOpened,
 	"internal/pipeline.observer.layOut":     freshOpened,
