@@ -17,7 +17,7 @@ import (
 var replacesWhole = map[string]string{
 	"internal/app/kept.go storeSettings":                   "a copy of the settings in a folder of the state, which nobody edits",
 	"internal/mcpclients/entry.go writeNote":               "a note in the folder of the state, which nobody edits",
-	"internal/cli/setup/init.go lay":                       "guidelines in a hidden folder; what is visible is made with Replace",
+	"internal/cli/setup/init.go createFiles":               "guidelines in a hidden folder; what is visible is made with Replace",
 	"internal/cli/editor/editor.go Open":                   "a folder that it has just made",
 	"internal/app/edits.go Check":                          "a copy of a task in a folder of .runtime that it has just made",
 	"internal/app/edits.go copyTo":                         "a copy of a task in a folder of .runtime that Check has just made",

@@ -43,7 +43,7 @@ func (r *report) add(l cleanup.Leftover) {
 	r.Tasks = append(r.Tasks, cleanedTask{Leftover: l, Dir: filepath.ToSlash(rel), Size: l.Size(), Saves: l.Saves(), Backups: []string{}})
 }
 
-func (r *report) removed(i int, done cleanup.Removal) {
+func (r *report) recordRemoval(i int, done cleanup.Removal) {
 	t := &r.Tasks[i]
 	t.Removed, t.Backups, t.Status = true, append(t.Backups, done.Saved...), done.Status
 	if len(done.Completed) > 0 {
@@ -51,7 +51,7 @@ func (r *report) removed(i int, done cleanup.Removal) {
 	}
 }
 
-func (r *report) document() *report {
+func (r *report) complete() *report {
 	r.Tasks, r.Orphans, r.Completed = append([]cleanedTask{}, r.Tasks...), append([]cleanup.Orphan{}, r.Orphans...), append([]string{}, r.Completed...)
 	for _, t := range r.Orphans {
 		r.Size += t.Size
@@ -67,7 +67,7 @@ func (r *report) document() *report {
 
 // print writes the report for people.
 func (r *report) print(w io.Writer, o options) error {
-	r.document()
+	r.complete()
 	var b strings.Builder
 	for _, t := range r.Tasks {
 		t.print(&b, r.root, o)
@@ -96,7 +96,7 @@ func (t cleanedTask) print(b *strings.Builder, root string, o options) {
 		row("branch", "%s", t.Branch)
 	}
 	for _, tree := range t.Trees {
-		row("worktree", "%s%s", app.ShortPath(root, tree.Path), remark(tree))
+		row("worktree", "%s%s", app.ShortPath(root, tree.Path), worktreeRemark(tree))
 		if len(tree.Ignored) > 0 {
 			row("ignored", "%s (by git; in no backup)", text.Some(tree.Ignored, 5))
 		}
@@ -114,14 +114,14 @@ func (t cleanedTask) print(b *strings.Builder, root string, o options) {
 	} else if t.Remote != "" {
 		row("remote", "%s has the branch too", t.Remote)
 	}
-	row("cleanup", "%s", t.fate(o))
+	row("cleanup", "%s", t.cleanupState(o))
 	for _, ref := range t.Backups {
 		row("backup", "%s", ref)
 	}
 }
 
-// fate says what was done to the task's worktree and branch, or would be.
-func (t cleanedTask) fate(o options) string {
+// cleanupState says what was done to the task's worktree and branch, or would be.
+func (t cleanedTask) cleanupState(o options) string {
 	saved := ""
 	if t.Saves {
 		saved = ", after a backup"
@@ -149,7 +149,7 @@ func (t cleanedTask) fate(o options) string {
 	return "trellis cleanup " + trellis.ShellWord(t.ID) + " removes it" + saved
 }
 
-func remark(t cleanup.Tree) string {
+func worktreeRemark(t cleanup.Tree) string {
 	var words []string
 	switch {
 	case t.Gone:

@@ -50,7 +50,7 @@ func (cmd *call) cleanRuns(limits config.Runs) error {
 	for _, r := range all {
 		doc.Size += r.Size
 	}
-	if remove, err := cmd.confirmedRuns(list); err != nil {
+	if remove, err := cmd.confirmRuns(list); err != nil {
 		return err
 	} else if err := cmd.removeRuns(runs, list, remove, &doc); err != nil {
 		return err
@@ -61,8 +61,8 @@ func (cmd *call) cleanRuns(limits config.Runs) error {
 	return doc.print(cmd.Stdout, cmd.dryRun)
 }
 
-// confirmedRuns asks on a terminal whether to delete the runs in list.
-func (cmd *call) confirmedRuns(list []cleanup.Run) (bool, error) {
+// confirmRuns asks on a terminal whether to delete the runs in list.
+func (cmd *call) confirmRuns(list []cleanup.Run) (bool, error) {
 	if cmd.dryRun || len(list) == 0 || cmd.force || !cmd.CanAsk() {
 		return !cmd.dryRun, nil
 	}

@@ -16,7 +16,7 @@ import (
 // cleanTasks shows what tasks left, and removes it if the call asks for that.
 func (cmd *call) cleanTasks(ctx context.Context) error {
 	r := report{root: cmd.project.Root}
-	list, err := cmd.toClean(ctx, &r)
+	list, err := cmd.selectedTasks(ctx, &r)
 	if err != nil {
 		return err
 	}
@@ -41,15 +41,15 @@ func (cmd *call) cleanTasks(ctx context.Context) error {
 		cmd.Say("%s is completed: its work was merged", id)
 	}
 	if cmd.json {
-		err = terminal.JSON(cmd.Stdout, r.document())
+		err = terminal.JSON(cmd.Stdout, r.complete())
 	} else {
 		err = r.print(cmd.Stdout, cmd.options)
 	}
 	return errors.Join(err, problem)
 }
 
-// toClean returns the tasks that the call is about.
-func (cmd *call) toClean(ctx context.Context, r *report) (list []cleanup.Leftover, err error) {
+// selectedTasks returns the tasks that the call is about.
+func (cmd *call) selectedTasks(ctx context.Context, r *report) (list []cleanup.Leftover, err error) {
 	if cmd.task == "" {
 		list, r.Orphans, err = cmd.cleaner.Look(ctx)
 		return list, err
@@ -64,7 +64,7 @@ func (cmd *call) toClean(ctx context.Context, r *report) (list []cleanup.Leftove
 
 // remove removes what may be removed. problem is why a named task was kept; if all are meant, reasons are only printed.
 func (cmd *call) remove(ctx context.Context, list []cleanup.Leftover, r *report) (problem, err error) {
-	if yes, problem := cmd.confirmed(list); problem != nil || !yes {
+	if yes, problem := cmd.confirmTasks(list); problem != nil || !yes {
 		return problem, nil
 	}
 	for i, l := range list {
@@ -84,7 +84,7 @@ func (cmd *call) remove(ctx context.Context, list []cleanup.Leftover, r *report)
 		case err != nil:
 			r.Tasks[i].Error = err.Error()
 		default:
-			r.removed(i, done)
+			r.recordRemoval(i, done)
 		}
 		if err != nil && cmd.task == "" {
 			cmd.Say("%s: %v", l.ID, err)
@@ -97,8 +97,8 @@ func (cmd *call) remove(ctx context.Context, list []cleanup.Leftover, r *report)
 	return problem, nil
 }
 
-// confirmed asks on a terminal whether to remove worktrees and branches. Without one, unmerged work needs --force.
-func (cmd *call) confirmed(list []cleanup.Leftover) (bool, error) {
+// confirmTasks asks on a terminal whether to remove worktrees and branches. Without one, unmerged work needs --force.
+func (cmd *call) confirmTasks(list []cleanup.Leftover) (bool, error) {
 	var names []string
 	unmerged := ""
 	for _, l := range list {

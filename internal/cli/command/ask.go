@@ -67,12 +67,12 @@ func (c *Console) AskOption(ctx context.Context, question string, options ...Opt
 		if said != "" && said != "?" {
 			c.Say("%q is none of these:", said)
 		}
-		explain(c.Stderr, options, c.Style(c.Stderr).Width)
+		printOptions(c.Stderr, options, c.Style(c.Stderr).Width)
 	}
 }
 
-// explain prints what each option means, wrapped to width.
-func explain(w io.Writer, options []Option, width int) {
+// printOptions prints what each option means, wrapped to width.
+func printOptions(w io.Writer, options []Option, width int) {
 	for _, o := range options {
 		head := fmt.Sprintf("  %s  %-7s ", o.Key, o.Word)
 		lines := []string{o.Means}

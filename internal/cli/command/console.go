@@ -56,15 +56,15 @@ func (c *Console) Caller() *app.Env {
 
 // Open opens the project that a command works in. Only commands that need a project call it.
 func (c *Console) Open(ctx context.Context) (*app.Project, error) {
-	return c.opened(c.Caller().Open(ctx))
+	return c.remember(c.Caller().Open(ctx))
 }
 
 // OpenRepository opens a project that may not be set up yet.
 func (c *Console) OpenRepository() (*app.Project, error) {
-	return c.opened(c.Caller().OpenRepository())
+	return c.remember(c.Caller().OpenRepository())
 }
 
-func (c *Console) opened(p *app.Project, err error) (*app.Project, error) {
+func (c *Console) remember(p *app.Project, err error) (*app.Project, error) {
 	if err == nil {
 		c.news, c.traces = p.News, p.Traces
 	}

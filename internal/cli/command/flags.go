@@ -48,7 +48,7 @@ func GivenFlags(c *cli.Context, names ...string) (args []string) {
 
 // CheckArguments returns a usage error for a call with more or fewer arguments than the command's help names.
 func CheckArguments(c *cli.Context) error {
-	least, most := arguments(c.Command.ArgsUsage)
+	least, most := argumentRange(c.Command.ArgsUsage)
 	switch n := c.NArg(); {
 	case n > most:
 		hint := helpHint(c)
@@ -62,9 +62,9 @@ func CheckArguments(c *cli.Context) error {
 	return nil
 }
 
-// arguments returns how many arguments a command takes by its ArgsUsage: those in brackets are optional, dots stand for
+// argumentRange returns how many arguments a command takes by its ArgsUsage: those in brackets are optional, dots stand for
 // any number, a bar between spaces separates two ways to call it, and the word after a flag is its value.
-func arguments(usage string) (least, most int) {
+func argumentRange(usage string) (least, most int) {
 	least = math.MaxInt
 	for way := range strings.SplitSeq(usage, " | ") {
 		needed, more := 0, 0

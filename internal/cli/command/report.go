@@ -53,7 +53,7 @@ func Note(c *Console, format string, args ...any) {
 func (c *Console) Report(err error) {
 	said := err == nil || err.Error() == ""
 	if c.JSONErrors && !said {
-		_ = terminal.JSON(c.Stderr, errorDocument{objectOf(err)}) // an error here can't be reported anywhere
+		_ = terminal.JSON(c.Stderr, errorDocument{errorObjectOf(err)}) // an error here can't be reported anywhere
 		return
 	}
 	for _, note := range c.notes {
@@ -75,7 +75,7 @@ func (c *Console) Report(err error) {
 	}
 }
 
-func objectOf(err error) errorObject {
+func errorObjectOf(err error) errorObject {
 	o := errorObject{Message: err.Error(), Kind: app.KindOf(err), Exit: ExitCode(err), Next: append([]string{}, app.HintsOf(err)...)}
 	if failure, ok := errors.AsType[*flow.Failure](err); ok {
 		o.Code = trellis.Code(failure.Code)

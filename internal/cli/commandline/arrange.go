@@ -32,11 +32,11 @@ func Arrange(root *cli.Command, args []string) (*Line, error) {
 		arg := args[i]
 		switch {
 		case at.SkipFlagParsing:
-			return line.end(args[i:]), nil
+			return line.addArguments(args[i:]), nil
 		case arg == "--" && len(at.Subcommands) > 0:
-			return nil, app.WithHints(app.Usagef("%s needs a command before --", line.whole()), line.helpFor())
+			return nil, app.WithHints(app.Usagef("%s needs a command before --", line.fullName()), line.helpCommand())
 		case arg == "--":
-			return line.end(append(positional, args[i+1:]...)), nil
+			return line.addArguments(append(positional, args[i+1:]...)), nil
 		case strings.HasPrefix(arg, "-") && arg != "-":
 			used, err := line.flag(at, args[i:])
 			if err != nil {
@@ -54,7 +54,7 @@ func Arrange(root *cli.Command, args []string) (*Line, error) {
 			positional = append(positional, arg)
 		}
 	}
-	return line.end(positional), nil
+	return line.addArguments(positional), nil
 }
 
 // flag parses the flag that rest begins with, and its value, and returns how many words they take.
@@ -78,18 +78,18 @@ func (l *Line) flag(at *cli.Command, rest []string) (int, error) {
 	words := 1
 	if !assigned {
 		if len(rest) < 2 {
-			return 0, app.WithHints(app.Usagef("flag %s needs a value", rest[0]), l.helpFor())
+			return 0, app.WithHints(app.Usagef("flag %s needs a value", rest[0]), l.helpCommand())
 		}
 		value, words = rest[1], 2
 	}
-	if err := unfit(known, value); err != nil {
-		return 0, app.WithHints(err, l.helpFor())
+	if err := valueError(known, value); err != nil {
+		return 0, app.WithHints(err, l.helpCommand())
 	}
 	l.Args = append(l.Args, first+"="+value)
 	return words, nil
 }
 
-func (l *Line) end(positional []string) *Line {
+func (l *Line) addArguments(positional []string) *Line {
 	if len(positional) > 0 && (l.Command == nil || !l.Command.SkipFlagParsing) {
 		l.Args = append(l.Args, "--")
 	}
@@ -123,8 +123,8 @@ func TakesValue(f cli.Flag) bool {
 	return ok && d.TakesValue()
 }
 
-// unfit returns a usage error if a flag can't have that value, and nil otherwise.
-func unfit(f cli.Flag, value string) error {
+// valueError returns a usage error if a flag can't have that value, and nil otherwise.
+func valueError(f cli.Flag, value string) error {
 	name := Dashed(f.Names()[0])
 	switch f.(type) {
 	case *cli.StringFlag, *cli.StringSliceFlag:
@@ -158,11 +158,11 @@ func (l *Line) unknownCommand(at *cli.Command, name string) error {
 			names = append(names, c.Name)
 		}
 	}
-	err := app.Usagef("%s has no command %q", l.whole(), name)
+	err := app.Usagef("%s has no command %q", l.fullName(), name)
 	if near := trellis.Nearest(name, names); near != "" {
-		return app.WithHints(err, "did you mean: "+l.whole()+" "+near)
+		return app.WithHints(err, "did you mean: "+l.fullName()+" "+near)
 	}
-	return app.WithHints(err, l.helpFor())
+	return app.WithHints(err, l.helpCommand())
 }
 
 func (l *Line) unknownFlag(at *cli.Command, word string) error {
@@ -173,11 +173,11 @@ func (l *Line) unknownFlag(at *cli.Command, word string) error {
 		}
 	}
 	word, _, _ = strings.Cut(word, "=")
-	err := app.Usagef("%s has no flag %s", l.whole(), word)
+	err := app.Usagef("%s has no flag %s", l.fullName(), word)
 	if near := trellis.Nearest(Dashed(strings.TrimLeft(word, "-")), names); near != "" {
 		return app.WithHints(err, "did you mean: "+near)
 	}
-	return app.WithHints(err, l.helpFor())
+	return app.WithHints(err, l.helpCommand())
 }
 
 // Positional returns the arguments that are not flags.
@@ -192,9 +192,9 @@ func (l *Line) Positional() []string {
 	return nil
 }
 
-func (l *Line) whole() string { return Whole(l.Program, l.Path) }
+func (l *Line) fullName() string { return Whole(l.Program, l.Path) }
 
-func (l *Line) helpFor() string { return Whole(l.Program, append([]string{"help"}, l.Path...)) }
+func (l *Line) helpCommand() string { return Whole(l.Program, append([]string{"help"}, l.Path...)) }
 
 // Whole returns the command with that path as it is typed.
 func Whole(program string, path []string) string {

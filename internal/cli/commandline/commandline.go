@@ -21,7 +21,7 @@ type Program struct{ root *cli.Command }
 // New returns a program with these commands and --version. It sets in each command what the parser
 // does not inherit, so commands must not be given to two programs.
 func New(name, usage string, commands []*cli.Command) Program {
-	finish(commands)
+	setInherited(commands)
 	return Program{&cli.Command{
 		Name:        name,
 		Usage:       usage,
@@ -59,7 +59,7 @@ func End(ctx context.Context, a *command.Console, err error) int {
 
 // dispatch finds the command that args name and runs it, or shows its help.
 func (p Program) dispatch(ctx context.Context, a *command.Console, args []string) error {
-	a.JSONErrors = asksJSON(args)
+	a.JSONErrors = hasJSONFlag(args)
 	line, err := Arrange(p.root, args)
 	if err != nil {
 		return err
@@ -69,13 +69,13 @@ func (p Program) dispatch(ctx context.Context, a *command.Console, args []string
 	}
 	err = p.parser(a).RunContext(ctx, append([]string{p.root.Name}, line.Args...))
 	if errors.Is(err, app.ErrUsage) && err.Error() != "" && len(app.HintsOf(err)) == 0 {
-		return app.WithHints(err, line.helpFor())
+		return app.WithHints(err, line.helpCommand())
 	}
 	return err
 }
 
-// asksJSON reports whether --json is among the flags, even if the command line is invalid.
-func asksJSON(args []string) bool {
+// hasJSONFlag reports whether --json is among the flags, even if the command line is invalid.
+func hasJSONFlag(args []string) bool {
 	if i := slices.Index(args, "--"); i >= 0 {
 		args = args[:i]
 	}
@@ -94,7 +94,7 @@ func (p Program) parser(a *command.Console) *cli.App {
 		HideHelp:                  true,
 		HideVersion:               true,
 		DisableSliceFlagSeparator: true,
-		OnUsageError:              badFlag,
+		OnUsageError:              flagError,
 		ExitErrHandler:            func(*cli.Context, error) {},
 		Reader:                    a.Stdin,
 		Writer:                    a.Stdout,
@@ -108,13 +108,13 @@ func (p Program) PrintVersion(a *command.Console) error {
 	return err
 }
 
-// finish sets in every command what the parser does not inherit.
-func finish(commands []*cli.Command) {
+// setInherited sets in every command what the parser does not inherit.
+func setInherited(commands []*cli.Command) {
 	for _, c := range commands {
 		c.HideHelp = true
-		c.OnUsageError = badFlag
+		c.OnUsageError = flagError
 		if len(c.Subcommands) > 0 && c.Action == nil {
-			c.Action = needsCommand
+			c.Action = missingSubcommand
 		}
 		if action := c.Action; len(c.Subcommands) == 0 && !c.SkipFlagParsing {
 			c.Action = func(call *cli.Context) error {
@@ -124,17 +124,17 @@ func finish(commands []*cli.Command) {
 				return action(call)
 			}
 		}
-		finish(c.Subcommands)
+		setInherited(c.Subcommands)
 	}
 }
 
-// badFlag turns the parser's error about the value of a flag into a usage error.
-func badFlag(c *cli.Context, err error, _ bool) error {
+// flagError turns the parser's error about the value of a flag into a usage error.
+func flagError(c *cli.Context, err error, _ bool) error {
 	return app.Usagef("%w", err)
 }
 
-// needsCommand is the action of a command that only has subcommands.
-func needsCommand(c *cli.Context) error {
+// missingSubcommand is the action of a command that only has subcommands.
+func missingSubcommand(c *cli.Context) error {
 	var names []string
 	for _, s := range c.Command.Subcommands {
 		names = append(names, s.Name)

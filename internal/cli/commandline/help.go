@@ -20,7 +20,7 @@ func ShowHelp(out io.Writer, root *cli.Command, path ...string) error {
 		}
 		line.Path, at = append(line.Path, word), next
 	}
-	name, w := line.whole(), new(strings.Builder)
+	name, w := line.fullName(), new(strings.Builder)
 	fmt.Fprintf(w, "%s - %s\n\nUsage:\n  %s\n", name, at.Usage, UsageLine(name, at))
 	showCommands(w, at.Subcommands)
 	showFlags(w, at.Flags)

@@ -119,10 +119,10 @@ func (cmd settings) set(c *cli.Context) error {
 		cmd.Say("%s is %s already", key, now.Inline())
 		return nil
 	case p != nil && now.Source == config.FromUser:
-		cmd.Say("%s is set in %s; in force is %s, by %s", key, f.Name, now.Inline(), cmd.place(now))
+		cmd.Say("%s is set in %s; in force is %s, by %s", key, f.Name, now.Inline(), cmd.source(now))
 		return nil
 	}
-	cmd.Say("%s: %s → %s (%s)", key, text.Clip(before.Inline(), 60), text.Clip(now.Inline(), 60), cmd.place(now))
+	cmd.Say("%s: %s → %s (%s)", key, text.Clip(before.Inline(), 60), text.Clip(now.Inline(), 60), cmd.source(now))
 	return nil
 }
 
@@ -140,14 +140,14 @@ func (cmd settings) unset(c *cli.Context) error {
 		return err
 	}
 	if !changed {
-		cmd.Say("%s does not say %s", cmd.short(f.Name), key)
+		cmd.Say("%s does not say %s", cmd.shortPath(f.Name), key)
 		return nil
 	}
 	if now, _, err := f.Setting(key); err == nil {
-		cmd.Say("%s is %s now (%s)", key, text.Clip(now.Inline(), 60), cmd.place(now))
+		cmd.Say("%s is %s now (%s)", key, text.Clip(now.Inline(), 60), cmd.source(now))
 		return nil
 	}
-	cmd.Say("%s is taken out of %s", key, cmd.short(f.Name))
+	cmd.Say("%s is taken out of %s", key, cmd.shortPath(f.Name))
 	return nil
 }
 
@@ -178,22 +178,22 @@ func (cmd settings) print(list []config.Setting) error {
 	}
 	var b strings.Builder
 	for _, s := range list {
-		fmt.Fprintf(&b, "%-*s  %-*s  %s\n", keys, s.Key, values, s.Inline(), cmd.place(s))
+		fmt.Fprintf(&b, "%-*s  %-*s  %s\n", keys, s.Key, values, s.Inline(), cmd.source(s))
 	}
 	_, err := fmt.Fprint(cmd.Stdout, trellis.Visible(b.String()))
 	return err
 }
 
-// place returns where the value of a setting comes from.
-func (cmd settings) place(s config.Setting) string {
+// source returns where the value of a setting comes from.
+func (cmd settings) source(s config.Setting) string {
 	if s.File == "" {
 		return string(config.FromDefault)
 	}
-	return fmt.Sprintf("%s:%d", cmd.short(s.File), s.Line)
+	return fmt.Sprintf("%s:%d", cmd.shortPath(s.File), s.Line)
 }
 
-// short returns the name of a file with ~ for the home folder.
-func (cmd settings) short(name string) string {
+// shortPath returns the name of a file with ~ for the home folder.
+func (cmd settings) shortPath(name string) string {
 	home := cmd.Getenv("HOME")
 	if rel, err := filepath.Rel(home, name); home != "" && err == nil && filepath.IsLocal(rel) {
 		return filepath.Join("~", rel)
@@ -202,7 +202,7 @@ func (cmd settings) short(name string) string {
 }
 
 // Keys returns the keys that a settings file sets, with said, or else all that it may set, for completion.
-func Keys(console *command.Console, user, said bool) (keys []string) {
+func Keys(console *command.Console, user, onlySet bool) (keys []string) {
 	var f *app.SettingsFile
 	if user {
 		f, _ = console.Caller().UserSettingsFile()
@@ -214,12 +214,12 @@ func Keys(console *command.Console, user, said bool) (keys []string) {
 	}
 	list, _ := f.Settings() // errors in the file are reported when it is used
 	for _, s := range list {
-		if strings.Contains(s.Key, "[") || said && s.Source == config.FromDefault {
+		if strings.Contains(s.Key, "[") || onlySet && s.Source == config.FromDefault {
 			continue
 		}
 		keys = append(keys, s.Key)
 	}
-	if !said && !user {
+	if !onlySet && !user {
 		for _, role := range trellis.Roles {
 			for _, what := range []string{"agent", "model", "permission"} {
 				keys = append(keys, "agents.roles."+string(role)+"."+what)

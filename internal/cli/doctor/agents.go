@@ -70,12 +70,12 @@ func (d *diagnosis) agents(ctx context.Context, p *app.Project, c *config.Config
 	}
 	unread := roles == nil && p.Repo != nil           // unreadable settings may name an agent
 	if !usable && c.Agents.Default == "" && !unread { // otherwise it was reported why that agent can't work
-		d.add(stateError, "agent", "no agent can be used", d.first(ctx, c, o))
+		d.add(stateError, "agent", "no agent can be used", d.agentHint(ctx, c, o))
 	}
 }
 
-// first returns what to do if no agent can be used: set a program of agents.commands for all roles, or install an agent.
-func (d *diagnosis) first(ctx context.Context, c *config.Config, o agents.Options) string {
+// agentHint returns what to do if no agent can be used: set a program of agents.commands for all roles, or install an agent.
+func (d *diagnosis) agentHint(ctx context.Context, c *config.Config, o agents.Options) string {
 	for _, name := range slices.Sorted(maps.Keys(c.Agents.Commands)) {
 		if agents.Check(ctx, name, o) == nil {
 			return "trellis config set agents.default " + trellis.ShellWord(name)

@@ -9,12 +9,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/text"
 )
 
-// lately is the number of days back over which the usage of agents is checked.
-const lately = 7
+// cacheDays is the number of days back over which the usage of agents is checked.
+const cacheDays = 7
 
 // cache warns of phases that a provider's cache could have served but did not, so that each call paid for its whole input.
 func (d *diagnosis) cache(p *app.Project) {
-	record, err := p.Stats().Read(d.console.Now().AddDate(0, 0, -lately))
+	record, err := p.Stats().Read(d.console.Now().AddDate(0, 0, -cacheDays))
 	if err != nil {
 		return // the tasks can't be listed, which is reported with them
 	}
@@ -27,9 +27,9 @@ func (d *diagnosis) cache(p *app.Project) {
 	}
 	switch {
 	case len(cold) > 0:
-		d.add(stateWarning, "cache", fmt.Sprintf("in the last %d days nothing of what agents were told came from the provider's cache in %s, although the call before began alike", lately, strings.Join(cold, ", ")),
+		d.add(stateWarning, "cache", fmt.Sprintf("in the last %d days nothing of what agents were told came from the provider's cache in %s, although the call before began alike", cacheDays, strings.Join(cold, ", ")),
 			"trellis stats --since 7d; the same model and permission for implement, check and debug, and a provider that caches, make a task cheaper")
 	case t.Total.CachedTokens > 0:
-		d.add(stateOK, "cache", fmt.Sprintf("%.0f%% of what agents were told in the last %d days came from the provider's cache", 100**t.Total.CacheHits, lately), "")
+		d.add(stateOK, "cache", fmt.Sprintf("%.0f%% of what agents were told in the last %d days came from the provider's cache", 100**t.Total.CacheHits, cacheDays), "")
 	}
 }

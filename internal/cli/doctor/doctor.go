@@ -81,7 +81,7 @@ type finding struct {
 
 func run(ctx context.Context, console *command.Console, o options) error {
 	d := &diagnosis{console: console}
-	d.all(ctx)
+	d.checkAll(ctx)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -113,10 +113,10 @@ func run(ctx context.Context, console *command.Console, o options) error {
 			return err
 		}
 	}
-	return d.end(o)
+	return d.exitError(o)
 }
 
-func (d *diagnosis) end(o options) error {
+func (d *diagnosis) exitError(o options) error {
 	bad, left := 0, 0
 	for _, f := range d.findings {
 		switch {
@@ -141,7 +141,7 @@ func (d *diagnosis) end(o options) error {
 // check that found the first error, or "" for none, and how to mend it.
 func Tell(ctx context.Context, console *command.Console) (check, hint string) {
 	d := &diagnosis{console: console}
-	d.all(ctx)
+	d.checkAll(ctx)
 	wrong := 0
 	for _, f := range d.findings {
 		if f.State == stateOK {
@@ -164,9 +164,9 @@ func Tell(ctx context.Context, console *command.Console) (check, hint string) {
 
 // diagnosis collects findings.
 type diagnosis struct {
-	console  *command.Console
-	findings []finding
-	broken   bool // the settings have errors: a value that seems to be missing may be set
+	console         *command.Console
+	findings        []finding
+	invalidSettings bool // the settings have errors: a value that seems to be missing may be set
 }
 
 func (d *diagnosis) add(state, check, detail, hint string) {
@@ -194,7 +194,7 @@ func (d *diagnosis) verdict(check, detail string, err error) {
 	d.findings = append(d.findings, f)
 }
 
-func (d *diagnosis) all(ctx context.Context) {
+func (d *diagnosis) checkAll(ctx context.Context) {
 	d.add(stateOK, "trellis", command.Version()+", "+runtime.GOOS+"/"+runtime.GOARCH, "")
 	d.git(ctx)
 	p, err := d.console.OpenRepository()
@@ -220,9 +220,9 @@ func (d *diagnosis) all(ctx context.Context) {
 	d.agents(ctx, p, c)
 	d.sandbox(ctx, p, c)
 	d.verify(p, c)
-	d.findings = append(d.findings, notified(p, c)...)
+	d.findings = append(d.findings, notifierFindings(p, c)...)
 	d.delivery(ctx, p, c)
-	sharing(ctx, d, p)
+	checkSharing(ctx, d, p)
 	d.files(p)
 	d.system(ctx, p)
 	d.tasks(ctx, p, c)
@@ -260,19 +260,19 @@ func (d *diagnosis) git(ctx context.Context) {
 
 func (d *diagnosis) config(ctx context.Context, p *app.Project) *config.Config {
 	c, problems := app.CheckedConfig(ctx, p)
-	d.broken = len(trellis.Errors(problems)) > 0
+	d.invalidSettings = len(trellis.Errors(problems)) > 0
 	for _, problem := range problems {
 		d.problem("config", problem)
 	}
 	if len(problems) == 0 {
 		d.add(stateOK, "config", "config.yaml is valid", "")
 	}
-	d.floors(p)
+	d.userOverrides(p)
 	return c
 }
 
-// floors reports where settings of the user override those of the project.
-func (d *diagnosis) floors(p *app.Project) {
+// userOverrides reports where settings of the user override those of the project.
+func (d *diagnosis) userOverrides(p *app.Project) {
 	files := p.Settings.Files()
 	user, _ := config.LoadUser(files.User) // its errors are reported with the others
 	files.User = config.File{}
@@ -284,7 +284,7 @@ func (d *diagnosis) floors(p *app.Project) {
 
 // verify checks whether the commands that decide can run.
 func (d *diagnosis) verify(p *app.Project, c *config.Config) {
-	if len(c.Verify) == 0 && !d.broken {
+	if len(c.Verify) == 0 && !d.invalidSettings {
 		d.add(stateWarning, "verify", "no check commands: nothing is executed to see whether a task is done", "name them under verify in .trellis/config.yaml")
 	}
 	project := research.Project{Root: p.Root, LookPath: d.console.Caller().LookPath}

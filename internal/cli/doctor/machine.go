@@ -66,8 +66,8 @@ func (d *diagnosis) probeLock(p *app.Project) (err error) {
 	return errors.Join(err, first.Unlock())
 }
 
-// ends reports how the processes that a call leaves are found: by its control group, if one works here, or by their marks.
-func (d *diagnosis) ends(ctx context.Context) {
+// processTracking reports how the processes that a call leaves are found: by its control group, if one works here, or by their marks.
+func (d *diagnosis) processTracking(ctx context.Context) {
 	_, err := proc.CgroupFolder()
 	if err == nil {
 		said := proc.NewCapped(4 << 10)
@@ -88,7 +88,7 @@ func (d *diagnosis) system(ctx context.Context, p *app.Project) {
 		d.add(stateWarning, "system", "macOS ends no agents by itself when trellis is killed: the next start does", "")
 		return
 	}
-	d.ends(ctx)
+	d.processTracking(ctx)
 	entries, _ := os.ReadDir(p.Store.Tasks()) // no entries if the folder can't be read
 	for _, limit := range []struct {
 		name string

@@ -11,9 +11,9 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// notified checks whether the notifiers can work: whether their programs exist, their variables are
+// notifierFindings checks whether the notifiers can work: whether their programs exist, their variables are
 // set, and the last message arrived. It sends nothing.
-func notified(p *app.Project, c *config.Config) (list []finding) {
+func notifierFindings(p *app.Project, c *config.Config) (list []finding) {
 	failing := map[string]app.Failing{}
 	for _, f := range p.News.Failing() {
 		failing[f.Name] = f
@@ -24,7 +24,7 @@ func notified(p *app.Project, c *config.Config) (list []finding) {
 		if len(n.Command) > 0 {
 			f.Detail = strings.Join(n.On, ", ") + ": " + n.Command[0]
 		}
-		if why := unable(p, n); why != "" {
+		if why := notifierProblem(p, n); why != "" {
 			f.State, f.Detail, f.Hint = stateError, why, "mend notify in .trellis/config.yaml"
 		} else if last, ok := failing[name]; ok {
 			f.State, f.Hint = stateWarning, "trellis notify test "+trellis.ShellWord(name)
@@ -37,8 +37,8 @@ func notified(p *app.Project, c *config.Config) (list []finding) {
 	return list
 }
 
-// unable returns why a notifier can't work, or "".
-func unable(p *app.Project, n config.Notify) string {
+// notifierProblem returns why a notifier can't work, or "".
+func notifierProblem(p *app.Project, n config.Notify) string {
 	program := ""
 	switch {
 	case len(n.Command) > 0:

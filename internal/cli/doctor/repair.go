@@ -78,8 +78,8 @@ func (f *finding) resolve(agreed, asked bool) {
 	}
 }
 
-// old reports whether a file or folder was last changed more than an hour ago, so that no process is likely to be at work on it.
-func (d *diagnosis) old(path string) bool {
+// isStale reports whether a file or folder was last changed more than an hour ago, so that no process is likely to be at work on it.
+func (d *diagnosis) isStale(path string) bool {
 	st, err := os.Lstat(path)
 	return err == nil && d.console.Now().Sub(st.ModTime()) > time.Hour
 }
@@ -95,7 +95,7 @@ func (d *diagnosis) leftovers(p *app.Project, live []taskdir.Entry) {
 	}
 	for _, folder := range folders {
 		for _, path := range durable.Glob(folder, durable.TempPrefix+"*") {
-			if d.old(path) && !durable.Held(path) {
+			if d.isStale(path) && !durable.Held(path) {
 				d.leftover(p, path, "half written", os.RemoveAll)
 			}
 		}
@@ -103,13 +103,13 @@ func (d *diagnosis) leftovers(p *app.Project, live []taskdir.Entry) {
 	const scratch = "a scratch folder of a command that was killed"
 	for _, left := range [][2]string{{"removed-*", "a folder that was half removed"}, {"probe-*", scratch}, {"edit-*", scratch}, {"undo-*", scratch}} {
 		for _, path := range durable.Glob(runtime, left[0]) {
-			if d.old(path) {
+			if d.isStale(path) {
 				d.leftover(p, path, left[1], os.RemoveAll)
 			}
 		}
 	}
-	if beat := pulse.File(p.Root); d.old(beat) && !durable.Held(pulse.Lock(p.Root)) {
-		d.leftover(p, beat, "the last beat of a watcher that is gone", func(string) error { return d.forget(p.Root) })
+	if beat := pulse.File(p.Root); d.isStale(beat) && !durable.Held(pulse.Lock(p.Root)) {
+		d.leftover(p, beat, "the last beat of a watcher that is gone", func(string) error { return d.removeHeartbeat(p.Root) })
 	}
 }
 
@@ -119,8 +119,8 @@ func (d *diagnosis) leftover(p *app.Project, path, what string, remove func(stri
 		mend: func() (string, error) { return "", remove(path) }})
 }
 
-// forget removes the last heartbeat of a watcher, unless another watcher runs by now.
-func (d *diagnosis) forget(root string) error {
+// removeHeartbeat removes the last heartbeat of a watcher, unless another watcher runs by now.
+func (d *diagnosis) removeHeartbeat(root string) error {
 	lock, err := durable.TryLock(pulse.Lock(root), durable.Holder{PID: os.Getpid(), Since: d.console.Now()})
 	if err != nil {
 		return err

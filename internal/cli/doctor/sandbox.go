@@ -18,7 +18,7 @@ import (
 // sandbox checks whether this machine can confine programs to their folders. If it can't, that is
 // an error where the sandbox is required, and nothing to warn of where it is off.
 func (d *diagnosis) sandbox(ctx context.Context, p *app.Project, c *config.Config) {
-	if d.broken && c.Sandbox == sandbox.Off {
+	if d.invalidSettings && c.Sandbox == sandbox.Off {
 		return
 	}
 	box := p.Agents(c).Box()
@@ -53,15 +53,15 @@ func (d *diagnosis) sandbox(ctx context.Context, p *app.Project, c *config.Confi
 		d.add(stateOK, "sandbox", "no network for "+strings.Join(kinds, ", "), "for commands that need it: "+sandbox.NetworkHint(kinds[0])+"; docs/reference/sandbox.md")
 	}
 	if found.OK() {
-		d.reaches(p, c, box)
+		d.reachableHosts(p, c, box)
 	}
-	d.unseen(box)
-	d.absent("sandbox_write", c.SandboxWrite)
-	d.absent("sandbox_home", c.SandboxHome)
+	d.hiddenFromSandbox(box)
+	d.missingPaths("sandbox_write", c.SandboxWrite)
+	d.missingPaths("sandbox_home", c.SandboxHome)
 }
 
-// reaches reports for each installed agent which hosts it reaches, if those are not all.
-func (d *diagnosis) reaches(p *app.Project, c *config.Config, box *sandbox.Box) {
+// reachableHosts reports for each installed agent which hosts it reaches, if those are not all.
+func (d *diagnosis) reachableHosts(p *app.Project, c *config.Config, box *sandbox.Box) {
 	o := p.Agents(c).Options()
 	var wide []string
 	for _, role := range trellis.Roles {
@@ -89,8 +89,8 @@ func (d *diagnosis) reaches(p *app.Project, c *config.Config, box *sandbox.Box) 
 	}
 }
 
-// unseen reports which variables, accounts and files of the user are not visible in the sandbox, and how to show them.
-func (d *diagnosis) unseen(box *sandbox.Box) {
+// hiddenFromSandbox reports which variables, accounts and files of the user are not visible in the sandbox, and how to show them.
+func (d *diagnosis) hiddenFromSandbox(box *sandbox.Box) {
 	if names := box.Withheld(d.console.Caller().CommandEnv()); len(names) > 0 {
 		d.add(stateOK, "sandbox", "commands do not get "+text.Some(names, 8)+" of your environment", "sandbox_env: [NAME] in .trellis/config.yaml hands one on; docs/reference/sandbox.md")
 	}
@@ -102,8 +102,8 @@ func (d *diagnosis) unseen(box *sandbox.Box) {
 	}
 }
 
-// absent warns of paths that the settings name and that don't exist.
-func (d *diagnosis) absent(key string, paths []string) {
+// missingPaths warns of paths that the settings name and that don't exist.
+func (d *diagnosis) missingPaths(key string, paths []string) {
 	for _, path := range paths {
 		if rest, home := strings.CutPrefix(path, "~/"); home {
 			path = filepath.Join(d.console.Getenv("HOME"), rest)

@@ -14,16 +14,16 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// skew is the difference of clocks from which doctor warns. Only times that people read depend on the clocks.
-const skew = 30 * time.Second
+// maxClockSkew is the difference of clocks from which doctor warns. Only times that people read depend on the clocks.
+const maxClockSkew = 30 * time.Second
 
-// sharing checks whether tasks can be shared with other machines, if the settings ask for it.
-func sharing(ctx context.Context, d *diagnosis, p *app.Project) {
+// checkSharing checks whether tasks can be shared with other machines, if the settings ask for it.
+func checkSharing(ctx context.Context, d *diagnosis, p *app.Project) {
 	s, err := p.ReadingSite(ctx)
 	if err != nil {
 		return // the error of the settings was reported before
 	}
-	d.findings = append(d.findings, server(ctx, s.Config.Cluster)...)
+	d.findings = append(d.findings, serverFindings(ctx, s.Config.Cluster)...)
 	team, err := app.SharingOf(p).Team(s)
 	if errors.Is(err, app.ErrNoTeam) {
 		if s.Config.Cluster.Repo != "" {
@@ -45,7 +45,7 @@ func sharing(ctx context.Context, d *diagnosis, p *app.Project) {
 		said += "; " + strings.Join(l.Held, "; ")
 	}
 	d.add(stateOK, "sharing", said, "")
-	if l.Ahead > skew {
+	if l.Ahead > maxClockSkew {
 		d.add(stateWarning, "sharing", fmt.Sprintf("the clock of another machine is at least %v ahead of this one", l.Ahead.Round(time.Second)), "timedatectl status")
 	}
 	if s.Config.Objectives.Watch {
@@ -56,16 +56,16 @@ func sharing(ctx context.Context, d *diagnosis, p *app.Project) {
 	}
 }
 
-// dialing is how long connecting to a server may take.
-const dialing = 3 * time.Second
+// dialTimeout is how long connecting to a server may take.
+const dialTimeout = 3 * time.Second
 
-// server checks whether something answers at cluster.address, where trellis-cluster says who runs
+// serverFindings checks whether something answers at cluster.address, where trellis-cluster says who runs
 // what, if cluster.repo is set. It does not check who may use the server: trellis-cluster does.
-func server(ctx context.Context, c config.Cluster) []finding {
+func serverFindings(ctx context.Context, c config.Cluster) []finding {
 	if c.Repo == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, dialing)
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", c.Address)
 	if err != nil {

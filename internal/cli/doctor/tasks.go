@@ -99,7 +99,7 @@ func (d *diagnosis) taskJSON(p *app.Project, e taskdir.Entry) {
 // journal checks whether the journal of a task's run can be read.
 func (d *diagnosis) journal(p *app.Project, dir string) {
 	if _, err := journal.Read(filepath.Join(dir, taskdir.Run)); errors.Is(err, journal.ErrDamaged) {
-		d.about(p, dir, "journal", fmt.Sprintf("%s: %v", filepath.Base(dir), err), "trellis retry "+trellis.ShellWord(filepath.Base(dir)))
+		d.addTaskFinding(p, dir, "journal", fmt.Sprintf("%s: %v", filepath.Base(dir), err), "trellis retry "+trellis.ShellWord(filepath.Base(dir)))
 	}
 }
 
@@ -116,14 +116,14 @@ func (d *diagnosis) rewound(p *app.Project, t *taskdir.Task) {
 		return
 	}
 	if wrote, err := pipeline.ReadProgress(h); err == nil && t.Pipeline.Revision < wrote.Revision {
-		d.about(p, t.Dir, "rewound", fmt.Sprintf("%s: git took task.json back: its revision is %d, the run wrote %d", t.ID, t.Pipeline.Revision, wrote.Revision), "trellis retry "+trellis.ShellWord(t.ID))
+		d.addTaskFinding(p, t.Dir, "rewound", fmt.Sprintf("%s: git took task.json back: its revision is %d, the run wrote %d", t.ID, t.Pipeline.Revision, wrote.Revision), "trellis retry "+trellis.ShellWord(t.ID))
 	}
 }
 
 // draft reports a planning that nobody works on. One whose folder was changed within the hour may be about to begin.
 func (d *diagnosis) draft(p *app.Project, dir string) {
-	if !durable.Held(filepath.Join(dir, taskdir.RunLock)) && d.old(dir) {
-		d.about(p, dir, "leftover", p.Store.Rel(dir)+": a planning that nobody is at work on", "trellis plan --retry "+trellis.ShellWord(p.Store.Rel(dir))+", or trellis task rm "+trellis.ShellWord(filepath.Base(dir)))
+	if !durable.Held(filepath.Join(dir, taskdir.RunLock)) && d.isStale(dir) {
+		d.addTaskFinding(p, dir, "leftover", p.Store.Rel(dir)+": a planning that nobody is at work on", "trellis plan --retry "+trellis.ShellWord(p.Store.Rel(dir))+", or trellis task rm "+trellis.ShellWord(filepath.Base(dir)))
 	}
 }
 
@@ -174,9 +174,9 @@ func (d *diagnosis) parent(p *app.Project, t *taskdir.Task, tasks map[string]*ta
 	switch parent := tasks[id]; {
 	case t.Parent == "" || parent == nil && gone[id]:
 	case parent == nil:
-		d.about(p, t.Dir, "links", fmt.Sprintf("%s names the parent %s, which is not there", t.ID, t.Parent), `set "parent" to null in its task.json`)
+		d.addTaskFinding(p, t.Dir, "links", fmt.Sprintf("%s names the parent %s, which is not there", t.ID, t.Parent), `set "parent" to null in its task.json`)
 	case !slices.Contains(parent.Children, t.ID):
-		d.about(p, t.Dir, "links", fmt.Sprintf("%s names the parent %s, which does not list it", t.ID, id), "trellis task add-subtask "+trellis.ShellWord(id)+" "+trellis.ShellWord(t.ID))
+		d.addTaskFinding(p, t.Dir, "links", fmt.Sprintf("%s names the parent %s, which does not list it", t.ID, id), "trellis task add-subtask "+trellis.ShellWord(id)+" "+trellis.ShellWord(t.ID))
 	}
 }
 
@@ -185,12 +185,12 @@ func (d *diagnosis) children(p *app.Project, t *taskdir.Task, tasks map[string]*
 		id := filepath.Base(name)
 		switch child := tasks[id]; {
 		case child == nil && !gone[id]:
-			d.about(p, t.Dir, "links", fmt.Sprintf("%s lists the child %s, which is not there", t.ID, name), `take it out of "children" in its task.json`)
+			d.addTaskFinding(p, t.Dir, "links", fmt.Sprintf("%s lists the child %s, which is not there", t.ID, name), `take it out of "children" in its task.json`)
 		case child == nil:
 		case child.Parent == "":
-			d.about(p, t.Dir, "links", fmt.Sprintf("%s lists the child %s, which names no parent", t.ID, id), "trellis task add-subtask "+trellis.ShellWord(t.ID)+" "+trellis.ShellWord(id))
+			d.addTaskFinding(p, t.Dir, "links", fmt.Sprintf("%s lists the child %s, which names no parent", t.ID, id), "trellis task add-subtask "+trellis.ShellWord(t.ID)+" "+trellis.ShellWord(id))
 		case filepath.Base(child.Parent) != t.ID:
-			d.about(p, t.Dir, "links", fmt.Sprintf("%s lists the child %s, whose parent is %s", t.ID, id, child.Parent), "trellis task remove-subtask "+trellis.ShellWord(t.ID)+" "+trellis.ShellWord(id))
+			d.addTaskFinding(p, t.Dir, "links", fmt.Sprintf("%s lists the child %s, whose parent is %s", t.ID, id, child.Parent), "trellis task remove-subtask "+trellis.ShellWord(t.ID)+" "+trellis.ShellWord(id))
 		}
 	}
 }
@@ -207,6 +207,6 @@ func (d *diagnosis) worktrees(ctx context.Context, p *app.Project, c *config.Con
 	}
 }
 
-func (d *diagnosis) about(p *app.Project, dir, check, detail, hint string) {
+func (d *diagnosis) addTaskFinding(p *app.Project, dir, check, detail, hint string) {
 	d.findings = append(d.findings, finding{Check: check, State: stateWarning, Detail: detail, Hint: hint, File: p.Store.Rel(filepath.Join(dir, taskdir.TaskJSON))})
 }

@@ -61,64 +61,64 @@ func File(ctx context.Context, console *command.Console, p *app.Project, dir, na
 	if err != nil {
 		return err
 	}
-	e := &edited{console, p, p.Edits(), dir, name, was, draft}
+	e := &editSession{console, p, p.Edits(), dir, name, was, draft}
 	return e.run(ctx, text)
 }
 
-// edited is a file of a task while a person changes it.
-type edited struct {
+// editSession is a file of a task while a person changes it.
+type editSession struct {
 	*command.Console
-	p     *app.Project
-	edits app.Edits
-	dir   string
-	name  string
-	was   []byte // the text before; nil: there was no file
-	draft *editor.Draft
+	p        *app.Project
+	edits    app.Edits
+	dir      string
+	name     string
+	original []byte // the text before; nil: there was no file
+	draft    *editor.Draft
 }
 
-func (e *edited) file() string { return e.p.Store.Rel(filepath.Join(e.dir, e.name)) }
+func (e *editSession) file() string { return e.p.Store.Rel(filepath.Join(e.dir, e.name)) }
 
 // run has the person edit until the text is saved or discarded.
-func (e *edited) run(ctx context.Context, begun []byte) error {
+func (e *editSession) run(ctx context.Context, begun []byte) error {
 	for {
 		text, err := e.draft.Edit()
 		if err != nil {
-			return app.WithHints(err, append(app.HintsOf(err), e.again())...)
+			return app.WithHints(err, append(app.HintsOf(err), e.editCommand())...)
 		}
-		if bytes.Equal(text, begun) && (e.was != nil || len(text) == 0) {
+		if bytes.Equal(text, begun) && (e.original != nil || len(text) == 0) {
 			e.Say("%s stays as it is: nothing was changed", e.file())
 			return e.draft.Discard()
 		}
-		again, err := e.take(ctx, text)
+		again, err := e.checkAndSave(ctx, text)
 		if err != nil || !again {
 			return err
 		}
 	}
 }
 
-// take checks a text and saves it, or asks what to do.
-func (e *edited) take(ctx context.Context, text []byte) (again bool, err error) {
+// checkAndSave checks a text and saves it, or asks what to do.
+func (e *editSession) checkAndSave(ctx context.Context, text []byte) (again bool, err error) {
 	problems, err := e.edits.Check(context.WithoutCancel(ctx), e.dir, e.name, text)
 	if err != nil {
-		return false, e.kept(err)
+		return false, e.withDraftPath(err)
 	}
-	e.SayProblems(inTheCopy(problems))
+	e.SayProblems(withoutFixCommands(problems))
 	if wrong := len(trellis.Errors(problems)); wrong == 0 {
 		return false, e.save(text)
 	} else if !e.CanAsk() {
-		return false, e.kept(app.AsKind(app.ErrUnmet, fmt.Errorf("%s has %s and was not saved", e.file(), letters.Count(wrong, "problem"))))
+		return false, e.withDraftPath(app.AsKind(app.ErrUnmet, fmt.Errorf("%s has %s and was not saved", e.file(), letters.Count(wrong, "problem"))))
 	}
 	answers := []string{"edit again", "discard"}
 	if e.edits.MayKeep(e.dir) {
 		answers = append(answers, "keep")
 	}
-	asked, stop := atQuestion(ctx)
+	asked, stop := questionContext(ctx)
 	defer stop()
 	switch answer, err := e.Choose(asked, "it is not saved yet", answers...); {
 	case asked.Err() != nil:
-		return false, e.kept(context.Cause(asked))
+		return false, e.withDraftPath(context.Cause(asked))
 	case err != nil:
-		return false, e.kept(err)
+		return false, e.withDraftPath(err)
 	case answer == "keep":
 		return false, e.save(text)
 	case answer == "discard":
@@ -128,8 +128,8 @@ func (e *edited) take(ctx context.Context, text []byte) (again bool, err error) 
 	return true, nil
 }
 
-// atQuestion returns a context that ends with a signal, other than a SIGINT from before, which was for the editor.
-func atQuestion(ctx context.Context) (asked context.Context, stop func()) {
+// questionContext returns a context that ends with a signal, other than a SIGINT from before, which was for the editor.
+func questionContext(ctx context.Context) (asked context.Context, stop func()) {
 	var by *proc.SignalError
 	if errors.As(context.Cause(ctx), &by) && by.Signal == syscall.SIGINT {
 		return proc.SignalContext(context.WithoutCancel(ctx))
@@ -137,8 +137,8 @@ func atQuestion(ctx context.Context) (asked context.Context, stop func()) {
 	return ctx, func() {}
 }
 
-// inTheCopy returns problems of a text that is not in its file yet, without the commands that would mend the file.
-func inTheCopy(problems []trellis.Problem) []trellis.Problem {
+// withoutFixCommands returns problems of a text that is not in its file yet, without the commands that would mend the file.
+func withoutFixCommands(problems []trellis.Problem) []trellis.Problem {
 	list := slices.Clone(problems)
 	for i := range list {
 		if strings.HasPrefix(list[i].Hint, "trellis ") {
@@ -148,27 +148,27 @@ func inTheCopy(problems []trellis.Problem) []trellis.Problem {
 	return list
 }
 
-func (e *edited) save(text []byte) error {
-	err := e.edits.Save(e.dir, e.name, e.was, text)
+func (e *editSession) save(text []byte) error {
+	err := e.edits.Save(e.dir, e.name, e.original, text)
 	if errors.Is(err, durable.ErrChanged) {
 		err = app.WithHints(app.AsKind(app.ErrUnmet, fmt.Errorf("%s was changed meanwhile, and stays so; what you wrote is in %s", e.file(), e.draft.Path())),
 			"diff "+trellis.ShellWord(e.draft.Path())+" "+trellis.ShellWord(e.file()))
 		return err
 	}
 	if err != nil {
-		return e.kept(err)
+		return e.withDraftPath(err)
 	}
 	e.Say("%s is saved", e.file())
 	return e.draft.Discard()
 }
 
-func (e *edited) kept(err error) error {
-	hints := append(app.HintsOf(err), e.again())
+func (e *editSession) withDraftPath(err error) error {
+	hints := append(app.HintsOf(err), e.editCommand())
 	return app.WithHints(fmt.Errorf("%w; what you wrote is in %s", err, e.draft.Path()), hints...)
 }
 
-// again returns the command that edits the file again.
-func (e *edited) again() string {
+// editCommand returns the command that edits the file again.
+func (e *editSession) editCommand() string {
 	word := strings.TrimSuffix(e.name, filepath.Ext(e.name))
 	return strings.TrimSuffix("trellis edit "+trellis.ShellWord(filepath.Base(e.dir))+" "+word, " prd")
 }

@@ -67,18 +67,18 @@ func (cmd evals) eval(c *cli.Context) error {
 		return err
 	}
 	defer e.close()
-	who, err := e.able(c.Context, cases[0])
+	who, err := e.checkAgents(c.Context, cases[0])
 	if err != nil {
 		return outcome.AgentError(err)
 	}
 	out := e.report(c.Bool("json"), len(cases))
 	cmd.Say("%s", e.warning(who, cases, c.Int("parallel")))
-	runner := eval.Runner{Plan: e.plan, Dir: e.dir, Parallel: c.Int("parallel"), Env: cmd.Env, Ended: out.ended, Now: cmd.Now}
+	runner := eval.Runner{Plan: e.plan, Dir: e.dir, Parallel: c.Int("parallel"), Env: cmd.Env, Ended: out.printResult, Now: cmd.Now}
 	began := cmd.Now()
 	results, err := runner.Run(c.Context, cases)
 	e.show.Close()
 	sum := eval.Summarize(results, len(cases))
-	if werr := out.end(Document{who, results, sum, cmd.Now().Sub(began).Seconds()}); err == nil {
+	if werr := out.printSummary(Document{who, results, sum, cmd.Now().Sub(began).Seconds()}); err == nil {
 		err = werr
 	}
 	if least := c.Float64("min-score"); err == nil && sum.Score < least {
@@ -167,7 +167,7 @@ func (e *evaluation) makeDir(keep string) (err error) {
 		err = fmt.Errorf("--keep %s: there is something in it", keep)
 	}
 	if err == nil && e.home.Repo != nil {
-		err = e.outside()
+		err = e.checkOutside()
 	}
 	if err != nil {
 		_ = os.Remove(e.dir) // removes it only if it is empty
@@ -176,7 +176,7 @@ func (e *evaluation) makeDir(keep string) (err error) {
 	return nil
 }
 
-func (e *evaluation) outside() error {
+func (e *evaluation) checkOutside() error {
 	dir, err := filepath.EvalSymlinks(e.dir)
 	if err != nil {
 		return fmt.Errorf("looking for the folder of the repositories: %w", err)
@@ -210,9 +210,9 @@ func (e *evaluation) site(ctx context.Context, c eval.Case, dir string) (*runner
 	return s, nil
 }
 
-// able makes sure, before anything is spent, that the agents can plan, and returns who they are: by
+// checkAgents makes sure, before anything is spent, that the agents can plan, and returns who they are: by
 // role, with the model if one is named.
-func (e *evaluation) able(ctx context.Context, c eval.Case) (map[trellis.Role]string, error) {
+func (e *evaluation) checkAgents(ctx context.Context, c eval.Case) (map[trellis.Role]string, error) {
 	dir := filepath.Join(e.dir, ".able")
 	defer os.RemoveAll(dir)
 	if err := c.Project.Lay(ctx, dir, e.app.Env); err != nil {

@@ -26,15 +26,15 @@ type Document struct {
 
 // evalReport prints the progress and the results of cases.
 type evalReport struct {
-	app   *command.Console
-	print func(text string) // prints a line about a case
-	json  bool
-	n, of int
+	app            *command.Console
+	print          func(text string) // prints a line about a case
+	json           bool
+	printed, total int
 }
 
 // report begins a report. On a terminal that shows the progress too, the lines of cases are printed above it.
 func (e *evaluation) report(asJSON bool, cases int) *evalReport {
-	r := &evalReport{app: e.app, json: asJSON, of: cases}
+	r := &evalReport{app: e.app, json: asJSON, total: cases}
 	switch {
 	case asJSON:
 		r.print = func(text string) { e.app.Say("%s", text) }
@@ -46,10 +46,10 @@ func (e *evaluation) report(asJSON bool, cases int) *evalReport {
 	return r
 }
 
-// ended prints the result of a case.
-func (r *evalReport) ended(res eval.Result) {
-	r.n++
-	line := fmt.Sprintf("%*d/%d  %s: %s; %s", len(fmt.Sprint(r.of)), r.n, r.of, res.ID, verdict(res), text.Count(res.Calls, "call"))
+// printResult prints the result of a case.
+func (r *evalReport) printResult(res eval.Result) {
+	r.printed++
+	line := fmt.Sprintf("%*d/%d  %s: %s; %s", len(fmt.Sprint(r.total)), r.printed, r.total, res.ID, verdict(res), text.Count(res.Calls, "call"))
 	if used := text.Usage(res.Usage); used != "" {
 		line += ", " + used
 	}
@@ -82,8 +82,8 @@ func verdict(res eval.Result) string {
 	return "rejected AS " + strings.ToUpper(res.Category) + ", not " + right
 }
 
-// end prints the summary of all cases.
-func (r *evalReport) end(d Document) error {
+// printSummary prints the summary of all cases.
+func (r *evalReport) printSummary(d Document) error {
 	if r.json {
 		return terminal.JSON(r.app.Stdout, d)
 	}

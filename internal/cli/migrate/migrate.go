@@ -27,8 +27,8 @@ type Earlier struct {
 	Checks  func(root string) []string // returns the commands that seem to check a project
 }
 
-// leftAlone are files of earlier versions below .trellis that this version does not use.
-var leftAlone = []string{".version", ".template-hashes.json", "scripts", "workspace"}
+// unusedFiles are files of earlier versions below .trellis that this version does not use.
+var unusedFiles = []string{".version", ".template-hashes.json", "scripts", "workspace"}
 
 // Fit removes from the files of a fresh .trellis what the project has already.
 func (m Earlier) Fit(files map[string][]byte) error {
@@ -41,7 +41,7 @@ func (m Earlier) Fit(files map[string][]byte) error {
 			delete(files, name)
 		}
 	}
-	if len(m.older().Verify) > 0 { // a list in config.yaml would win, even an empty one
+	if len(m.worktreeSettings().Verify) > 0 { // a list in config.yaml would win, even an empty one
 		text := string(files["config.yaml"])
 		before, rest, found := strings.Cut(text, "\nverify:")
 		if !found {
@@ -56,8 +56,8 @@ func (m Earlier) Fit(files map[string][]byte) error {
 	return nil
 }
 
-// older returns the settings of worktree.yaml.
-func (m Earlier) older() *config.Config {
+// worktreeSettings returns the settings of worktree.yaml.
+func (m Earlier) worktreeSettings() *config.Config {
 	files := m.Project.Settings.Files()
 	files.Config = config.File{}
 	c, _ := config.Load(files) // its errors are reported with the others
@@ -74,17 +74,17 @@ func (m Earlier) Tell() error {
 	if err != nil {
 		return err
 	}
-	m.tasks(live, archived)
-	m.settings()
-	if err := m.cards(); err != nil {
+	m.sayTasks(live, archived)
+	m.saySettings()
+	if err := m.sayAgents(); err != nil {
 		return err
 	}
-	m.ignored()
-	m.unignored()
+	m.sayUnread()
+	m.sayMissingIgnores()
 	return nil
 }
 
-func (m Earlier) tasks(live, archived []taskdir.Entry) {
+func (m Earlier) sayTasks(live, archived []taskdir.Entry) {
 	live = slices.DeleteFunc(live, func(e taskdir.Entry) bool { return e.Planning })
 	byStatus, broken, old := map[trellis.Status]int{}, 0, 0
 	for _, e := range slices.Concat(live, archived) {
@@ -101,7 +101,7 @@ func (m Earlier) tasks(live, archived []taskdir.Entry) {
 		return
 	}
 	var parts []string
-	for _, s := range append(slices.Clone(trellis.Statuses), others(byStatus)...) {
+	for _, s := range append(slices.Clone(trellis.Statuses), unknownStatuses(byStatus)...) {
 		if n := byStatus[s]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s))
 		}
@@ -113,11 +113,11 @@ func (m Earlier) tasks(live, archived []taskdir.Entry) {
 	if broken > 0 {
 		m.Console.Say("  %d whose task.json can't be read; next: trellis doctor --repair", broken)
 	}
-	m.next(live, byStatus)
+	m.sayNextSteps(live, byStatus)
 }
 
-// others returns the statuses that this version does not know.
-func others(byStatus map[trellis.Status]int) (list []trellis.Status) {
+// unknownStatuses returns the statuses that this version does not know.
+func unknownStatuses(byStatus map[trellis.Status]int) (list []trellis.Status) {
 	for s := range byStatus {
 		if !slices.Contains(trellis.Statuses, s) {
 			list = append(list, s)
@@ -127,8 +127,8 @@ func others(byStatus map[trellis.Status]int) (list []trellis.Status) {
 	return list
 }
 
-// next prints what to do about tasks that were begun, but not by a run of this Trellis.
-func (m Earlier) next(live []taskdir.Entry, byStatus map[trellis.Status]int) {
+// sayNextSteps prints what to do about tasks that were begun, but not by a run of this Trellis.
+func (m Earlier) sayNextSteps(live []taskdir.Entry, byStatus map[trellis.Status]int) {
 	const most = 5
 	var begun []string
 	for _, e := range live {
@@ -151,16 +151,16 @@ func (m Earlier) next(live []taskdir.Entry, byStatus map[trellis.Status]int) {
 	if byStatus[trellis.Planning] > 0 {
 		m.Console.Say("  in planning: `trellis validate --all` says what each one lacks, `trellis start TASK` begins one")
 	}
-	if list := others(byStatus); len(list) > 0 {
+	if list := unknownStatuses(byStatus); len(list) > 0 {
 		m.Console.Say("  no status here: %s; the task is left alone until its task.json has another", list[0])
 	}
 }
 
-// settings prints what worktree.yaml sets, and what may be missing. Errors in settings are left to doctor, which init runs last.
-func (m Earlier) settings() {
+// saySettings prints what worktree.yaml sets, and what may be missing. Errors in settings are left to doctor, which init runs last.
+func (m Earlier) saySettings() {
 	merged, _ := m.Project.Config()
 	if _, err := os.Stat(filepath.Join(m.Project.Root, ".trellis", "worktree.yaml")); err == nil {
-		old := m.older()
+		old := m.worktreeSettings()
 		usual, _ := config.Load(config.Files{Root: m.Project.Root})
 		var taken []string
 		add := func(key string, differs, same bool, what string) {
@@ -184,8 +184,8 @@ func (m Earlier) settings() {
 	}
 }
 
-// cards prints which descriptions of agents are used, and which are not.
-func (m Earlier) cards() error {
+// sayAgents prints which descriptions of agents are used, and which are not.
+func (m Earlier) sayAgents() error {
 	var used, unused []string
 	for _, path := range durable.Glob(filepath.Join(m.Project.Root, ".trellis", "agents"), "*.md") {
 		name := strings.TrimSuffix(filepath.Base(path), ".md")
@@ -235,10 +235,10 @@ func roleOf(path string) string {
 	return ""
 }
 
-// ignored prints which other files of an earlier Trellis are not read.
-func (m Earlier) ignored() {
+// sayUnread prints which other files of an earlier Trellis are not read.
+func (m Earlier) sayUnread() {
 	var there []string
-	for _, name := range leftAlone {
+	for _, name := range unusedFiles {
 		if _, err := os.Lstat(filepath.Join(m.Project.Root, ".trellis", name)); err == nil {
 			there = append(there, name)
 		}
@@ -251,8 +251,8 @@ func (m Earlier) ignored() {
 	}
 }
 
-// unignored prints the lines that an existing .gitignore lacks.
-func (m Earlier) unignored() {
+// sayMissingIgnores prints the lines that an existing .gitignore lacks.
+func (m Earlier) sayMissingIgnores() {
 	have, err := durable.ReadBelow(m.Project.Root, ".trellis/.gitignore", durable.MaxDocument)
 	if err != nil {
 		return

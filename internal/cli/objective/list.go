@@ -38,7 +38,7 @@ type objectiveRow struct {
 	Next     *objectiveNext    `json:"next"` // null: the file can't be relied on
 	Problems []trellis.Problem `json:"problems"`
 
-	merges int // steps whose work is done and not merged
+	unmerged int // steps whose work is done and not merged
 }
 
 // objectiveCount is the number of steps in each state.
@@ -57,8 +57,8 @@ func (c *objectiveCount) add(s roadmap.State) {
 	*map[roadmap.State]*int{roadmap.Pending: &c.Pending, roadmap.Planning: &c.Planning, roadmap.InProgress: &c.InProgress, roadmap.Done: &c.Done, roadmap.Blocked: &c.Blocked, roadmap.Skipped: &c.Skipped}[s]++
 }
 
-// over returns the number of steps that need nothing more.
-func (c objectiveCount) over() int { return c.Done + c.Skipped }
+// finished returns the number of steps that need nothing more.
+func (c objectiveCount) finished() int { return c.Done + c.Skipped }
 
 // objectiveNext is what comes next in an objective.
 type objectiveNext struct {
@@ -93,8 +93,8 @@ func summary(r *roadmap.Roadmap, broken bool, tasks roadmap.Tasks) objectiveRow 
 	row := objectiveRow{Name: r.Name, Title: r.Title, File: roadmap.File(r.Name), Auto: r.Auto, Problems: append([]trellis.Problem{}, r.Check()...)}
 	for _, s := range r.Steps {
 		row.Steps.add(s.State)
-		if step := newObjectiveStep(s, tasks); step.toMerge() {
-			row.merges++
+		if step := newObjectiveStep(s, tasks); step.isUnmerged() {
+			row.unmerged++
 		}
 	}
 	if !broken {
@@ -125,7 +125,7 @@ func (cmd objectives) list(ctx context.Context, asJSON bool) error {
 			rows = append(rows, objectiveRow{Name: name, Title: name, File: problem.File, Problems: []trellis.Problem{*problem}})
 			continue
 		}
-		rows = append(rows, summary(r, err != nil, plans.of(name)))
+		rows = append(rows, summary(r, err != nil, plans.taskStatuses(name)))
 	}
 	if asJSON {
 		return terminal.JSON(cmd.Stdout, rows)
@@ -135,7 +135,7 @@ func (cmd objectives) list(ctx context.Context, asJSON bool) error {
 		return err
 	}
 	for _, o := range others {
-		cmd.Say("warning: %s", inLine(o.Error()))
+		cmd.Say("warning: %s", oneLine(o.Error()))
 	}
 	if len(rows) == 0 {
 		cmd.Say("no objectives")
@@ -154,22 +154,22 @@ func printTable(w io.Writer, rows []objectiveRow, style terminal.Style) error {
 		}
 		switch {
 		case r.Next == nil:
-			next += brokenAt(r.Problems)
+			next += firstError(r.Problems)
 		case r.Next.Code == roadmap.Stuck && len(r.Next.On) == 0: // no step is the reason
 			next = fmt.Sprintf("%s: %s", r.Next.Code, r.Next.Why)
-		case r.Next.Code == roadmap.Complete && r.merges > 0:
-			next = fmt.Sprintf("complete, %d to be merged", r.merges)
+		case r.Next.Code == roadmap.Complete && r.unmerged > 0:
+			next = fmt.Sprintf("complete, %d to be merged", r.unmerged)
 		default:
 			next = r.Next.words()
 		}
-		table = append(table, []string{inLine(r.Name), fmt.Sprintf("%d/%d", r.Steps.over(), r.Steps.Total), auto, inLine(next), inLine(r.Title)})
+		table = append(table, []string{oneLine(r.Name), fmt.Sprintf("%d/%d", r.Steps.finished(), r.Steps.Total), auto, oneLine(next), oneLine(r.Title)})
 	}
 	const objective, next, title = 0, 3, 4
 	return terminal.Grid{Rows: table, Squeezes: []terminal.Squeeze{{Column: next, To: 16}, {Column: title, To: 24}, {Column: objective, To: 30}, {Column: next, To: 8}, {Column: title, To: 8}, {Column: objective, To: 12}}}.Print(w, style)
 }
 
-// brokenAt returns the first problem that is not a warning.
-func brokenAt(problems []trellis.Problem) string {
+// firstError returns the first problem that is not a warning.
+func firstError(problems []trellis.Problem) string {
 	for _, p := range problems {
 		if !p.Warning {
 			return p.Error()
@@ -178,7 +178,7 @@ func brokenAt(problems []trellis.Problem) string {
 	return ""
 }
 
-// inLine returns s on one line, with control characters made visible and tabs replaced.
-func inLine(s string) string {
+// oneLine returns s on one line, with control characters made visible and tabs replaced.
+func oneLine(s string) string {
 	return strings.NewReplacer("\n", " ", "\t", " ").Replace(trellis.Visible(s))
 }

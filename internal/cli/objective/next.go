@@ -45,9 +45,9 @@ func (cmd objectives) next(c *cli.Context, p *app.Project, name string) error {
 	case err != nil && r == nil:
 		return err
 	case err != nil:
-		return cmd.broken(name, roadmap.Problems(err))
+		return cmd.reportBroken(name, roadmap.Problems(err))
 	}
-	tasks := NewPlans(p).of(r.Name)
+	tasks := NewPlans(p).taskStatuses(r.Name)
 	d := r.Next(tasks)
 	if len(r.Steps) == 0 {
 		return app.WithHints(app.Usagef("objective %s: %s", r.Name, d.Why), "trellis objective check "+trellis.ShellWord(r.Name))
@@ -70,7 +70,7 @@ func (cmd objectives) next(c *cli.Context, p *app.Project, name string) error {
 
 func (d *objectiveDecision) print(a *command.Console, next *objectiveNext, all bool) error {
 	if d.Step == nil {
-		_, err := fmt.Fprintf(a.Stdout, "%s\n    %s\n", inLine(next.words()), inLine(d.Why))
+		_, err := fmt.Fprintf(a.Stdout, "%s\n    %s\n", oneLine(next.words()), oneLine(d.Why))
 		return err
 	}
 	ready := d.Ready
@@ -78,16 +78,16 @@ func (d *objectiveDecision) print(a *command.Console, next *objectiveNext, all b
 		ready = ready[:1]
 	}
 	for _, s := range ready {
-		fmt.Fprintf(a.Stdout, "next %s  %s\n", inLine(s.ID), inLine(s.Description))
+		fmt.Fprintf(a.Stdout, "next %s  %s\n", oneLine(s.ID), oneLine(s.Description))
 	}
 	if !all {
-		fmt.Fprintf(a.Stdout, "    %s\n", inLine(d.Why))
+		fmt.Fprintf(a.Stdout, "    %s\n", oneLine(d.Why))
 	}
 	return nil
 }
 
-// broken reports the problems of a file that can't be relied on.
-func (cmd objectives) broken(name string, problems []trellis.Problem) error {
+// reportBroken reports the problems of a file that can't be relied on.
+func (cmd objectives) reportBroken(name string, problems []trellis.Problem) error {
 	unreliable := app.WithHints(app.Usagef("%s can't be relied on", roadmap.File(name)), "trellis objective check "+trellis.ShellWord(name))
 	return command.Because(cmd.Console, unreliable, problems, func(problems []trellis.Problem) {
 		for _, p := range problems {

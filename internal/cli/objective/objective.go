@@ -89,12 +89,12 @@ func sameFolder(a, b string) bool {
 func Load(p *app.Project, name string) (*roadmap.Roadmap, error) {
 	r, err := roadmap.Load(p.Root, name)
 	if errors.Is(err, roadmap.ErrNotFound) {
-		return nil, app.WithHints(err, near(p, name)...)
+		return nil, app.WithHints(err, nameHints(p, name)...)
 	}
 	return r, err
 }
 
-func near(p *app.Project, name string) []string {
+func nameHints(p *app.Project, name string) []string {
 	names, err := roadmap.Names(p.Root)
 	if err != nil || len(names) == 0 {
 		return []string{"trellis objective new NAME"}
@@ -112,8 +112,8 @@ func NewPlans(p *app.Project) Plans {
 	return sync.OnceValues(func() (*roadmap.Works, error) { return roadmap.Survey(p.Store, false) })
 }
 
-// of returns a function for the status of an objective's tasks; see [roadmap.Tasks].
-func (l Plans) of(name string) roadmap.Tasks {
+// taskStatuses returns a function for the status of an objective's tasks; see [roadmap.Tasks].
+func (l Plans) taskStatuses(name string) roadmap.Tasks {
 	return func(plan string) (trellis.Status, bool) {
 		works, err := l()
 		if err != nil {

@@ -68,9 +68,9 @@ func (cmd objectives) plan(c *cli.Context) error {
 	show.Close()
 	end := stepEnd{name, res, cmd.Now().Sub(began).Seconds(), cmp.Or(res.Step.ID, o.Step), o.Forge != nil}
 	if err != nil {
-		return cmd.notPlanned(c, p, end, err)
+		return cmd.planningError(c, p, end, err)
 	}
-	return cmd.plannedStep(c.Context, p, s, end, c.Bool("json"))
+	return cmd.printPlannedStep(c.Context, p, s, end, c.Bool("json"))
 }
 
 // stepOptions reads the flags. Checks that cost nothing come first.
@@ -85,14 +85,14 @@ func (cmd objectives) stepOptions(c *cli.Context, p *app.Project) (o runner.Step
 	if c.Bool("github") {
 		o.Forge = &github.Client{Dir: p.Root, Env: cmd.Caller().CommandEnv()}
 		if err := o.Forge.SignedIn(c.Context); err != nil { // before anything is paid for
-			return o, forgeError(err)
+			return o, githubError(err)
 		}
 	}
 	return o, nil
 }
 
-// notPlanned returns the error for a step that is not planned, or not completely. With --json it may print a document first.
-func (cmd objectives) notPlanned(c *cli.Context, p *app.Project, end stepEnd, err error) error {
+// planningError returns the error for a step that is not planned, or not completely. With --json it may print a document first.
+func (cmd objectives) planningError(c *cli.Context, p *app.Project, end stepEnd, err error) error {
 	if not, ok := errors.AsType[*runner.StepError](err); ok && not.Step == "" && c.Bool("json") {
 		d := stepDocument{Objective: end.objective, Code: not.Code, Document: outcome.Planning{}.Document("")}
 		d.ID, d.Files, d.Why = "", []string{}, []string{not.Why}
@@ -102,10 +102,10 @@ func (cmd objectives) notPlanned(c *cli.Context, p *app.Project, end stepEnd, er
 	}
 	switch {
 	case c.Context.Err() != nil:
-		return app.WithHints(err, end.again())
+		return app.WithHints(err, end.resumeCommand())
 	case errors.Is(err, runner.ErrNoIssue):
-		err = forgeError(err)
-		return app.WithHints(err, append(app.HintsOf(err), end.again())...)
+		err = githubError(err)
+		return app.WithHints(err, append(app.HintsOf(err), end.resumeCommand())...)
 	}
 	return cmd.stepError(p, end.objective, err)
 }
@@ -123,8 +123,8 @@ func (e stepEnd) planning() outcome.Planning {
 	return outcome.Planning{PlanResult: e.PlanResult, Seconds: e.seconds}
 }
 
-// again returns the command that goes on with the planning.
-func (e stepEnd) again() string {
+// resumeCommand returns the command that goes on with the planning.
+func (e stepEnd) resumeCommand() string {
 	command := roadmap.PlanCommand(e.objective, e.step)
 	if e.github {
 		command += " --github"
@@ -143,15 +143,15 @@ type stepDocument struct {
 	outcome.Document
 }
 
-// plannedStep prints how the planning of a step ended, and returns the error for the exit code.
-func (cmd objectives) plannedStep(ctx context.Context, p *app.Project, s *runner.Site, end stepEnd, asJSON bool) error {
+// printPlannedStep prints how the planning of a step ended, and returns the error for the exit code.
+func (cmd objectives) printPlannedStep(ctx context.Context, p *app.Project, s *runner.Site, end stepEnd, asJSON bool) error {
 	if err := cmd.Print(asJSON, end.document(ctx, p), func() error { return cmd.sayStep(ctx, p, s, end) }); err != nil {
 		return err
 	}
 	if end.Dead != "" {
-		return end.dead()
+		return end.failedTaskError()
 	}
-	return end.planning().ExitError(end.again())
+	return end.planning().ExitError(end.resumeCommand())
 }
 
 func (e stepEnd) document(ctx context.Context, p *app.Project) stepDocument {
@@ -184,8 +184,8 @@ func (cmd objectives) sayStep(ctx context.Context, p *app.Project, s *runner.Sit
 	return cmd.Result(p.Store.Rel(end.Dir))
 }
 
-// dead returns the error of a step that is not planned again, since its task came to a bad end.
-func (e stepEnd) dead() error {
+// failedTaskError returns the error of a step that is not planned again, since its task came to a bad end.
+func (e stepEnd) failedTaskError() error {
 	kind, again := app.ErrFailed, []string{}
 	switch e.Status {
 	case trellis.Rejected:
@@ -193,7 +193,7 @@ func (e stepEnd) dead() error {
 	case trellis.Failed, trellis.Cancelled:
 		again = []string{"trellis retry " + trellis.ShellWord(e.Task)}
 	}
-	anew := fmt.Sprintf("empty the Status and %s cells of step %s, then: %s", e.Step.Linked(), e.Step.ID, e.again())
+	anew := fmt.Sprintf("empty the Status and %s cells of step %s, then: %s", e.Step.Linked(), e.Step.ID, e.resumeCommand())
 	if len(again) > 0 {
 		anew = "or " + anew
 	}
@@ -213,19 +213,19 @@ func (cmd objectives) stepError(p *app.Project, name string, err error) error {
 	case errors.As(err, &not):
 		return app.WithHints(app.AsKind(app.ErrUnmet, err), "trellis objective show "+trellis.ShellWord(not.Objective))
 	case errors.Is(err, roadmap.ErrNotFound):
-		return app.WithHints(err, near(p, name)...)
+		return app.WithHints(err, nameHints(p, name)...)
 	case errors.Is(err, roadmap.ErrNoStep), errors.Is(err, roadmap.ErrNoCell), errors.Is(err, runner.ErrOtherPlan):
 		return app.WithHints(app.AsKind(app.ErrUnmet, err), "trellis objective show "+trellis.ShellWord(name))
 	case errors.As(err, &problem) && problem.File == roadmap.File(name):
-		return cmd.broken(name, roadmap.Problems(err))
+		return cmd.reportBroken(name, roadmap.Problems(err))
 	case errors.As(err, new(*durable.HeldError)), errors.As(err, &problem):
 		return err
 	}
-	return forgeError(outcome.PlanError(p, err))
+	return githubError(outcome.PlanError(p, err))
 }
 
-// forgeError adds exit codes and hints to the errors of gh.
-func forgeError(err error) error {
+// githubError adds exit codes and hints to the errors of gh.
+func githubError(err error) error {
 	switch {
 	case errors.Is(err, github.ErrNoProgram):
 		return app.WithHints(app.AsKind(app.ErrUsage, err), "install it from https://cli.github.com, and type gh auth login")

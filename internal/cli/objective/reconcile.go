@@ -83,7 +83,7 @@ func (cmd objectives) reconcile(c *cli.Context) error {
 			cmd.Say("no objective says auto_advance: true; next: trellis objective reconcile NAME")
 		}
 	}
-	return cmd.endOfReconcile(c.Context, p, all)
+	return cmd.reconcileError(c.Context, p, all)
 }
 
 // reconciledDocument is what reconcile --json prints for an objective.
@@ -143,7 +143,7 @@ func (cmd objectives) sayReconciled(p *app.Project, r runner.Reconciled, dry boo
 		if res.Known { // by another process, meanwhile
 			did = "is planned already"
 		}
-		fmt.Fprintf(cmd.Stdout, "%s: step %s %s: %s (%s)\n", r.Name, res.Step.ID, did, p.Store.Rel(res.Dir), plannedAs(res))
+		fmt.Fprintf(cmd.Stdout, "%s: step %s %s: %s (%s)\n", r.Name, res.Step.ID, did, p.Store.Rel(res.Dir), planningState(res))
 	}
 	for _, busy := range r.Busy {
 		cmd.Say("%v", busy)
@@ -153,8 +153,8 @@ func (cmd objectives) sayReconciled(p *app.Project, r runner.Reconciled, dry boo
 	}
 }
 
-// plannedAs returns in a word or two how the planning of a step ended.
-func plannedAs(res runner.StepResult) string {
+// planningState returns in a word or two how the planning of a step ended.
+func planningState(res runner.StepResult) string {
 	switch {
 	case res.Interrupted:
 		return "interrupted"
@@ -166,9 +166,9 @@ func plannedAs(res runner.StepResult) string {
 	return string(res.Status)
 }
 
-// endOfReconcile returns the error for the exit code: the one error that the objectives had, or all
+// reconcileError returns the error for the exit code: the one error that the objectives had, or all
 // of them joined if there are several.
-func (cmd objectives) endOfReconcile(ctx context.Context, p *app.Project, all []runner.Reconciled) error {
+func (cmd objectives) reconcileError(ctx context.Context, p *app.Project, all []runner.Reconciled) error {
 	if ctx.Err() != nil {
 		return context.Canceled
 	}

@@ -66,21 +66,21 @@ type objectiveStep struct {
 	Stated      bool           `json:"stated"` // depends_on comes from the row
 	Line        int            `json:"line"`
 
-	here  bool   // the task of the plan exists
-	draft string // directory name of the task that it is being planned as; "" if it is not
+	taskExists bool   // the task of the plan exists
+	draft      string // directory name of the task that it is being planned as; "" if it is not
 }
 
 func newObjectiveStep(s roadmap.Step, tasks roadmap.Tasks) objectiveStep {
 	o := objectiveStep{ID: s.ID, Description: s.Description, Phase: s.Phase, State: s.State, Plan: s.Plan, Stated: s.Stated, Line: s.Line,
 		PRs: append([]string{}, s.PRs...), DependsOn: append([]string{}, s.DependsOn...)}
 	if s.Plan != "" {
-		o.TaskStatus, o.here = tasks(s.Plan)
+		o.TaskStatus, o.taskExists = tasks(s.Plan)
 	}
 	return o
 }
 
-// toMerge reports whether the work of a step is done, but not merged yet.
-func (s *objectiveStep) toMerge() bool {
+// isUnmerged reports whether the work of a step is done, but not merged yet.
+func (s *objectiveStep) isUnmerged() bool {
 	return (s.State == roadmap.InProgress || s.State == roadmap.Planning) && s.TaskStatus == trellis.Review
 }
 
@@ -95,7 +95,7 @@ func (cmd objectives) show(p *app.Project, name, graph string, asJSON bool) erro
 		return err
 	}
 	plans := NewPlans(p)
-	tasks := plans.of(r.Name)
+	tasks := plans.taskStatuses(r.Name)
 	v := objectiveView{objectiveRow: summary(r, err != nil, tasks), Phases: []objectivePhase{}}
 	for _, ph := range r.Phases {
 		phase := objectivePhase{ph.ID, ph.Title, ph.Line, []objectiveStep{}}
@@ -111,16 +111,16 @@ func (cmd objectives) show(p *app.Project, name, graph string, asJSON bool) erro
 
 func (v *objectiveView) print(a *command.Console) error {
 	style := a.Style(a.Stdout)
-	fmt.Fprintf(a.Stdout, "%s  %s\n", v.Name, inLine(v.Title))
+	fmt.Fprintf(a.Stdout, "%s  %s\n", v.Name, oneLine(v.Title))
 	fmt.Fprintf(a.Stdout, "  file      %s\n", v.File)
 	if v.Auto {
 		fmt.Fprintln(a.Stdout, "  advances  by itself (auto_advance)")
 	}
 	if v.Next != nil {
-		fmt.Fprintf(a.Stdout, "  next      %s\n            %s\n", inLine(v.Next.words()), inLine(v.Next.Why))
+		fmt.Fprintf(a.Stdout, "  next      %s\n            %s\n", oneLine(v.Next.words()), oneLine(v.Next.Why))
 	}
 	for i := range v.Problems {
-		fmt.Fprintf(a.Stdout, "  problem   %s\n", inLine(v.Problems[i].Error()))
+		fmt.Fprintf(a.Stdout, "  problem   %s\n", oneLine(v.Problems[i].Error()))
 	}
 	for _, p := range v.Phases {
 		p.print(a, style)
@@ -133,15 +133,15 @@ func (p *objectivePhase) print(a *command.Console, style terminal.Style) {
 	width, merges := 0, 0
 	for _, s := range p.Steps {
 		c.add(s.State)
-		if s.toMerge() {
+		if s.isUnmerged() {
 			merges++
 		}
-		width = max(width, text.Width(inLine(s.ID)))
+		width = max(width, text.Width(oneLine(s.ID)))
 	}
 	if p.Title != "" {
-		fmt.Fprintf(a.Stdout, "\n%s", inLine(p.Title))
+		fmt.Fprintf(a.Stdout, "\n%s", oneLine(p.Title))
 	}
-	fmt.Fprintf(a.Stdout, "\n%s %d of %d", bar(c), c.over(), c.Total)
+	fmt.Fprintf(a.Stdout, "\n%s %d of %d", bar(c), c.finished(), c.Total)
 	if merges > 0 {
 		fmt.Fprintf(a.Stdout, ", %d to be merged", merges)
 	}
@@ -156,8 +156,8 @@ func bar(c objectiveCount) string {
 	const width = 20
 	over, begun := 0, 0
 	if c.Total > 0 {
-		over = width * c.over() / c.Total
-		begun = width*(c.over()+c.Planning+c.InProgress)/c.Total - over
+		over = width * c.finished() / c.Total
+		begun = width*(c.finished()+c.Planning+c.InProgress)/c.Total - over
 	}
 	return "[" + strings.Repeat("█", over) + strings.Repeat("▒", begun) + strings.Repeat("·", width-over-begun) + "]"
 }
@@ -167,15 +167,15 @@ var stateColour = map[roadmap.State]string{roadmap.Planning: "36", roadmap.InPro
 
 func (s *objectiveStep) line(width int, style terminal.Style) string {
 	state := terminal.Paint(text.Pad(strings.ReplaceAll(string(s.State), "_", " "), 11), stateColour[s.State], style.Colour)
-	does, link := inLine(s.Description), ""
+	does, link := oneLine(s.Description), ""
 	if l := s.link(); l != "" {
-		link = "  (" + inLine(l) + ")"
+		link = "  (" + oneLine(l) + ")"
 	}
 	if room := style.Width - width - len("  ") - 11 - 2*len("  "); style.Width > 0 {
 		does = text.Clip(does, max(room-text.Width(link), min(24, room)))
 		link = text.Clip(link, max(room-text.Width(does), 0))
 	}
-	return "  " + text.Pad(inLine(s.ID), width) + "  " + state + "  " + does + link
+	return "  " + text.Pad(oneLine(s.ID), width) + "  " + state + "  " + does + link
 }
 
 // link returns what a step was made into: its pull requests and its task.
@@ -187,7 +187,7 @@ func (s *objectiveStep) link() string {
 	case s.Plan == "":
 	case s.TaskStatus != "":
 		links = append(links, fmt.Sprintf("plan %s, %s", s.Plan, s.TaskStatus))
-	case s.here:
+	case s.taskExists:
 		links = append(links, fmt.Sprintf("plan %s, which can't be read", s.Plan))
 	case strings.HasPrefix(s.Plan, "#"):
 		links = append(links, "plan "+s.Plan)

@@ -105,7 +105,7 @@ func PrintPlanning(ctx context.Context, a *command.Console, p *app.Project, s *r
 		if !end.Interrupted && len(end.Waits) == 0 {
 			end.Say(ctx, a, p, s)
 		} else if end.Report.Calls > 0 {
-			a.Say("%s", spent(end))
+			a.Say("%s", usageWords(end))
 		}
 		return a.Result(rel)
 	})
@@ -127,7 +127,7 @@ func (end Planning) ExitError(again string) error {
 		if _, err := os.Lstat(filepath.Join(end.Dir, taskdir.Requirement)); errors.Is(err, fs.ErrNotExist) && end.Failure.Code == string(trellis.InvalidTask) {
 			next = []string{again + " --requirement 'what is wanted'"}
 		}
-		if spentUp(end.Failure) {
+		if isBudgetFailure(end.Failure) {
 			next = []string{GoOn(end.Failure, again)}
 		}
 		return app.AsKind(app.ErrPlanner, app.WithHints(fmt.Errorf("planning failed: %w", end.Failure), next...))
@@ -141,13 +141,13 @@ func (end Planning) ExitError(again string) error {
 
 // GoOn returns what to do after a failure before the command again: a limit that is used up has to be raised first.
 func GoOn(f *flow.Failure, again string) string {
-	if spentUp(f) {
+	if isBudgetFailure(f) {
 		return "raise the limit that it names in .trellis/config.yaml; then " + again
 	}
 	return again
 }
 
-func spentUp(f *flow.Failure) bool {
+func isBudgetFailure(f *flow.Failure) bool {
 	return slices.Contains([]trellis.Code{trellis.BudgetTokens, trellis.BudgetCost, trellis.BudgetTime}, trellis.Code(f.Code))
 }
 
@@ -169,7 +169,7 @@ func (end Planning) Document(rel string) Document {
 	d := Document{Dir: rel, ID: strings.TrimPrefix(filepath.Base(rel), taskdir.DraftPrefix), Status: end.Status,
 		Decision: r.Verdict.Decision, Category: r.Verdict.Category, Details: r.Verdict.Details, Suggestions: orEmpty(r.Verdict.Suggestions),
 		Size: r.Verdict.Size, Title: r.Title, Steps: r.Steps, Why: orEmpty(r.Why), Retries: orEmpty(r.Retries),
-		Calls: r.Calls, Seconds: end.Seconds, Usage: r.Usage, Files: orEmpty(written(end.Dir)), Contexts: r.Contexts,
+		Calls: r.Calls, Seconds: end.Seconds, Usage: r.Usage, Files: orEmpty(writtenFiles(end.Dir)), Contexts: r.Contexts,
 		Commands: orEmpty(r.Commands), Warnings: orEmpty(end.warnings()), Skipped: orEmpty(r.Skipped)}
 	if r.TaskSpec != nil {
 		d.Goals, d.TaskSpec = r.TaskSpec.Goals, &planSpec{r.TaskSpec.Valid, r.TaskSpec.Repaired, r.TaskSpec.Stub}
@@ -204,8 +204,8 @@ func orEmpty(list []string) []string {
 	return list
 }
 
-// written returns the existing files of a planned task, the context files last.
-func written(dir string) (names []string) {
+// writtenFiles returns the existing files of a planned task, the context files last.
+func writtenFiles(dir string) (names []string) {
 	for _, name := range []string{taskdir.TaskJSON, taskdir.Requirement, taskdir.Rejected, taskdir.TaskSpec, taskdir.Research, taskdir.Plan, taskdir.PRD,
 		taskdir.ImplementContext, taskdir.CheckContext, taskdir.DebugContext} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
@@ -223,22 +223,22 @@ func (end Planning) Say(ctx context.Context, a *command.Console, p *app.Project,
 	}
 	switch {
 	case end.Failure != nil:
-		a.Say("%s", spent(end))
+		a.Say("%s", usageWords(end))
 		return
 	case end.Status == trellis.Rejected:
 		sayRejected(a, p, end.PlanResult)
-		a.Say("%s", spent(end))
+		a.Say("%s", usageWords(end))
 		a.Say("next: trellis plan --retry %s --requirement 'what is wanted instead'", trellis.ShellWord(id))
 		a.Say("next: trellis plan --retry %s --feedback 'why it can be done'", trellis.ShellWord(id))
 		return
 	}
-	a.Say("%s: %s (%s)", id, r.Title, strings.Join(measures(r), ", "))
+	a.Say("%s: %s (%s)", id, r.Title, strings.Join(sizeWords(r), ", "))
 	if where := p.Store.Rel(end.Dir); a.SeesAll() {
-		a.Say("wrote %s: %s", where, files(end))
+		a.Say("wrote %s: %s", where, fileWords(end))
 	} else {
-		a.Say("wrote %s", files(end))
+		a.Say("wrote %s", fileWords(end))
 	}
-	a.Say("%s", spent(end))
+	a.Say("%s", usageWords(end))
 	if f := app.Forecast(ctx, p, end.Dir); f != nil {
 		a.Say("estimate: %s", terminal.Forecast(*f))
 	}
@@ -271,8 +271,8 @@ func sayNext(a *command.Console, s *runner.Site, end Planning, rel string) {
 	a.Say("no watcher is running; next: trellis start %s", trellis.ShellWord(id))
 }
 
-// measures returns the size of the work, for people.
-func measures(r planner.Report) []string {
+// sizeWords returns the size of the work, for people.
+func sizeWords(r planner.Report) []string {
 	list := []string{"size " + string(r.Verdict.Size)}
 	if c := r.Verdict.Confidence; c > 0 { // 0 if evaluate did not state it
 		list = append(list, "confidence "+percent(c))
@@ -288,9 +288,9 @@ func measures(r planner.Report) []string {
 
 func percent(part float64) string { return fmt.Sprintf("%.0f%%", 100*part) }
 
-// files returns the files that were written, with the number of entries of context files.
-func files(end Planning) string {
-	names := written(end.Dir)
+// fileWords returns the files that were written, with the number of entries of context files.
+func fileWords(end Planning) string {
+	names := writtenFiles(end.Dir)
 	for i, name := range names {
 		if n, ok := end.Report.Contexts[name]; ok {
 			names[i] = fmt.Sprintf("%s (%d)", name, n)
@@ -299,8 +299,8 @@ func files(end Planning) string {
 	return strings.Join(names, ", ")
 }
 
-// spent returns what a planning took, without what the task had used before.
-func spent(end Planning) string {
+// usageWords returns what a planning took, without what the task had used before.
+func usageWords(end Planning) string {
 	u, before := end.Report.Usage, end.Before
 	cost := "cost unknown"
 	if u.CostUSD != nil && before.CostUSD != nil {

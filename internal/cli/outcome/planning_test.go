@@ -50,16 +50,16 @@ func TestSpent(t *testing.T) {
 	cost := 0.126
 	end := Planning{Seconds: 61.04}
 	end.Report.Calls, end.Report.Usage = 1, trellis.Usage{InputTokens: 1200, Seconds: 90}
-	if got, want := spent(end), "1 call in 61.0s, agents' time 90.0s, 1.2k tokens, cost unknown"; got != want {
+	if got, want := usageWords(end), "1 call in 61.0s, agents' time 90.0s, 1.2k tokens, cost unknown"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	end.Report.Usage.CostUSD = &cost
-	if got := spent(end); !strings.HasSuffix(got, ", $0.13") {
+	if got := usageWords(end); !strings.HasSuffix(got, ", $0.13") {
 		t.Errorf("got %q", got)
 	}
 	earlier := 0.1
 	end.Before = trellis.Usage{InputTokens: 1000, Seconds: 80, CostUSD: &earlier}
-	if got, want := spent(end), "1 call in 61.0s, agents' time 10.0s, 200 tokens, $0.03; the task in all: 1.2k tokens, $0.13, 1m30s"; got != want {
+	if got, want := usageWords(end), "1 call in 61.0s, agents' time 10.0s, 200 tokens, $0.03; the task in all: 1.2k tokens, $0.13, 1m30s"; got != want {
 		t.Errorf("planned again: got %q, want %q", got, want)
 	}
 }

@@ -27,19 +27,19 @@ import (
 func PrintRun(ctx context.Context, a *command.Console, p *app.Project, res runner.Result, asJSON bool) error {
 	if !asJSON {
 		SayRun(a, p, res)
-		if next := afterWait(ctx, p, res); next != "" {
+		if next := nextAfterWait(ctx, p, res); next != "" {
 			a.Say("next: %s", next)
 		}
-		return exitOf(res)
+		return exitError(res)
 	}
 	if err := a.PrintTask(p, res.Dir); err != nil {
 		return err
 	}
-	return exitOf(res)
+	return exitError(res)
 }
 
-// afterWait returns the next command for a task that waits, for the first of its waits whose message does not name one.
-func afterWait(ctx context.Context, p *app.Project, res runner.Result) string {
+// nextAfterWait returns the next command for a task that waits, for the first of its waits whose message does not name one.
+func nextAfterWait(ctx context.Context, p *app.Project, res runner.Result) string {
 	if _, unsaid := res.Waits.Unsaid(); res.Status != trellis.Waiting || !unsaid {
 		return ""
 	}
@@ -47,8 +47,8 @@ func afterWait(ctx context.Context, p *app.Project, res runner.Result) string {
 	return next
 }
 
-// exitOf returns the error for the exit code after a run.
-func exitOf(res runner.Result) error {
+// exitError returns the error for the exit code after a run.
+func exitError(res runner.Result) error {
 	switch {
 	case res.Interrupted:
 		return app.WithHints(context.Canceled, "trellis start "+trellis.ShellWord(filepath.Base(res.Dir)))
@@ -123,93 +123,93 @@ func SayRun(a *command.Console, p *app.Project, res runner.Result) {
 	a.Say("next: trellis plan --retry %s --requirement '<revised requirement>'", trellis.ShellWord(id))
 }
 
-// said collects lines for people.
-type said []string
+// resultLines collects lines for people.
+type resultLines []string
 
-func (s *said) say(format string, args ...any) { *s = append(*s, fmt.Sprintf(format, args...)) }
+func (s *resultLines) add(format string, args ...any) { *s = append(*s, fmt.Sprintf(format, args...)) }
 
 // RunLines returns the state of a task and what to do next, as lines for people.
 func RunLines(p *app.Project, res runner.Result) []string {
-	var s said
+	var s resultLines
 	id := filepath.Base(res.Dir)
 	switch res.Status {
 	case trellis.Review:
 		if res.Failure != nil {
-			s.say("%s is in review again, as it was delivered", id)
+			s.add("%s is in review again, as it was delivered", id)
 			break
 		}
-		s.review(p, id, res)
+		s.addReview(p, id, res)
 	case trellis.Completed:
 		if res.Outcome == trellis.NoChangeNeeded {
-			s.say("%s needed no change: every criterion holds already", id)
+			s.add("%s needed no change: every criterion holds already", id)
 		} else {
-			s.say("%s is completed: nothing to do", id)
+			s.add("%s is completed: nothing to do", id)
 		}
-		s.noted(res.Report.Notes, nil)
+		s.addNotes(res.Report.Notes, nil)
 		return s
 	case trellis.Waiting, trellis.Ready:
 		if len(res.Waits) > 0 {
-			s.say("%s waits for %v", id, res.Waits)
+			s.add("%s waits for %v", id, res.Waits)
 		}
 	case trellis.Paused:
-		if s.paused(id, res) {
+		if s.addPaused(id, res) {
 			return s
 		}
 	case trellis.Failed:
-		s.say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
+		s.add("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
 		if t, err := p.Store.Load(res.Dir); err == nil && p.Worktree(t) != "" {
-			s.say("worktree  %s", p.Worktree(t))
+			s.add("worktree  %s", p.Worktree(t))
 		}
 		for _, step := range res.Rollback {
-			s.say("rollback  %s", step)
+			s.add("rollback  %s", step)
 		}
-		s.noted(res.Report.Notes, nil)
+		s.addNotes(res.Report.Notes, nil)
 	}
 	return s
 }
 
-// review adds the lines about a task in review.
-func (s *said) review(p *app.Project, id string, res runner.Result) {
+// addReview adds the lines about a task in review.
+func (s *resultLines) addReview(p *app.Project, id string, res runner.Result) {
 	r := res.Report
 	if r.Branch == "" {
-		s.say("%s is in review: nothing to do", id)
+		s.add("%s is in review: nothing to do", id)
 		return
 	}
-	s.say("commit    %.12s on %s", r.Commit, r.Branch)
+	s.add("commit    %.12s on %s", r.Commit, r.Branch)
 	if res.Unheeded {
-		s.say("feedback  nothing was changed for it: that is the commit that was there")
+		s.add("feedback  nothing was changed for it: that is the commit that was there")
 	}
-	s.say("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
-	s.say("worktree  %s", r.Worktree)
+	s.add("report    %s", p.Store.Rel(filepath.Join(res.Dir, taskdir.Report)))
+	s.add("worktree  %s", r.Worktree)
 	if what, why := r.Undecided(); what != "" && r.Rounds > 0 { // otherwise another process ran the task, and has the report
-		s.say("checks    %s: %s; the verdict is the agents' own", strings.ToLower(what), why)
+		s.add("checks    %s: %s; the verdict is the agents' own", strings.ToLower(what), why)
 	}
 	if len(r.Checks.Defining) > 0 {
-		s.say("checks    these files say what the checks do, and were changed: %s", strings.Join(r.Checks.Defining, ", "))
+		s.add("checks    these files say what the checks do, and were changed: %s", strings.Join(r.Checks.Defining, ", "))
 	}
 	if r.Stacked != "" {
-		s.say("stacked   on %s: merge that first", r.Stacked)
+		s.add("stacked   on %s: merge that first", r.Stacked)
 	}
-	s.delivery(res)
-	s.say("next: trellis diff %s", trellis.ShellWord(id))
+	s.addDelivery(res)
+	s.add("next: trellis diff %s", trellis.ShellWord(id))
 	if t, err := p.Store.Load(res.Dir); err == nil && r.Delivery.PRURL == "" {
-		s.say("next: %s", app.MergeCommand(p, t))
+		s.add("next: %s", app.MergeCommand(p, t))
 	}
 }
 
-// paused adds until when, or why, a task is paused, and reports whether it also added how the task goes on.
-func (s *said) paused(id string, res runner.Result) bool {
+// addPaused adds until when, or why, a task is paused, and reports whether it also added how the task goes on.
+func (s *resultLines) addPaused(id string, res runner.Result) bool {
 	if res.Until.IsZero() {
-		s.say("%s is paused", id)
+		s.add("%s is paused", id)
 	} else {
-		s.say("%s is paused until %s", id, res.Until.Local().Format(time.RFC3339))
+		s.add("%s is paused until %s", id, res.Until.Local().Format(time.RFC3339))
 	}
 	switch f := res.Failure; {
 	case f != nil && f.Code != string(trellis.Interrupted):
-		s.say("%v", f)
-		s.say("next: %s", Todo(id, f))
+		s.add("%v", f)
+		s.add("next: %s", Todo(id, f))
 	case res.Until.IsZero(): // a person stopped it: no watcher goes on with it
-		s.say("next: trellis start %s", trellis.ShellWord(id))
+		s.add("next: trellis start %s", trellis.ShellWord(id))
 		return true
 	}
 	return false
@@ -223,36 +223,36 @@ func Todo(id string, f *flow.Failure) string {
 
 // SayDelivery prints the notes of a run, what became of its branch, and the commands that are left to run.
 func SayDelivery(a *command.Console, res runner.Result) {
-	var s said
-	s.delivery(res)
+	var s resultLines
+	s.addDelivery(res)
 	for _, line := range s {
 		a.Say("%s", line)
 	}
 }
 
-// noted adds notes, except those in elsewhere.
-func (s *said) noted(notes, elsewhere []string) {
+// addNotes adds notes, except those in elsewhere.
+func (s *resultLines) addNotes(notes, elsewhere []string) {
 	for _, n := range notes {
 		if !slices.Contains(elsewhere, n) {
-			s.say("note      %s", n)
+			s.add("note      %s", n)
 		}
 	}
 }
 
-func (s *said) delivery(res runner.Result) {
+func (s *resultLines) addDelivery(res runner.Result) {
 	d := res.Report.Delivery
-	s.noted(res.Report.Notes, d.Notes)
+	s.addNotes(res.Report.Notes, d.Notes)
 	if d.Pushed {
-		s.say("pushed    %s to %s", res.Report.Branch, d.Remote)
+		s.add("pushed    %s to %s", res.Report.Branch, d.Remote)
 	}
 	if d.PRURL != "" {
-		s.say("pr        %s", d.PRURL)
+		s.add("pr        %s", d.PRURL)
 	}
 	for _, m := range d.Modules {
-		s.say("first     %s of %s", m.URL, m.Path)
+		s.add("first     %s of %s", m.URL, m.Path)
 	}
-	s.noted(d.Notes, nil)
+	s.addNotes(d.Notes, nil)
 	for _, c := range d.Commands {
-		s.say("next: %s", c)
+		s.add("next: %s", c)
 	}
 }

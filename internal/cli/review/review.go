@@ -76,13 +76,13 @@ func (r *Review) show(ctx context.Context, asJSON bool) error {
 		return err
 	}
 	if !asJSON {
-		r.waits()
+		r.sayAnswers()
 	}
 	return app.Quiet(app.ErrWaiting)
 }
 
-// waits prints the commands that answer the review.
-func (r *Review) waits() {
+// sayAnswers prints the commands that answer the review.
+func (r *Review) sayAnswers() {
 	id := filepath.Base(r.Dir)
 	r.Say("%s waits for approval", id)
 	r.Say("next: trellis approve %s", trellis.ShellWord(id))
@@ -99,8 +99,8 @@ var choices = []command.Option{
 	{Key: "l", Word: "later", Means: "nothing is decided"},
 }
 
-// offered returns the choices for a plan in its current state, without those that would be refused.
-func offered(shown status.Review) (list []command.Option) {
+// availableChoices returns the choices for a plan in its current state, without those that would be refused.
+func availableChoices(shown status.Review) (list []command.Option) {
 	for _, o := range choices {
 		switch o.Word {
 		case "accept", "reject":
@@ -114,8 +114,8 @@ func offered(shown status.Review) (list []command.Option) {
 	return list
 }
 
-// open reports whether a person can change what is planned, or decide about it.
-func open(shown status.Review) bool {
+// isOpen reports whether a person can change what is planned, or decide about it.
+func isOpen(shown status.Review) bool {
 	return shown.Asked || slices.Contains([]trellis.Status{trellis.Planning, trellis.Rejected, trellis.Ready, trellis.Waiting}, shown.Status)
 }
 
@@ -129,8 +129,8 @@ func (r *Review) Run(ctx context.Context) error {
 		if err := terminal.Review(r.Stderr, shown, r.Style(r.Stderr)); err != nil {
 			return err
 		}
-		if !open(shown) {
-			return r.next(ctx, shown.Task+" "+cmp.Or(shown.Approved, "needs no approval"))
+		if !isOpen(shown) {
+			return r.sayNext(ctx, shown.Task+" "+cmp.Or(shown.Approved, "needs no approval"))
 		}
 		again, err := r.decide(ctx, shown)
 		if errors.Is(err, context.Canceled) && len(app.HintsOf(err)) == 0 {
@@ -145,7 +145,7 @@ func (r *Review) Run(ctx context.Context) error {
 // decide asks until something was done about the plan that was shown. again means that the plan is to be shown once again.
 func (r *Review) decide(ctx context.Context, shown status.Review) (again bool, err error) {
 	for {
-		word, rest, err := r.AskOption(ctx, "what becomes of "+shown.Task+"?", offered(shown)...)
+		word, rest, err := r.AskOption(ctx, "what becomes of "+shown.Task+"?", availableChoices(shown)...)
 		if err != nil {
 			return false, err
 		}
@@ -162,7 +162,7 @@ func (r *Review) decide(ctx context.Context, shown status.Review) (again bool, e
 		case "reject":
 			done, err = r.reject(ctx, shown, rest)
 		default:
-			return false, r.later(ctx, shown)
+			return false, r.decideLater(ctx, shown)
 		}
 		if err != nil || done || again {
 			return again, err
@@ -170,16 +170,16 @@ func (r *Review) decide(ctx context.Context, shown status.Review) (again bool, e
 	}
 }
 
-func (r *Review) later(ctx context.Context, shown status.Review) error {
+func (r *Review) decideLater(ctx context.Context, shown status.Review) error {
 	if !shown.Asked {
-		return r.next(ctx, "nothing was changed")
+		return r.sayNext(ctx, "nothing was changed")
 	}
-	r.waits()
+	r.sayAnswers()
 	return app.Quiet(app.ErrWaiting)
 }
 
-// next prints said, and the command that comes next for the task.
-func (r *Review) next(ctx context.Context, said string) error {
+// sayNext prints said, and the command that comes next for the task.
+func (r *Review) sayNext(ctx context.Context, said string) error {
 	s, err := r.Project.SiteForOrders(ctx)
 	if err != nil {
 		return err

@@ -56,8 +56,8 @@ it before. There a step that waits for a person is asked about at once.`,
 	}
 }
 
-// runWhat returns the project and what the flags ask for. Without a file, Bundle is nil.
-func runWhat(a *command.Console, c *cli.Context) (p *app.Project, o runner.FileOptions, err error) {
+// readCall returns the project and what the flags ask for. Without a file, Bundle is nil.
+func readCall(a *command.Console, c *cli.Context) (p *app.Project, o runner.FileOptions, err error) {
 	file, resume := c.Args().First(), c.IsSet("resume")
 	switch {
 	case file == "" && !resume:
@@ -80,8 +80,8 @@ func runWhat(a *command.Console, c *cli.Context) (p *app.Project, o runner.FileO
 	o.File = a.Path(file)
 	o.Bundle, problems = runner.LoadFile(o.File, file, given)
 	if o.Bundle == nil {
-		again := "mend it, then trellis run " + trellis.ShellWord(file) + " --dry-run, which runs nothing"
-		return nil, o, command.Because(a, app.WithHints(app.Usagef("%s can't be run", file), again), problems, a.SayProblems)
+		next := "mend it, then trellis run " + trellis.ShellWord(file) + " --dry-run, which runs nothing"
+		return nil, o, command.Because(a, app.WithHints(app.Usagef("%s can't be run", file), next), problems, a.SayProblems)
 	}
 	a.SayProblems(problems)
 	return p, o, nil
@@ -100,7 +100,7 @@ func vars(list []string) (map[string]string, error) {
 }
 
 func run(a *command.Console, c *cli.Context) error {
-	p, o, err := runWhat(a, c)
+	p, o, err := readCall(a, c)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func run(a *command.Console, c *cli.Context) error {
 	}
 	for id, known := c.String("resume"), false; ; known = true {
 		show := newFollowing(a, s, c.Bool("json"))
-		show.known = known
+		show.idKnown = known
 		var res runner.FileRun
 		if id != "" {
 			res, err = s.FileRunner().ResumeFile(c.Context, id, o, show.begin)
@@ -136,7 +136,7 @@ func run(a *command.Console, c *cli.Context) error {
 }
 
 func dryRun(a *command.Console, c *cli.Context) error {
-	p, o, err := runWhat(a, c)
+	p, o, err := readCall(a, c)
 	if err != nil {
 		return err
 	}

@@ -22,19 +22,19 @@ import (
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// following shows the run of a file while it happens: as a tree on a terminal, as lines elsewhere, or as one JSON
+// runView shows the run of a file while it happens: as a tree on a terminal, as lines elsewhere, or as one JSON
 // object a line.
-type following struct {
+type runView struct {
 	*terminal.Live
-	a     *command.Console
-	json  bool
-	known bool // the person knows which run it is, having just answered its question
+	a       *command.Console
+	json    bool
+	idKnown bool // the person knows which run it is, having just answered its question
 
 	mu sync.Mutex // protects the output
 }
 
-func newFollowing(a *command.Console, s *runner.Site, asJSON bool) *following {
-	f := &following{Live: a.Show(s, asJSON), a: a, json: asJSON}
+func newFollowing(a *command.Console, s *runner.Site, asJSON bool) *runView {
+	f := &runView{Live: a.Show(s, asJSON), a: a, json: asJSON}
 	if show := s.Event; asJSON {
 		s.Event = func(e runner.Event) {
 			if e.Step != nil {
@@ -47,26 +47,26 @@ func newFollowing(a *command.Console, s *runner.Site, asJSON bool) *following {
 }
 
 // print prints an event. A reader that went away does not end the run.
-func (f *following) print(e workflow.Event) {
+func (f *runView) print(e workflow.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	_ = terminal.JSONLine(f.a.Stdout, e)
 }
 
-func (f *following) begin(res runner.FileRun, past []workflow.Event) {
+func (f *runView) begin(res runner.FileRun, past []workflow.Event) {
 	a := f.a
 	if len(past) > 0 || res.Input.Number > 1 {
-		fileChanged(a, res)
+		sayFileChanged(a, res)
 	}
 	title := res.Bundle.Plan("").Title
 	if f.json {
-		f.print(workflow.Event{Type: workflow.WorkflowStarted, At: a.Now().UTC(), Run: res.ID, File: relTo(a, res.Input.File), Title: title, Resumed: len(past) > 0 || res.Input.Number > 1})
+		f.print(workflow.Event{Type: workflow.WorkflowStarted, At: a.Now().UTC(), Run: res.ID, File: relativePath(a, res.Input.File), Title: title, Resumed: len(past) > 0 || res.Input.Number > 1})
 		return
 	}
 	if res.Idle {
 		return
 	}
-	if !f.known {
+	if !f.idKnown {
 		f.Say(fmt.Sprintf("run %s: %s", res.ID, title))
 	}
 	f.Follow(title, res.Bundle.Resolved(), past)
@@ -74,8 +74,8 @@ func (f *following) begin(res runner.FileRun, past []workflow.Event) {
 
 // end prints how the run ended, or what it waits for. With asked, a person is asked about that
 // next: then it does not print the commands that answer, or the id of the run.
-func (f *following) end(ctx context.Context, res runner.FileRun, asked bool) error {
-	err := endOfFile(res)
+func (f *runView) end(ctx context.Context, res runner.FileRun, asked bool) error {
+	err := exitError(res)
 	if f.json {
 		f.print(finishedEvent(ctx, f.a, res, err))
 		return err
@@ -130,7 +130,7 @@ func finishedEvent(ctx context.Context, a *command.Console, res runner.FileRun, 
 func sayFile(a *command.Console, res runner.FileRun) {
 	r := res.Report
 	for _, o := range r.Worst {
-		a.Say("%s", worstLine(o))
+		a.Say("%s", outcomeLine(o))
 	}
 	if n := r.Failed + r.Blocked + r.Tolerate - len(r.Worst); n > 0 {
 		a.Say("and %s more", text.Count(n, "step"))
@@ -149,19 +149,19 @@ func sayFile(a *command.Console, res runner.FileRun) {
 	case !res.Until.IsZero():
 		a.Say("run %s sleeps until %s; next: trellis run --resume %s", res.ID, res.Until.Local().Format(time.RFC3339), trellis.ShellWord(res.ID))
 	case r.Failure() != nil:
-		a.Say("run %s failed: %s", res.ID, counts(r.Report))
+		a.Say("run %s failed: %s", res.ID, stepCounts(r.Report))
 		a.Say("next: trellis run --resume %s", trellis.ShellWord(res.ID))
 	case r.Tolerate > 0:
-		a.Say("run %s completed with failures: %s", res.ID, counts(r.Report))
+		a.Say("run %s completed with failures: %s", res.ID, stepCounts(r.Report))
 	default:
-		a.Say("run %s is done: %s", res.ID, counts(r.Report))
+		a.Say("run %s is done: %s", res.ID, stepCounts(r.Report))
 	}
 	if r.Head != "" && len(res.Waits) == 0 {
 		a.Say("proofs %s · %d of %s with a check proven", r.Head, res.Proven, text.Count(res.Checks, "step"))
 	}
 }
 
-func worstLine(o workflow.Outcome) string {
+func outcomeLine(o workflow.Outcome) string {
 	what := string(o.State)
 	if o.Tolerated {
 		what += ", and the run went on"
@@ -172,7 +172,7 @@ func worstLine(o workflow.Outcome) string {
 	return o.Path + ": " + what + ": " + o.Detail
 }
 
-func counts(r workflow.Report) string {
+func stepCounts(r workflow.Report) string {
 	var list []string
 	for _, c := range []struct {
 		n    int
@@ -196,8 +196,8 @@ func sayRequest(a *command.Console, q workflow.Request) {
 	}
 }
 
-// endOfFile returns the error for the exit code after the run of a file.
-func endOfFile(res runner.FileRun) error {
+// exitError returns the error for the exit code after the run of a file.
+func exitError(res runner.FileRun) error {
 	next := "trellis run --resume " + trellis.ShellWord(res.ID)
 	switch {
 	case res.Interrupted:
@@ -214,20 +214,20 @@ func endOfFile(res runner.FileRun) error {
 	return nil
 }
 
-// fileChanged prints that a run goes on with its copy of a file that was changed or removed since.
-func fileChanged(a *command.Console, res runner.FileRun) {
+// sayFileChanged prints that a run goes on with its copy of a file that was changed or removed since.
+func sayFileChanged(a *command.Console, res runner.FileRun) {
 	edited, gone := runner.FileSince(res.Input.File, res.Bundle)
 	switch {
 	case gone:
-		a.Say("%s is gone: what runs is the copy of it that the run began with", relTo(a, res.Input.File))
+		a.Say("%s is gone: what runs is the copy of it that the run began with", relativePath(a, res.Input.File))
 	case edited:
-		a.Say("%s is not as it was: what runs is the copy of it that the run began with", relTo(a, res.Input.File))
-		a.Say("next: trellis run --resume %s %s", trellis.ShellWord(res.ID), trellis.ShellWord(relTo(a, res.Input.File)))
+		a.Say("%s is not as it was: what runs is the copy of it that the run began with", relativePath(a, res.Input.File))
+		a.Say("next: trellis run --resume %s %s", trellis.ShellWord(res.ID), trellis.ShellWord(relativePath(a, res.Input.File)))
 	}
 }
 
-// relTo returns a path relative to the current folder if it lies there.
-func relTo(a *command.Console, path string) string {
+// relativePath returns a path relative to the current folder if it lies there.
+func relativePath(a *command.Console, path string) string {
 	if rel, err := filepath.Rel(a.Dir, path); err == nil && filepath.IsLocal(rel) {
 		return rel
 	}

@@ -47,8 +47,8 @@ type manifest struct {
 	PackageManager string // name@version
 }
 
-// runs reports whether there is a script of that name that does something.
-func (m manifest) runs(name string) bool {
+// hasScript reports whether there is a script of that name that does something.
+func (m manifest) hasScript(name string) bool {
 	script := m.Scripts[name]
 	return script != "" && !strings.Contains(script, "no test specified")
 }
@@ -60,7 +60,7 @@ func nodeScripts(root string) (list []string) {
 		return nil
 	}
 	for _, name := range []string{"lint", "test", "build"} {
-		if m.runs(name) {
+		if m.hasScript(name) {
 			list = append(list, packageManager(root, m)+" run "+name)
 		}
 	}

@@ -98,7 +98,7 @@ func TestWorkspaces(t *testing.T) {
 		"nothing":      {map[string]string{"README.md": ""}, "", "", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := lookAt(laid(t, c.files))
+			w := findWorkspace(laid(t, c.files))
 			var packages []string
 			for _, p := range w.packages {
 				packages = append(packages, p.name+"="+p.dir)

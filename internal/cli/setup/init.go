@@ -62,7 +62,7 @@ func (cmd setups) init(ctx context.Context, agent, user string) error {
 	if err != nil {
 		return err
 	}
-	if err := cmd.room(p); err != nil {
+	if err := cmd.checkFolders(p); err != nil {
 		return err
 	}
 	root := filepath.Join(p.Root, ".trellis")
@@ -79,7 +79,7 @@ func (cmd setups) init(ctx context.Context, agent, user string) error {
 	if err := move.Fit(files); err != nil {
 		return err
 	}
-	made, err := cmd.lay(p, root, files)
+	made, err := cmd.createFiles(p, root, files)
 	if err != nil {
 		return err
 	}
@@ -89,12 +89,12 @@ func (cmd setups) init(ctx context.Context, agent, user string) error {
 	if err := move.Tell(); err != nil {
 		return err
 	}
-	cmd.madeHere(ctx, p, made)
+	cmd.recordFiles(ctx, p, made)
 	return cmd.afterInit(ctx, p, made, agent)
 }
 
-// room returns an error, before anything is made, if something else is where the folders of Trellis have to be.
-func (cmd setups) room(p *app.Project) error {
+// checkFolders returns an error, before anything is made, if something else is where the folders of Trellis have to be.
+func (cmd setups) checkFolders(p *app.Project) error {
 	for _, name := range []string{".trellis", ".trellis/spec", p.Store.Rel(p.Store.Tasks())} {
 		if err := durable.FolderBelow(p.Root, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			unfit := trellis.Unread(name, err)
@@ -104,9 +104,9 @@ func (cmd setups) room(p *app.Project) error {
 	return nil
 }
 
-// madeHere records that this person made the settings and the guidelines, even if others have the same on a
+// recordFiles records that this person made the settings and the guidelines, even if others have the same on a
 // branch, and which branch is trusted. If nothing can be recorded, git tells who made them when they are used.
-func (cmd setups) madeHere(ctx context.Context, p *app.Project, files []string) {
+func (cmd setups) recordFiles(ctx context.Context, p *app.Project, files []string) {
 	if cmd.InsideRun() {
 		return
 	}
@@ -123,9 +123,9 @@ func (cmd setups) madeHere(ctx context.Context, p *app.Project, files []string) 
 	p.Gate.WarnNotRecorded(err)
 }
 
-// lay creates the files that don't exist. The guidelines become visible all at once: if there are some, no
+// createFiles creates the files that don't exist. The guidelines become visible all at once: if there are some, no
 // others are created, so those of an init that was cut off must not look like a choice of the project.
-func (cmd setups) lay(p *app.Project, root string, files map[string][]byte) (made []string, err error) {
+func (cmd setups) createFiles(p *app.Project, root string, files map[string][]byte) (made []string, err error) {
 	spec, hidden := filepath.Join(root, "spec"), filepath.Join(root, durable.TempPrefix+"spec")
 	_, err = os.Lstat(spec)
 	whole := errors.Is(err, fs.ErrNotExist)
@@ -251,8 +251,8 @@ func (cmd setups) scaffolding(ctx context.Context, p *app.Project, agent string)
 	} else if _, err := agents.New(agent, p.Agents(set).Options()); errors.Is(err, agents.ErrUnknown) && !slices.Contains(agents.Known(), agent) {
 		return nil, app.AsKind(app.ErrUsage, err)
 	}
-	found := lookAt(p.Root)
-	cmd.tell(found)
+	found := findWorkspace(p.Root)
+	cmd.sayWorkspace(found)
 	files["config.yaml"], err = fillConfig(files["config.yaml"], agent, found)
 	if box := sandbox.Look(ctx, cmd.Env); box.OK() {
 		files["config.yaml"] = bytes.Replace(files["config.yaml"], []byte("#sandbox: off\n"), []byte("sandbox: auto\n"), 1)
@@ -263,8 +263,8 @@ func (cmd setups) scaffolding(ctx context.Context, p *app.Project, agent string)
 	return files, err
 }
 
-// tell prints what was found and goes into config.yaml.
-func (cmd setups) tell(w workspace) {
+// sayWorkspace prints what was found and goes into config.yaml.
+func (cmd setups) sayWorkspace(w workspace) {
 	if w.tool != "" {
 		cmd.Say("a workspace of %s: %s", w.tool, text.Count(len(w.packages), "package"))
 	} else if len(w.packages) > 0 {

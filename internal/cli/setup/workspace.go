@@ -28,11 +28,11 @@ type workspace struct {
 // pkg is a package of a repository with several.
 type pkg struct{ name, dir string }
 
-// lookAt finds the packages of the repository at root, and the commands for them.
-func lookAt(root string) workspace {
-	w := joined(root)
+// findWorkspace finds the packages of the repository at root, and the commands for them.
+func findWorkspace(root string) workspace {
+	w := declaredWorkspace(root)
 	if w.tool == "" {
-		w.packages = named(packageDirs(root, "", 1))
+		w.packages = namedPackages(packageDirs(root, "", 1))
 		w.verify, w.setup = verifyCommands(root), setupCommands(root)
 		if hasFile(root, "package.json") || hasFile(root, "go.mod") || hasFile(root, "Cargo.toml") || hasFile(root, "pyproject.toml") || hasTarget(root, "test") {
 			return w
@@ -49,10 +49,10 @@ func lookAt(root string) workspace {
 	return w
 }
 
-// joined returns the workspace that the files at the top declare, or the zero value.
-func joined(root string) workspace {
-	for _, look := range []func(string) workspace{goWorkspace, nodeWorkspace, cargoWorkspace, uvWorkspace} {
-		if w := look(root); w.tool != "" {
+// declaredWorkspace returns the workspace that the files at the top declare, or the zero value.
+func declaredWorkspace(root string) workspace {
+	for _, read := range []func(string) workspace{goWorkspace, nodeWorkspace, cargoWorkspace, uvWorkspace} {
+		if w := read(root); w.tool != "" {
 			w.setup = append(w.setup, setupCommands(root)...)
 			return w
 		}
@@ -75,7 +75,7 @@ func goWorkspace(root string) workspace {
 		return workspace{}
 	}
 	list := strings.Join(all, " ")
-	return workspace{tool: "go.work", packages: named(dirs), verify: []string{"go vet " + list, "go test " + list}}
+	return workspace{tool: "go.work", packages: namedPackages(dirs), verify: []string{"go vet " + list, "go test " + list}}
 }
 
 // nodeWorkspace returns the workspace of package.json or pnpm-workspace.yaml. A script of the top replaces those of its packages.
@@ -98,20 +98,20 @@ func nodeWorkspace(root string) workspace {
 	if len(globs) == 0 {
 		return workspace{}
 	}
-	w := workspace{tool: packageManager(root, m.manifest), packages: named(matching(root, globs, "package.json")), verify: nodeScripts(root)}
+	w := workspace{tool: packageManager(root, m.manifest), packages: namedPackages(matchingFolders(root, globs, "package.json")), verify: nodeScripts(root)}
 	if len(w.verify) > 0 {
 		return w
 	}
 	for _, script := range []string{"lint", "test"} {
 		if slices.ContainsFunc(w.packages, func(p pkg) bool { return hasScript(filepath.Join(root, p.dir), script) }) {
-			w.verify = append(w.verify, inAll(w.tool, script, hasFile(root, ".yarnrc.yml")))
+			w.verify = append(w.verify, runInAllCommand(w.tool, script, hasFile(root, ".yarnrc.yml")))
 		}
 	}
 	return w
 }
 
-// inAll returns the command that runs a script in all packages that have it.
-func inAll(manager, script string, berry bool) string {
+// runInAllCommand returns the command that runs a script in all packages that have it.
+func runInAllCommand(manager, script string, berry bool) string {
 	switch {
 	case manager == "pnpm":
 		return "pnpm -r --if-present run " + script
@@ -127,7 +127,7 @@ func inAll(manager, script string, berry bool) string {
 
 func hasScript(dir, script string) bool {
 	var m manifest
-	return readFile(dir, "package.json", json.Unmarshal, &m) && m.runs(script)
+	return readFile(dir, "package.json", json.Unmarshal, &m) && m.hasScript(script)
 }
 
 func cargoWorkspace(root string) workspace {
@@ -137,7 +137,7 @@ func cargoWorkspace(root string) workspace {
 	if !readFile(root, "Cargo.toml", toml.Unmarshal, &m) || m.Workspace == nil {
 		return workspace{}
 	}
-	return workspace{tool: "cargo", packages: named(matching(root, m.Workspace.Members, "Cargo.toml")), verify: []string{"cargo test --workspace"}}
+	return workspace{tool: "cargo", packages: namedPackages(matchingFolders(root, m.Workspace.Members, "Cargo.toml")), verify: []string{"cargo test --workspace"}}
 }
 
 // uvWorkspace returns the workspace of pyproject.toml: https://docs.astral.sh/uv/concepts/projects/workspaces.
@@ -152,7 +152,7 @@ func uvWorkspace(root string) workspace {
 	if !readFile(root, "pyproject.toml", toml.Unmarshal, &m) || m.Tool.UV.Workspace == nil {
 		return workspace{}
 	}
-	w := workspace{tool: "uv", packages: named(matching(root, m.Tool.UV.Workspace.Members, "pyproject.toml"))}
+	w := workspace{tool: "uv", packages: namedPackages(matchingFolders(root, m.Tool.UV.Workspace.Members, "pyproject.toml"))}
 	if hasPytest(root) || slices.ContainsFunc(w.packages, func(p pkg) bool { return hasPytest(filepath.Join(root, p.dir)) }) {
 		w.verify = []string{"uv run --all-packages pytest"}
 	}
@@ -165,13 +165,13 @@ func readFile(root, name string, unmarshal func([]byte, any) error, into any) bo
 	return err == nil && unmarshal(data, into) == nil
 }
 
-// matching returns the folders below root that match the globs of a workspace and have a manifest. A glob with ! excludes.
-func matching(root string, globs []string, manifest string) (dirs []string) {
+// matchingFolders returns the folders below root that match the globs of a workspace and have a manifest. A glob with ! excludes.
+func matchingFolders(root string, globs []string, manifest string) (dirs []string) {
 	for _, dir := range packageDirs(root, "", 1) {
 		in := false
 		for _, g := range globs {
 			pattern, not := strings.CutPrefix(g, "!")
-			if within(path.Clean(pattern), dir) {
+			if matchesGlob(path.Clean(pattern), dir) {
 				in = !not
 			}
 		}
@@ -182,8 +182,8 @@ func matching(root string, globs []string, manifest string) (dirs []string) {
 	return dirs
 }
 
-// within reports whether a glob matches a folder. A ** at its end matches all folders below.
-func within(glob, dir string) bool {
+// matchesGlob reports whether a glob matches a folder. A ** at its end matches all folders below.
+func matchesGlob(glob, dir string) bool {
 	if above, ok := strings.CutSuffix(glob, "/**"); ok {
 		return strings.HasPrefix(dir, above+"/")
 	}
@@ -191,8 +191,8 @@ func within(glob, dir string) bool {
 	return ok && err == nil
 }
 
-// named returns packages with the names of their folders, or of their whole paths where two have the same name.
-func named(dirs []string) (list []pkg) {
+// namedPackages returns packages with the names of their folders, or of their whole paths where two have the same name.
+func namedPackages(dirs []string) (list []pkg) {
 	slices.Sort(dirs)
 	count := map[string]int{}
 	for _, dir := range dirs {

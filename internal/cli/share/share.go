@@ -34,7 +34,7 @@ func runSubmit(a *command.Console, c *cli.Context, p *app.Project, dir string) e
 	if err != nil {
 		return err
 	}
-	done := submitted{Task: filepath.Base(dir), Withdrawn: c.Bool("withdraw")}
+	done := submitResult{Task: filepath.Base(dir), Withdrawn: c.Bool("withdraw")}
 	said := "is known to the team as it is; next: trellis pull"
 	if done.Withdrawn {
 		said = "is taken off " + t.Remote.Name + ", and stays here"
@@ -65,8 +65,8 @@ func teamOf(ctx context.Context, a *command.Console, p *app.Project) (*app.Team,
 	return t, nil
 }
 
-// submitted is the result of a submission, as JSON.
-type submitted struct {
+// submitResult is the result of a submission, as JSON.
+type submitResult struct {
 	Task      string `json:"task"`
 	News      bool   `json:"news"` // the team did not have it in this state
 	Withdrawn bool   `json:"withdrawn"`
@@ -98,7 +98,7 @@ func Pull(a *command.Console, c *cli.Context) error {
 		return err
 	}
 	if c.Bool("follow") {
-		return pullOn(c.Context, a, p, t, c.Bool("json"))
+		return pullContinuously(c.Context, a, p, t, c.Bool("json"))
 	}
 	changed, unbrought := t.Pull(c.Context)
 	if unbrought != nil && !errors.As(unbrought, new(*app.UnbroughtError)) {
@@ -109,7 +109,7 @@ func Pull(a *command.Console, c *cli.Context) error {
 		names = append(names, p.Store.Rel(dir))
 	}
 	slices.Sort(names)
-	err = a.Print(c.Bool("json"), pulled{names}, func() error {
+	err = a.Print(c.Bool("json"), pullResult{names}, func() error {
 		for _, name := range names {
 			if err := a.Result(name); err != nil {
 				return err
@@ -121,20 +121,20 @@ func Pull(a *command.Console, c *cli.Context) error {
 	return cmp.Or(err, unbrought)
 }
 
-// pulled is the result of a pull, as JSON.
-type pulled struct {
+// pullResult is the result of a pull, as JSON.
+type pullResult struct {
 	Changed []string `json:"changed"` // directories of tasks
 }
 
-// pullOn brings what other machines do until ctx ends, or its output can't be written.
-func pullOn(ctx context.Context, a *command.Console, p *app.Project, t *app.Team, asJSON bool) error {
+// pullContinuously brings what other machines do until ctx ends, or its output can't be written.
+func pullContinuously(ctx context.Context, a *command.Console, p *app.Project, t *app.Team, asJSON bool) error {
 	following, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	t.Mirror(following, func(dir string) {
 		name := p.Store.Rel(dir)
 		show := func() error { return a.Result(name) }
 		if asJSON {
-			show = func() error { return terminal.JSONLine(a.Stdout, pulled{[]string{name}}) }
+			show = func() error { return terminal.JSONLine(a.Stdout, pullResult{[]string{name}}) }
 		}
 		if err := show(); err != nil {
 			end(err)

@@ -59,10 +59,10 @@ func (cmd tasks) setCommand(s setter) *cli.Command {
 	}
 }
 
-// open returns an error if the task has begun and can't be given the value any more. The branch can be
+// checkChangeable returns an error if the task has begun and can't be given the value any more. The branch can be
 // changed while no run is under way: the next run does not take over the work on another branch, and
 // begins afresh if it is asked to. A base branch that no longer exists can be changed at any time.
-func (s setter) open(ctx context.Context, p *app.Project, dir string, t *taskdir.Task, value string) error {
+func (s setter) checkChangeable(ctx context.Context, p *app.Project, dir string, t *taskdir.Task, value string) error {
 	if s.field == "scope" || t.Pipeline.BaseCommit == "" {
 		return nil
 	}
@@ -90,7 +90,7 @@ func (s setter) open(ctx context.Context, p *app.Project, dir string, t *taskdir
 
 func (s setter) set(ctx context.Context, p *app.Project, dir, value string) error {
 	_, err := p.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
-		if err := s.open(ctx, p, dir, t, value); err != nil {
+		if err := s.checkChangeable(ctx, p, dir, t, value); err != nil {
 			return err
 		}
 		e.KeepRevision()

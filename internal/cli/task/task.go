@@ -102,7 +102,7 @@ in the base branch, or you say that it is. One that runs, waits or is paused is 
 }
 
 func (cmd tasks) archive(c *cli.Context, p *app.Project, dir string) error {
-	if yes, err := cmd.archivable(c, p, dir); err != nil || !yes {
+	if yes, err := cmd.mayArchive(c, p, dir); err != nil || !yes {
 		return err
 	}
 	to, err := p.Orders().Archive(dir)
@@ -114,9 +114,9 @@ func (cmd tasks) archive(c *cli.Context, p *app.Project, dir string) error {
 	return err
 }
 
-// archivable reports whether a task may be archived. Archiving completes a task in review, so its
+// mayArchive reports whether a task may be archived. Archiving completes a task in review, so its
 // work has to be merged, unless --force is given or a person agrees.
-func (cmd tasks) archivable(c *cli.Context, p *app.Project, dir string) (bool, error) {
+func (cmd tasks) mayArchive(c *cli.Context, p *app.Project, dir string) (bool, error) {
 	t, err := p.Store.Load(dir)
 	if err != nil || t.Status != trellis.Review || c.Bool("force") {
 		return err == nil, err

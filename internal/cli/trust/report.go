@@ -50,7 +50,7 @@ func printVerdict(w io.Writer, e *trust.UntrustedError) {
 			fmt.Fprintf(w, "  and %s more\n", text.Count(len(list)-n, "commit"))
 			return
 		}
-		if from := cameWith(f); from != last {
+		if from := origin(f); from != last {
 			fmt.Fprintf(w, "  %s\n", trellis.VisibleLine(from))
 			last = from
 		}
@@ -66,7 +66,7 @@ func rank(f trust.Foreign) int {
 	return 1
 }
 
-func cameWith(f trust.Foreign) string {
+func origin(f trust.Foreign) string {
 	if f.Commit == "" {
 		return "from nobody knows whom"
 	}
@@ -80,7 +80,7 @@ func cameWith(f trust.Foreign) string {
 
 func printItem(w io.Writer, i trust.Item) {
 	if i.Kind == trust.CommitKind {
-		return // cameWith has said it
+		return // origin names it
 	}
 	where := i.File
 	if i.Line > 0 {

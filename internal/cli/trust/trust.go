@@ -62,7 +62,7 @@ TRELLIS_TRUST=checkout trusts all that is checked out, for one process.`,
 				return err
 			}
 			t := &call{console: console, project: p, judge: j, options: o,
-				again: strings.Join(slices.Concat([]string{"trellis trust"}, c.Args().Slice(), command.GivenFlags(c, "settings", "objective", "base", "all"), []string{"--yes"}), " ")}
+				yesCommand: strings.Join(slices.Concat([]string{"trellis trust"}, c.Args().Slice(), command.GivenFlags(c, "settings", "objective", "base", "all"), []string{"--yes"}), " ")}
 			switch {
 			case c.Bool("list"):
 				return t.list()
@@ -107,9 +107,9 @@ type call struct {
 	project *app.Project
 	judge   *trust.Judge
 	options
-	again string // the same call with --yes
+	yesCommand string // the same call with --yes
 
-	unasked error // the error if a person had to agree and could not be asked
+	askError error // the error if a person had to agree and could not be asked
 }
 
 // run prints what is not trusted, and asks a person to agree to it if the call names something.
@@ -124,7 +124,7 @@ func (c *call) run(ctx context.Context) error {
 	}
 	report := report{Trusted: true, Branch: branch, Subjects: []subjectReport{}}
 	for _, v := range verdicts {
-		agreed, err := c.settle(v)
+		agreed, err := c.decide(v)
 		if err != nil {
 			return err
 		}
@@ -136,34 +136,34 @@ func (c *call) run(ctx context.Context) error {
 		}
 	} else if c.judge.Everything {
 		c.console.Say("everything that is checked out here is trusted, and nothing is remembered")
-	} else if report.Trusted && !c.asks() {
+	} else if report.Trusted && !c.namesSubject() {
 		fmt.Fprintln(c.console.Stdout, "all of it is trusted")
 	}
-	if !c.json && !c.asks() && !c.judge.Everything {
+	if !c.json && !c.namesSubject() && !c.judge.Everything {
 		fmt.Fprintln(c.console.Stdout, "the trusted branch is", trellis.VisibleLine(branch))
 	}
 	switch {
 	case report.Trusted:
 		return nil
-	case c.unasked != nil:
-		return c.unasked
+	case c.askError != nil:
+		return c.askError
 	}
 	return app.Quiet(app.ErrWaiting)
 }
 
-// asks reports whether the call names something to agree to.
-func (c *call) asks() bool {
+// namesSubject reports whether the call names something to agree to.
+func (c *call) namesSubject() bool {
 	return c.all || c.settings || c.task != "" || c.objective != "" || c.base != ""
 }
 
-// settle prints a verdict and has a person agree to it.
-func (c *call) settle(v trust.Verdict) (agreed bool, err error) {
+// decide prints a verdict and has a person agree to it.
+func (c *call) decide(v trust.Verdict) (agreed bool, err error) {
 	if v.Unsaved != nil {
 		c.console.Say("%s: %v", v.Subject, v.Unsaved)
 	}
 	var untrusted *trust.UntrustedError
 	if !errors.As(v.Err(), &untrusted) {
-		if c.asks() && !c.json && !c.judge.Everything && !c.all {
+		if c.namesSubject() && !c.json && !c.judge.Everything && !c.all {
 			fmt.Fprintf(c.console.Stdout, "%s: nothing of it waits for anybody to agree\n", trellis.Visible(v.Subject))
 		}
 		return false, nil
@@ -173,13 +173,13 @@ func (c *call) settle(v trust.Verdict) (agreed bool, err error) {
 	}
 	switch {
 	case c.yes:
-	case !c.asks() || c.json:
+	case !c.namesSubject() || c.json:
 		if !c.json {
 			c.console.Say("next: %s", untrusted.Next())
 		}
 		return false, nil
 	case !c.console.CanAsk():
-		c.unasked = app.WithHints(app.AsKind(app.ErrWaiting, errors.New("nobody is here to be asked: it is not trusted")), c.again)
+		c.askError = app.WithHints(app.AsKind(app.ErrWaiting, errors.New("nobody is here to be asked: it is not trusted")), c.yesCommand)
 		return false, nil
 	default:
 		if yes, err := c.console.Confirm("may all of this run here?"); err != nil || !yes {
@@ -195,7 +195,7 @@ func (c *call) settle(v trust.Verdict) (agreed bool, err error) {
 
 func (c *call) verdicts(ctx context.Context) (list []trust.Verdict, err error) {
 	if c.base != "" {
-		v, err := c.ofCommit(ctx, c.base)
+		v, err := c.commitVerdict(ctx, c.base)
 		return []trust.Verdict{v}, err
 	}
 	subjects, err := c.subjects()
@@ -209,17 +209,17 @@ func (c *call) verdicts(ctx context.Context) (list []trust.Verdict, err error) {
 		}
 		list = append(list, v)
 	}
-	if !c.asks() {
+	if !c.namesSubject() {
 		return list, nil
 	}
-	v, err := c.ofBase(ctx, subjects[0].Name) // hooks and planners see what is checked out
+	v, err := c.baseVerdict(ctx, subjects[0].Name) // hooks and planners see what is checked out
 	if err == nil && !v.Trusted() {
 		list = append(list, v)
 	}
 	return list, err
 }
 
-func (c *call) ofCommit(ctx context.Context, name string) (trust.Verdict, error) {
+func (c *call) commitVerdict(ctx context.Context, name string) (trust.Verdict, error) {
 	commit, err := c.project.Repo.Refs().Resolve(ctx, name)
 	if err != nil {
 		return trust.Verdict{}, app.AsKind(app.ErrUsage, err)
@@ -227,8 +227,8 @@ func (c *call) ofCommit(ctx context.Context, name string) (trust.Verdict, error)
 	return c.judge.Base(ctx, commit)
 }
 
-// ofBase returns the verdict on the base branch of the task that is named, or else on the commit that is checked out.
-func (c *call) ofBase(ctx context.Context, id string) (trust.Verdict, error) {
+// baseVerdict returns the verdict on the base branch of the task that is named, or else on the commit that is checked out.
+func (c *call) baseVerdict(ctx context.Context, id string) (trust.Verdict, error) {
 	task, err := c.project.Store.Load(filepath.Join(c.project.Store.Tasks(), id))
 	if c.task != "" && err == nil && task.BaseBranch != "" {
 		if commit, err := c.project.Repo.Refs().Resolve(ctx, task.BaseBranch); err == nil {
@@ -262,11 +262,11 @@ func (c *call) subjects() ([]trust.Subject, error) {
 		s, err := subject.Task(c.project.Root, c.project.Store.Rel(dir))
 		return []trust.Subject{s}, err
 	}
-	return c.everySubject()
+	return c.allSubjects()
 }
 
-// everySubject returns the settings, all objectives, and the tasks that are not over.
-func (c *call) everySubject() ([]trust.Subject, error) {
+// allSubjects returns the settings, all objectives, and the tasks that are not over.
+func (c *call) allSubjects() ([]trust.Subject, error) {
 	list := []trust.Subject{subject.Settings()}
 	names, err := roadmap.Names(c.project.Root)
 	if err != nil {
@@ -280,7 +280,7 @@ func (c *call) everySubject() ([]trust.Subject, error) {
 		return nil, err
 	}
 	for _, e := range entries {
-		if finished(e) {
+		if isClosed(e) {
 			continue
 		}
 		s, err := subject.Task(c.project.Root, c.project.Store.Rel(e.Dir))
@@ -292,7 +292,7 @@ func (c *call) everySubject() ([]trust.Subject, error) {
 	return list, nil
 }
 
-func finished(e taskdir.Entry) bool {
+func isClosed(e taskdir.Entry) bool {
 	return e.Task != nil && (e.Task.Status == trellis.Completed || e.Task.Status == trellis.Rejected)
 }
 

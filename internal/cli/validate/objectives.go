@@ -53,7 +53,7 @@ func (cmd validations) objectiveCheck(ctx context.Context, names []string, asJSO
 	if err != nil {
 		return err
 	}
-	return cmd.end(v, asJSON)
+	return cmd.printResult(v, asJSON)
 }
 
 // objective checks one objective, and the tasks that its steps were planned as.

@@ -74,7 +74,7 @@ func (cmd validations) validate(ctx context.Context, ref string, o validateOptio
 		return err
 	}
 	v := validation{Checked: []string{}, Fixed: []string{}, Problems: []trellis.Problem{}}
-	dirs, err := cmd.toValidate(p, ref, o)
+	dirs, err := cmd.directoriesToCheck(p, ref, o)
 	if err != nil {
 		return err
 	}
@@ -85,7 +85,7 @@ func (cmd validations) validate(ctx context.Context, ref string, o validateOptio
 	}
 	others := new(ready.Neighbours)
 	others.Follow()
-	able := cmd.staffing(ctx, p)
+	able := cmd.agentChecker(ctx, p)
 	for _, dir := range dirs {
 		if err := cmd.validateTask(ctx, p, dir, others, o, &v); err != nil {
 			return err
@@ -96,12 +96,12 @@ func (cmd validations) validate(ctx context.Context, ref string, o validateOptio
 			}
 		}
 	}
-	return cmd.end(v, o.json)
+	return cmd.printResult(v, o.json)
 }
 
-// staffing returns a function that checks whether the agents of a task that is still to begin can be used, each agent once,
+// agentChecker returns a function that checks whether the agents of a task that is still to begin can be used, each agent once,
 // and for tasks that may go on too whether the settings can. A missing agent is a warning, as another machine may have it.
-func (cmd validations) staffing(ctx context.Context, p *app.Project) func(dir string) []trellis.Problem {
+func (cmd validations) agentChecker(ctx context.Context, p *app.Project) func(dir string) []trellis.Problem {
 	_, problems := p.Config()
 	wrong := trellis.Errors(problems)
 	s, err := p.ReadingSite(ctx)
@@ -130,8 +130,8 @@ func (cmd validations) staffing(ctx context.Context, p *app.Project) func(dir st
 	}
 }
 
-// toValidate returns the directories to check. Those of planners at work are left out.
-func (cmd validations) toValidate(p *app.Project, ref string, o validateOptions) ([]string, error) {
+// directoriesToCheck returns the directories to check. Those of planners at work are left out.
+func (cmd validations) directoriesToCheck(p *app.Project, ref string, o validateOptions) ([]string, error) {
 	if !o.all {
 		dir, err := p.Find(ref)
 		return []string{dir}, err
@@ -202,8 +202,8 @@ func (cmd validations) fix(p *app.Project, dir string) (fixed []string, err erro
 	return fixed, nil
 }
 
-// end prints the result and returns the error for the exit code.
-func (cmd validations) end(v validation, asJSON bool) error {
+// printResult prints the result and returns the error for the exit code.
+func (cmd validations) printResult(v validation, asJSON bool) error {
 	v.OK = len(trellis.Errors(v.Problems)) == 0
 	if err := cmd.Print(asJSON, v, func() error { return cmd.print(v) }); err != nil || v.OK {
 		return err

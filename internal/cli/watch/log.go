@@ -25,8 +25,8 @@ var logLevels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.Lev
 // records logs what happens in a site as one record a line, for a service that nobody watches while it works.
 type records struct {
 	*slog.Logger
-	tasks string        // the folder that is watched
-	rests *atomic.Value // the last message about a watcher that has nothing to do
+	tasks    string        // the folder that is watched
+	lastIdle *atomic.Value // the last message about a watcher that has nothing to do
 }
 
 func (r records) begin(parallel int) {
@@ -36,12 +36,12 @@ func (r records) begin(parallel int) {
 // end logs nothing: the exit code and earlier records say how the watcher ended.
 func (r records) end([]runner.Result, error) {}
 
-// idle logs that nothing runs, and what waits, when that changes.
-func (r records) idle(w runner.Watching) {
+// logIdle logs that nothing runs, and what waits, when that changes.
+func (r records) logIdle(w runner.Watching) {
 	if w.Idle.IsZero() {
 		return
 	}
-	if said := w.Words(); r.rests.Swap(said) != said {
+	if said := w.Words(); r.lastIdle.Swap(said) != said {
 		r.Info(said, "since", w.Idle, "waiting", len(w.Waits))
 	}
 }
@@ -58,12 +58,12 @@ func newRecords(w io.Writer, asJSON bool, level slog.Level, redact func(string) 
 		return a
 	}}
 	if asJSON {
-		return records{Logger: slog.New(slog.NewJSONHandler(w, o)), rests: new(atomic.Value)}
+		return records{Logger: slog.New(slog.NewJSONHandler(w, o)), lastIdle: new(atomic.Value)}
 	}
-	return records{Logger: slog.New(slog.NewTextHandler(w, o)), rests: new(atomic.Value)}
+	return records{Logger: slog.New(slog.NewTextHandler(w, o)), lastIdle: new(atomic.Value)}
 }
 
-func (r records) take(e runner.Event) {
+func (r records) handle(e runner.Event) {
 	log := r.Logger
 	if e.Task != "" {
 		log = r.With("task", e.Task)
@@ -72,20 +72,20 @@ func (r records) take(e runner.Event) {
 	case e.Message != "":
 		log.Log(context.Background(), e.Level, e.Message)
 	case e.State != nil:
-		standing(log, *e.State)
+		logState(log, *e.State)
 	case e.Step != nil:
-		step(log, *e.Step)
+		logStep(log, *e.Step)
 	case e.Told != nil:
-		told(log, *e.Told)
+		logEvent(log, *e.Told)
 	case e.Watch != nil:
-		r.idle(*e.Watch)
+		r.logIdle(*e.Watch)
 	case e.Asked == nil && e.Reply == nil:
-		agent(log, e)
+		logAgent(log, e)
 	}
 }
 
-// standing logs a status or a phase that a run has come to.
-func standing(log *slog.Logger, s pipeline.TaskState) {
+// logState logs a status or a phase that a run has come to.
+func logState(log *slog.Logger, s pipeline.TaskState) {
 	level, msg := slog.LevelInfo, string(s.Status)
 	switch s.Status {
 	case trellis.InProgress:
@@ -120,8 +120,8 @@ func standing(log *slog.Logger, s pipeline.TaskState) {
 	log.Log(context.Background(), level, msg, args...)
 }
 
-// told logs a check, a wait or the end of a run.
-func told(log *slog.Logger, e events.Event) {
+// logEvent logs a check, a wait or the end of a run.
+func logEvent(log *slog.Logger, e events.Event) {
 	switch {
 	case e.Check != nil:
 		level, msg := slog.LevelDebug, "check passed"
@@ -146,7 +146,7 @@ func told(log *slog.Logger, e events.Event) {
 	}
 }
 
-func step(log *slog.Logger, e workflow.Event) {
+func logStep(log *slog.Logger, e workflow.Event) {
 	switch {
 	case e.Type == workflow.StepFinished && e.State == workflow.Failed:
 		log.Warn("step failed", "step", e.Step, "detail", strings.TrimSpace(e.Text))
@@ -159,7 +159,7 @@ func step(log *slog.Logger, e workflow.Event) {
 	}
 }
 
-func agent(log *slog.Logger, e runner.Event) {
+func logAgent(log *slog.Logger, e runner.Event) {
 	log = log.With("role", e.Role, "round", e.Round, "call", e.Call)
 	switch e.Agent.Kind {
 	case agents.EventNotice:

@@ -91,16 +91,16 @@ TimeoutStopSec=30
 
 [Install]
 WantedBy=default.target
-`, s.Root, s.Name, specifiers(s.Root), unitFolder(s.Root), quoteUnit("PATH="+s.Path), strings.Join(argv, " "))
+`, s.Root, s.Name, escapeSpecifiers(s.Root), unitFolder(s.Root), quoteUnit("PATH="+s.Path), strings.Join(argv, " "))
 	return err
 }
 
-// specifiers escapes %, so that systemd does not replace %h and other specifiers.
-func specifiers(s string) string { return strings.ReplaceAll(s, "%", "%%") }
+// escapeSpecifiers escapes %, so that systemd does not replace %h and other specifiers.
+func escapeSpecifiers(s string) string { return strings.ReplaceAll(s, "%", "%%") }
 
 // quoteUnit quotes a word of a unit's command line or environment.
 func quoteUnit(word string) string {
-	return `"` + specifiers(strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(word)) + `"`
+	return `"` + escapeSpecifiers(strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(word)) + `"`
 }
 
 // unitFolder returns a path for a setting that takes the rest of its line unquoted: spaces at its
@@ -109,7 +109,7 @@ func unitFolder(path string) string {
 	if strings.HasSuffix(path, " ") || strings.HasSuffix(path, `\`) {
 		path += "/"
 	}
-	return specifiers(path)
+	return escapeSpecifiers(path)
 }
 
 func (s service) launchd(w io.Writer) error {

@@ -74,15 +74,15 @@ they change and on SIGHUP; runs under way keep theirs.`,
 	}
 }
 
-// garbage is how much of the heap, in percent, may be garbage while watching: half of Go's default. A
+// gcPercent is how much of the heap, in percent, may be garbage while watching: half of Go's default. A
 // watcher is idle most of its life, and the garbage of one scan of all tasks stays until the next.
-const garbage = 50
+const gcPercent = 50
 
 func run(a *command.Console, c *cli.Context) error {
 	if a.Getenv("GOGC") == "" {
-		debug.SetGCPercent(garbage)
+		debug.SetGCPercent(gcPercent)
 	}
-	p, err := open(a, c)
+	p, err := openProject(a, c)
 	if err != nil {
 		return err
 	}
@@ -105,25 +105,25 @@ func run(a *command.Console, c *cli.Context) error {
 	var following sync.WaitGroup
 	defer following.Wait()
 	defer stop()
-	tell, watching := tellerOf(a, c, p, s), watcherNews{once: o.Once, news: p.News}
-	s.Event = tell.take
+	report, watching := newReporter(a, c, p, s), watcherNews{once: o.Once, news: p.News}
+	s.Event = report.handle
 	o.Begun = func() {
 		watching.begin()
-		tell.begin(cmp.Or(o.Parallel, s.Config.Limits.Parallel))
+		report.begin(cmp.Or(o.Parallel, s.Config.Limits.Parallel))
 	}
 	p.News.Work(s)
 	if o.Look, err = follow(ctx, begun, s, o.Once, &following); err != nil {
-		tell.end(nil, err)
+		report.end(nil, err)
 		return err
 	}
 	results, err := scheduler.Watch(c.Context, s, o)
 	watching.end(err)
-	tell.end(results, err)
-	return endOfWatch(c, p, results, err)
+	report.end(results, err)
+	return exitError(c, p, results, err)
 }
 
-// open opens the project if it can be watched, and shares its tasks as --shared says.
-func open(a *command.Console, c *cli.Context) (*app.Project, error) {
+// openProject opens the project if it can be watched, and shares its tasks as --shared says.
+func openProject(a *command.Console, c *cli.Context) (*app.Project, error) {
 	p, err := a.Open(c.Context)
 	if err != nil {
 		return nil, err
@@ -134,18 +134,18 @@ func open(a *command.Console, c *cli.Context) (*app.Project, error) {
 	return p, app.SharingOf(p).With(c.Context, c.String("shared"))
 }
 
-// teller reports what a watcher does: as a log or as a show.
-type teller interface {
+// reporter reports what a watcher does: as a log or as a show.
+type reporter interface {
 	begin(parallel int)
-	take(runner.Event)
+	handle(runner.Event)
 	end(results []runner.Result, err error)
 }
 
-func tellerOf(a *command.Console, c *cli.Context, p *app.Project, s *runner.Site) teller {
+func newReporter(a *command.Console, c *cli.Context, p *app.Project, s *runner.Site) reporter {
 	if log, ok := watchRecords(a, c, p, s); ok {
 		return log
 	}
-	return &endings{a: a, p: p, show: a.ShowTasks(c, s, false), once: c.Bool("once"), of: map[string]trellis.Status{}}
+	return &resultPrinter{a: a, p: p, show: a.ShowTasks(c, s, false), once: c.Bool("once"), printed: map[string]trellis.Status{}}
 }
 
 // watcherNews notifies people when a watcher stops, unless it ran with --once.
@@ -194,21 +194,21 @@ func follow(ctx context.Context, p *app.Project, s *runner.Site, once bool, foll
 	return changed, nil
 }
 
-// endings prints how each run ended, when it ends: its result, and what is to be done next.
-type endings struct {
-	a    *command.Console
-	p    *app.Project
-	show *terminal.Live
-	once bool
-	mu   sync.Mutex
-	of   map[string]trellis.Status // the status that was printed, by directory
+// resultPrinter prints how each run ended, when it ends: its result, and what is to be done next.
+type resultPrinter struct {
+	a       *command.Console
+	p       *app.Project
+	show    *terminal.Live
+	once    bool
+	mu      sync.Mutex
+	printed map[string]trellis.Status // the status that was printed, by directory
 }
 
-func (e *endings) begin(parallel int) {
+func (e *resultPrinter) begin(parallel int) {
 	e.show.Say(fmt.Sprintf("watching %s, %d at once", e.p.Store.Rel(e.p.Store.Tasks()), parallel))
 }
 
-func (e *endings) take(happened runner.Event) {
+func (e *resultPrinter) handle(happened runner.Event) {
 	e.show.Take(happened)
 	if happened.Ended == nil {
 		return
@@ -223,14 +223,14 @@ func (e *endings) take(happened runner.Event) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.of[res.Dir] = res.Status
+	e.printed[res.Dir] = res.Status
 }
 
 // end ends the show, and prints the results of tasks that were not printed yet.
-func (e *endings) end(results []runner.Result, err error) {
+func (e *resultPrinter) end(results []runner.Result, err error) {
 	e.show.Close()
 	for _, r := range results {
-		if said, ok := e.of[r.Dir]; !ok || said != r.Status || r.Interrupted {
+		if said, ok := e.printed[r.Dir]; !ok || said != r.Status || r.Interrupted {
 			outcome.SayRun(e.a, e.p, r)
 		}
 	}
@@ -286,8 +286,8 @@ func settingsReloader(ctx context.Context, p *app.Project, files config.Files) f
 	}
 }
 
-// endOfWatch returns the error for the exit code after a watcher.
-func endOfWatch(c *cli.Context, p *app.Project, results []runner.Result, err error) error {
+// exitError returns the error for the exit code after a watcher.
+func exitError(c *cli.Context, p *app.Project, results []runner.Result, err error) error {
 	if c.Context.Err() != nil {
 		return context.Canceled
 	}
@@ -297,7 +297,7 @@ func endOfWatch(c *cli.Context, p *app.Project, results []runner.Result, err err
 	if err != nil {
 		return outcome.AgentError(err)
 	}
-	return endOfAll(results)
+	return resultsError(results)
 }
 
 // holderWords describes the process that holds a lock, as far as is known.
@@ -315,9 +315,9 @@ func holderWords(h durable.Holder) string {
 	return words
 }
 
-// endOfAll returns the error for the exit code after several tasks: the first that applies of
+// resultsError returns the error for the exit code after several tasks: the first that applies of
 // failed, no agent, not ready, waiting.
-func endOfAll(results []runner.Result) error {
+func resultsError(results []runner.Result) error {
 	var found [4]bool
 	for _, r := range results {
 		switch {

@@ -111,11 +111,11 @@ func TestRecords(t *testing.T) {
 	var out strings.Builder
 	r := newRecords(&out, true, slog.LevelInfo, func(s string) string { return strings.ReplaceAll(s, secret, "***") })
 	cost := 0.5
-	r.take(runner.Event{Task: "02-01-a", Message: "waits for " + secret, Level: slog.LevelWarn})
-	r.take(runner.Event{Task: "02-01-a", State: &pipeline.TaskState{Status: trellis.InProgress, Phase: "check", Round: 2, Attempt: 1, Usage: trellis.Usage{InputTokens: 3, CostUSD: &cost}}})
-	r.take(runner.Event{Task: "02-01-a", State: &pipeline.TaskState{Status: trellis.Failed, Phase: "verify", Round: 2, Attempt: 1, Outcome: trellis.OutcomeFailed,
+	r.handle(runner.Event{Task: "02-01-a", Message: "waits for " + secret, Level: slog.LevelWarn})
+	r.handle(runner.Event{Task: "02-01-a", State: &pipeline.TaskState{Status: trellis.InProgress, Phase: "check", Round: 2, Attempt: 1, Usage: trellis.Usage{InputTokens: 3, CostUSD: &cost}}})
+	r.handle(runner.Event{Task: "02-01-a", State: &pipeline.TaskState{Status: trellis.Failed, Phase: "verify", Round: 2, Attempt: 1, Outcome: trellis.OutcomeFailed,
 		ResumeAt: time.Date(2026, 2, 3, 12, 0, 0, 0, time.UTC), Failure: &flow.Failure{Code: "verify_failed", Detail: secret}}})
-	r.take(runner.Event{Task: "02-01-a", Role: trellis.Check, Agent: agents.Event{Kind: agents.EventTool, Tool: "Bash"}})
+	r.handle(runner.Event{Task: "02-01-a", Role: trellis.Check, Agent: agents.Event{Kind: agents.EventTool, Tool: "Bash"}})
 	want := []string{
 		`{"level":"WARN","msg":"waits for ***","task":"02-01-a"}`,
 		`{"attempt":1,"cost_usd":0.5,"level":"INFO","msg":"check","phase":"check","round":2,"status":"in_progress","task":"02-01-a","tokens":3}`,
