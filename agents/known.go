@@ -21,8 +21,8 @@ func KnownCommand(name string) (c Command, ok bool) {
 	return c, ok
 }
 
-// Unused returns the known programs that are installed but that no agent of the project uses.
-func Unused(ctx context.Context, o Options) (list []Found) {
+// UnusedPrograms returns the known programs that are installed but that no agent of the project uses.
+func UnusedPrograms(ctx context.Context, o Options) (list []Found) {
 	for _, name := range Known() {
 		path, err := o.find(knownCommands[name].Argv[0])
 		if err != nil || o.isUsed(filepath.Base(path)) {

@@ -54,7 +54,7 @@ func New(name string, o Options) (Agent, error) {
 		return rehearsal{o}, nil
 	}
 	err := fmt.Errorf("%w %q: there are %s", ErrUnknown, name, strings.Join(o.names(), ", "))
-	if meant := trellis.Meant(name, o.names()); meant != "" {
+	if meant := trellis.NearestHint(name, o.names()); meant != "" {
 		err = fmt.Errorf("%w; %s", err, meant)
 	}
 	return nil, err

@@ -8,10 +8,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Recall returns the result that a run of the named agent left in its RunDir dir when both the agent and the process that ran it
+// RecoverResult returns the result that a run of the named agent left in its RunDir dir when both the agent and the process that ran it
 // were killed before the result was taken. It returns nil if the agent had not reported its work as done, and for agents whose
 // output does not show that. The usage is left out.
-func Recall(name string, r Request, dir string) *Result {
+func RecoverResult(name string, r Request, dir string) *Result {
 	b, ok := builtInNamed(name)
 	if !ok {
 		return nil

@@ -33,12 +33,12 @@ func TestRecall(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "stream.jsonl"), []byte(c.stream), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			res := agents.Recall(cli, agents.Request{Role: trellis.Research}, dir)
+			res := agents.RecoverResult(cli, agents.Request{Role: trellis.Research}, dir)
 			if (res != nil) != c.want || c.want && (res.Text == "" || res.Session == "" || res.Usage != (trellis.Usage{})) {
 				t.Errorf("%s, %s: got %+v", cli, name, res)
 			}
 		}
-		if res := agents.Recall("mine", agents.Request{}, t.TempDir()); res != nil {
+		if res := agents.RecoverResult("mine", agents.Request{}, t.TempDir()); res != nil {
 			t.Errorf("a program of the project's own: got %+v", res)
 		}
 	}

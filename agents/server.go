@@ -26,7 +26,7 @@ import (
 func (o Options) client() *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
-			Proxy: gateway.Proxies(o.Environ).Of, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 30 * time.Second,
+			Proxy: gateway.Proxies(o.Environ).ProxyFor, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 30 * time.Second,
 			DialContext: (&net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

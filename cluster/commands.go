@@ -76,7 +76,7 @@ func retryCommand(a *command.Console) *cli.Command {
 func approveCommand(a *command.Console) *cli.Command {
 	return &cli.Command{Name: "approve", Usage: "agree to a plan, or to a step that waits for it", ArgsUsage: "TASKDIR", Flags: decisionFlags(),
 		Description: command.Manual("The machine that runs the task is told by the git remote; else it is written down here. The machines look at the task then.", orderExitCodes, "trellis-cluster approve 02-03-paging"),
-		Action: orderCommand(a, func(c *cli.Context, o app.Orders, dir string) (app.Ordered, error) {
+		Action: orderCommand(a, func(c *cli.Context, o app.Orders, dir string) (app.OrderResult, error) {
 			return o.Approve(c.Context, dir, decision(c))
 		})}
 }
@@ -84,7 +84,7 @@ func approveCommand(a *command.Console) *cli.Command {
 func rejectCommand(a *command.Console) *cli.Command {
 	return &cli.Command{Name: "reject", Usage: "say no to a plan, or to a step that waits for approval", ArgsUsage: "TASKDIR", Flags: append(decisionFlags(), &cli.StringFlag{Name: "reason", Usage: "why, as `TEXT`"}),
 		Description: command.Manual("As trellis-cluster approve, and the answer is no.", orderExitCodes, "trellis-cluster reject 02-03-paging --reason 'too much at once'"),
-		Action: orderCommand(a, func(c *cli.Context, o app.Orders, dir string) (app.Ordered, error) {
+		Action: orderCommand(a, func(c *cli.Context, o app.Orders, dir string) (app.OrderResult, error) {
 			return o.Reject(c.Context, dir, decision(c))
 		})}
 }
@@ -92,13 +92,15 @@ func rejectCommand(a *command.Console) *cli.Command {
 func stopCommand(a *command.Console) *cli.Command {
 	return &cli.Command{Name: "stop", Flags: []cli.Flag{command.JSONFlag()}, Usage: "pause a task that runs", ArgsUsage: "TASKDIR",
 		Description: command.Manual("The machine that runs it ends its agents and keeps the work. trellis-cluster start goes on.", orderExitCodes, "trellis-cluster stop 02-03-paging"),
-		Action:      orderCommand(a, func(c *cli.Context, o app.Orders, dir string) (app.Ordered, error) { return o.Stop(c.Context, dir) })}
+		Action:      orderCommand(a, func(c *cli.Context, o app.Orders, dir string) (app.OrderResult, error) { return o.Stop(c.Context, dir) })}
 }
 
 func cancelCommand(a *command.Console) *cli.Command {
 	return &cli.Command{Name: "cancel", Flags: []cli.Flag{command.JSONFlag()}, Usage: "cancel a task", ArgsUsage: "TASKDIR",
 		Description: command.Manual("The machine that runs it ends its agents; else it is cancelled here. trellis-cluster retry takes that back.", orderExitCodes, "trellis-cluster cancel 02-03-paging"),
-		Action:      orderCommand(a, func(c *cli.Context, o app.Orders, dir string) (app.Ordered, error) { return o.Cancel(c.Context, dir) })}
+		Action: orderCommand(a, func(c *cli.Context, o app.Orders, dir string) (app.OrderResult, error) {
+			return o.Cancel(c.Context, dir)
+		})}
 }
 
 func pullCommand(a *command.Console) *cli.Command {
@@ -224,7 +226,7 @@ func (j *sharedCheckout) shareTask(c *cli.Context, dir string) (*taskdir.Task, e
 
 // orderCommand returns a command that gives an order about a task. The order goes to the machine that has the task, or else is carried
 // out here. Then the machines check the task again.
-func orderCommand(a *command.Console, do func(*cli.Context, app.Orders, string) (app.Ordered, error)) cli.ActionFunc {
+func orderCommand(a *command.Console, do func(*cli.Context, app.Orders, string) (app.OrderResult, error)) cli.ActionFunc {
 	return taskCommand(a, func(a *command.Console, c *cli.Context, j *sharedCheckout, dir string) error {
 		done, err := do(c, j.project.Orders(), dir)
 		if err != nil {

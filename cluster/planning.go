@@ -159,7 +159,7 @@ func submitPlan(a *command.Console, c *cli.Context) error {
 		return err
 	}
 	defer j.server.Close()
-	if _, err := j.team.Pull(c.Context); err != nil && !errors.As(err, new(*app.UnbroughtError)) {
+	if _, err := j.team.Pull(c.Context); err != nil && !errors.As(err, new(*app.NotUpdatedError)) {
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(j.project.Store.Tasks(), in.Task)); err == nil {

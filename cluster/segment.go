@@ -107,7 +107,7 @@ func (s *servingMachine) pull(ctx context.Context) error {
 	s.fetching.Lock()
 	defer s.fetching.Unlock()
 	_, err := s.team.Pull(ctx)
-	if errors.As(err, new(*app.UnbroughtError)) {
+	if errors.As(err, new(*app.NotUpdatedError)) {
 		s.say("%v", err)
 		return nil
 	}
@@ -149,11 +149,11 @@ func (s *servingMachine) run(ctx context.Context, l runner.Assessment) (Standing
 	s.say("%s: %s%s", filepath.Base(l.Dir), res.Status, errorSuffix(err))
 	unready, distrust := (*runner.NotReadyError)(nil), (*trust.UntrustedError)(nil)
 	switch {
-	case errors.As(err, new(*runner.CrowdedError)):
+	case errors.As(err, new(*runner.ConflictError)):
 		return Standing{}, retryAfter(retrySoon, err)
 	case errors.As(err, &distrust):
 		return Standing{}, untrustedError(distrust)
-	case errors.As(err, new(*runner.ElsewhereError)), errors.Is(err, durable.ErrHeld):
+	case errors.As(err, new(*runner.OtherMachineError)), errors.Is(err, durable.ErrHeld):
 		return Standing{}, retryAfter(retryLater, err)
 	case errors.As(err, &unready):
 		return Standing{Status: res.Status, Waits: []string{err.Error()}, Host: s.host}, nil

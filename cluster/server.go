@@ -150,7 +150,7 @@ func (s *server) checkFree(ctx context.Context, task string) error {
 		return err
 	}
 	if h.Host != "" {
-		return &runner.ElsewhereError{Task: task, Host: h.Host, Since: h.Since}
+		return &runner.OtherMachineError{Task: task, Host: h.Host, Since: h.Since}
 	}
 	return app.AsKind(app.ErrLocked, fmt.Errorf("%s is handed out already: %s", task, h.description()))
 }

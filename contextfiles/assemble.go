@@ -21,8 +21,8 @@ type Caps struct {
 // DefaultCaps returns the caps of docs/reference/formats.md.
 func DefaultCaps() Caps { return Caps{File: 32 << 10, Artifact: 64 << 10, Total: 128 << 10} }
 
-// After returns the caps for what follows text in the same prompt.
-func (c Caps) After(text string) Caps {
+// Remaining returns the caps for what follows text in the same prompt.
+func (c Caps) Remaining(text string) Caps {
 	c.Total -= len(text)
 	return c
 }
@@ -146,8 +146,8 @@ func (a *assembly) expandPath(clean, kind string) (now string, files []string, m
 	return clean, files, more, wrong
 }
 
-// OfProject returns the files below .trellis of the main checkout at root that a prompt may show for rows.
-func OfProject(root string, rows []Row) (files []string) {
+// ProjectFiles returns the files below .trellis of the main checkout at root that a prompt may show for rows.
+func ProjectFiles(root string, rows []Row) (files []string) {
 	a := assembly{src: Source{Main: root}}
 	a.main = a.open(root)
 	defer a.close()

@@ -79,7 +79,7 @@ func TestAssembleWithinCaps(t *testing.T) {
 	if text, notes = contextfiles.Assemble(src, rows[:1], contextfiles.DefaultCaps()); len(notes) != 1 || notes[0].Shown != 64<<10 {
 		t.Errorf("of an artifact above its cap: %+v", notes)
 	}
-	if text, notes = contextfiles.Assemble(src, rows[4:5], contextfiles.DefaultCaps().After(body)); len(notes) != 0 {
+	if text, notes = contextfiles.Assemble(src, rows[4:5], contextfiles.DefaultCaps().Remaining(body)); len(notes) != 0 {
 		t.Errorf("a small file after %d bytes: %s", len(body), text)
 	}
 	if _, notes = contextfiles.Assemble(src, rows[4:5], contextfiles.Caps{File: 10}); len(notes) != 1 {

@@ -72,15 +72,15 @@ func (f roleFront) invalidKey(role trellis.Role, agents []string, lines map[stri
 	rank := slices.Index(trellis.Permissions, f.Permission)
 	switch {
 	case key != "":
-		return key, fmt.Sprintf("unknown key %q (known: %s)", key, strings.Join(roleKeys, ", ")), trellis.Meant(key, roleKeys)
+		return key, fmt.Sprintf("unknown key %q (known: %s)", key, strings.Join(roleKeys, ", ")), trellis.NearestHint(key, roleKeys)
 	case permits && f.Permission == "":
 		return "permission", "permission says nothing (none, read, edit)", "say one, or take the line out: the role has " + string(role.Permission())
 	case f.Permission != "" && rank < 0:
-		return "permission", fmt.Sprintf("unknown permission %q (none, read, edit)", f.Permission), trellis.Meant(string(f.Permission), trellis.Strings(trellis.Permissions))
+		return "permission", fmt.Sprintf("unknown permission %q (none, read, edit)", f.Permission), trellis.NearestHint(string(f.Permission), trellis.Strings(trellis.Permissions))
 	case rank > slices.Index(trellis.Permissions, role.Permission()):
 		return "permission", fmt.Sprintf("permission %s is more than the role %s has (%s): a role file can only narrow it", f.Permission, role, role.Permission()), ""
 	case f.Agent != "" && agents != nil && !slices.Contains(agents, f.Agent):
-		return "agent", fmt.Sprintf("there is no agent %q (one of %s)", f.Agent, strings.Join(agents, ", ")), trellis.Meant(f.Agent, agents)
+		return "agent", fmt.Sprintf("there is no agent %q (one of %s)", f.Agent, strings.Join(agents, ", ")), trellis.NearestHint(f.Agent, agents)
 	}
 	return "", "", ""
 }

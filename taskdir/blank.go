@@ -35,8 +35,8 @@ var placeholderLines = sync.OnceValue(func() map[string]bool {
 	return lines
 })
 
-// Unfilled returns the numbers of the lines of a prd.md that are still placeholders.
-func Unfilled(prd []byte) (lines []int) {
+// PlaceholderLines returns the numbers of the lines of a prd.md that are still placeholders.
+func PlaceholderLines(prd []byte) (lines []int) {
 	n := 0
 	for line := range bytes.Lines(prd) {
 		if n++; placeholderLines()[string(bytes.TrimSpace(line))] {

@@ -21,7 +21,7 @@ func TestUnfilled(t *testing.T) {
 		string(taskdir.BlankPRD("x", "It says bye.\nTo all.")): {8},
 		"# x\n\nA <b>word</b>\n\n- [ ] <html>\n":               nil,
 	} {
-		if got := taskdir.Unfilled([]byte(text)); !slices.Equal(got, want) {
+		if got := taskdir.PlaceholderLines([]byte(text)); !slices.Equal(got, want) {
 			t.Errorf("%q: got %v, want %v", text, got, want)
 		}
 	}

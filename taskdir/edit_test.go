@@ -353,7 +353,7 @@ func FuzzSet(f *testing.F) {
 func TestProjectIsNotCheckedAgainstTheTable(t *testing.T) {
 	for _, doc := range []string{`{"status": "completed"}`, `{"status": "wip"}`, `{}`} {
 		got, err := taskdir.Edited(parse(t, doc), func(_ *taskdir.Task, e *taskdir.Edit) error {
-			e.Project(trellis.InProgress)
+			e.SetFromJournal(trellis.InProgress)
 			return nil
 		})
 		if err != nil || parse(t, string(got)).Status != trellis.InProgress || parse(t, string(got)).Pipeline.Revision != 1 {

@@ -66,7 +66,7 @@ func (s Store) candidateDirs(folder string) ([]string, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, trellis.Unread(rel, err)
+		return nil, trellis.UnreadableProblem(rel, err)
 	}
 	var dirs []string
 	for _, e := range list {
@@ -94,7 +94,7 @@ func (s Store) MakeFolder() error {
 func folderProblem(s Store) error {
 	rel := s.Rel(s.Tasks())
 	if err := durable.FolderBelow(s.Root, rel); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return trellis.Unread(rel, err)
+		return trellis.UnreadableProblem(rel, err)
 	}
 	return nil
 }

@@ -123,10 +123,10 @@ func (r *reader) reportMisspelled(path string, unknown []unknownMember, seen []s
 			default:
 				p.Hint += ", outside of " + strconv.Quote(path)
 			}
-			if slices.Contains(guardFields, near) && trellis.Slip(key.Str, near) && r.isSetBeforeWork(m.value) {
+			if slices.Contains(guardFields, near) && trellis.IsMisspelling(key.Str, near) && r.isSetBeforeWork(m.value) {
 				p.Warning, p.Message, p.Hint = false, fmt.Sprintf("%q is not a field: %s", clip(key.Str), p.Hint), r.editCommand()
 			}
-		} else if i := slices.IndexFunc(seen, func(s string) bool { return slices.Contains(guardFields, s) && trellis.Slip(key.Str, s) }); i >= 0 && r.isSetBeforeWork(m.value) {
+		} else if i := slices.IndexFunc(seen, func(s string) bool { return slices.Contains(guardFields, s) && trellis.IsMisspelling(key.Str, s) }); i >= 0 && r.isSetBeforeWork(m.value) {
 			r.problem(key, "%q is not a field, and %s stands here too: only that is read", clip(key.Str), seen[i]).Hint = r.editCommand()
 		}
 	}

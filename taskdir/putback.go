@@ -10,12 +10,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Project sets the status of a task that a run holds. Then the journal is authoritative and the status only its projection: a
+// SetFromJournal sets the status of a task that a run holds. Then the journal is authoritative and the status only its projection: a
 // stale value from an editor or a git checkout is corrected, so the transition is not checked.
-func (e *Edit) Project(status trellis.Status) { e.forceStatus(status, "projecting") }
+func (e *Edit) SetFromJournal(status trellis.Status) { e.forceStatus(status, "projecting") }
 
-// PutBack restores the status that a task had before a person cancelled or archived it, by transitions that Set refuses.
-func (e *Edit) PutBack(status trellis.Status) { e.forceStatus(status, "putting back") }
+// RestoreStatus restores the status that a task had before a person cancelled or archived it, by transitions that Set refuses.
+func (e *Edit) RestoreStatus(status trellis.Status) { e.forceStatus(status, "putting back") }
 
 func (e *Edit) forceStatus(status trellis.Status, doing string) {
 	if e.err != nil {
@@ -43,7 +43,7 @@ func (s Store) Unarchive(dir, id string, status trellis.Status, completedAt stri
 	t, err := s.Update(to, func(t *Task, e *Edit) error {
 		e.KeepRevision()
 		if t.Status != status {
-			e.PutBack(status)
+			e.RestoreStatus(status)
 			e.Set("completedAt", completedAt)
 		}
 		return nil

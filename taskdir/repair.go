@@ -18,8 +18,8 @@ const brokenPrefix = "task.json.broken-"
 // ErrChanged means that a file was changed since its mend was proposed.
 var ErrChanged = errors.New("the file was changed meanwhile, nothing is written")
 
-// Propose returns Mend's proposal for the task.json in dir.
-func (s Store) Propose(dir string) (*Mended, error) {
+// ProposeRepair returns Mend's proposal for the task.json in dir.
+func (s Store) ProposeRepair(dir string) (*Mended, error) {
 	path := filepath.Join(dir, TaskJSON)
 	data, err := readTask(path)
 	if err != nil {

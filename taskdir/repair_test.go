@@ -36,7 +36,7 @@ func content(t *testing.T, path string) string {
 
 func TestRepair(t *testing.T) {
 	s, dir := broken(t)
-	m, err := s.Propose(dir)
+	m, err := s.ProposeRepair(dir)
 	if err != nil || m == nil {
 		t.Fatalf("got %v, %v", m, err)
 	}
@@ -50,7 +50,7 @@ func TestRepair(t *testing.T) {
 	if task, err := s.Load(dir); err != nil || task.Status != trellis.Ready {
 		t.Errorf("got %v, %v", task, err)
 	}
-	if m, err := s.Propose(dir); m != nil || err != nil {
+	if m, err := s.ProposeRepair(dir); m != nil || err != nil {
 		t.Errorf("a second proposal: got %v, %v", m, err)
 	}
 }
@@ -59,7 +59,7 @@ func TestRepair(t *testing.T) {
 func TestRepairTwiceAndTooLate(t *testing.T) {
 	s, dir := broken(t)
 	path := filepath.Join(dir, taskdir.TaskJSON)
-	m, _ := s.Propose(dir)
+	m, _ := s.ProposeRepair(dir)
 	if err := os.WriteFile(path, []byte("{\"title\": mine"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestRepairTwiceAndTooLate(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		m, _ := s.Propose(dir)
+		m, _ := s.ProposeRepair(dir)
 		saved, err := s.Repair(dir, m)
 		if err != nil || content(t, saved) != text {
 			t.Errorf("got %s, %v", saved, err)
@@ -87,7 +87,7 @@ func TestRepairTwiceAndTooLate(t *testing.T) {
 func TestRepairOnABadDisk(t *testing.T) {
 	for n := 1; ; n++ {
 		s, dir := broken(t)
-		m, _ := s.Propose(dir)
+		m, _ := s.ProposeRepair(dir)
 		steps := 0
 		s.Disk = &durable.Disk{Fault: func(step, path string) error {
 			if steps++; steps == n {
@@ -102,7 +102,7 @@ func TestRepairOnABadDisk(t *testing.T) {
 			t.Fatalf("step %d: got %q, saved %v", n, got, saved)
 		}
 		s.Disk = nil
-		if m, _ := s.Propose(dir); m != nil {
+		if m, _ := s.ProposeRepair(dir); m != nil {
 			if _, err := s.Repair(dir, m); err != nil {
 				t.Fatalf("again after step %d: %v", n, err)
 			}

@@ -139,7 +139,7 @@ func (s Store) loadError(dir, path string, err error) error {
 		p.Message = fmt.Sprintf("is larger than the %d MB that Trellis reads", durable.MaxRecords>>20)
 		p.Hint = "move long text to prd.md or info.md"
 	case errors.Is(err, fs.ErrPermission):
-		p.Message, p.Hint = "can't be read: permission denied", durable.MakeYours(path)
+		p.Message, p.Hint = "can't be read: permission denied", durable.PermissionAdvice(path)
 	default:
 		return fmt.Errorf("reading task: %w", err)
 	}

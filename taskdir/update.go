@@ -208,7 +208,7 @@ func (s Store) withLock(dir string, do func(owned func() bool) error) error {
 	if err != nil {
 		return fmt.Errorf("changing task %s: %w", filepath.Base(dir), err)
 	}
-	err = do(lock.Owned)
+	err = do(lock.StillInPlace)
 	return cmp.Or(err, lock.Unlock()) // callers rely on getting do's error unchanged
 }
 

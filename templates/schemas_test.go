@@ -145,7 +145,7 @@ func TestExamplesInPromptsAreValid(t *testing.T) {
 
 func native(t *testing.T, name string) json.RawMessage {
 	t.Helper()
-	raw, err := templates.Native(name)
+	raw, err := templates.StructuredOutputSchema(name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 func main() {
-	if code, entered := sandbox.Entered(os.Args[1:]); entered {
+	if code, entered := sandbox.RunEntrance(os.Args[1:]); entered {
 		os.Exit(code)
 	}
 	os.Exit(cli.Main())

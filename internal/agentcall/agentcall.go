@@ -55,8 +55,8 @@ type Limits struct {
 	Seconds float64       `json:"seconds,omitempty"` // agents' time for the whole task; Wall is for this piece of work
 }
 
-// Left returns what is left of the limits of a task's calls after the given usage, or a failure if a budget is used up.
-func (l Limits) Left(used trellis.Usage) (Limits, error) {
+// Remaining returns what is left of the limits of a task's calls after the given usage, or a failure if a budget is used up.
+func (l Limits) Remaining(used trellis.Usage) (Limits, error) {
 	rest := l
 	if l.Tokens > 0 {
 		if rest.Tokens -= used.Tokens(); rest.Tokens <= 0 {
@@ -78,11 +78,11 @@ func (l Limits) Left(used trellis.Usage) (Limits, error) {
 
 // agentLimits returns the limits that the agent itself enforces.
 func (l Limits) agentLimits() agents.Limits {
-	return agents.Limits{Wall: l.Longest(), Idle: l.Idle, Tokens: l.Tokens, CostUSD: l.CostUSD}
+	return agents.Limits{Wall: l.MaxDuration(), Idle: l.Idle, Tokens: l.Tokens, CostUSD: l.CostUSD}
 }
 
-// Longest returns how long a call may take, given both Wall and Seconds; 0 means no limit.
-func (l Limits) Longest() time.Duration {
+// MaxDuration returns how long a call may take, given both Wall and Seconds; 0 means no limit.
+func (l Limits) MaxDuration() time.Duration {
 	if rest := time.Duration(l.Seconds * float64(time.Second)); l.Seconds > 0 && (l.Wall <= 0 || rest < l.Wall) {
 		return rest
 	}
@@ -94,7 +94,7 @@ func (r *Request) explain(fail *flow.Failure) {
 	l := r.Limits
 	switch {
 	case fail == nil || !fail.ResumeAt.IsZero(): // not a limit, or one of the day's budget
-	case fail.Code == string(trellis.TimeoutWall) && l.Longest() != l.Wall:
+	case fail.Code == string(trellis.TimeoutWall) && l.MaxDuration() != l.Wall:
 		fail.Code = string(trellis.BudgetTime)
 		fail.Detail += ", which is what was left of limits.seconds"
 	case fail.Code == string(trellis.TimeoutWall) && l.Wall > 0:
@@ -161,7 +161,7 @@ type PromptSize struct {
 
 func sizeOf(p templates.Prompt) PromptSize {
 	size := len(p.System) + len(p.Text)
-	return PromptSize{size, (size + 3) / 4, p.Shared, Sum([]byte(p.System + "\x00" + p.Text))}
+	return PromptSize{size, (size + 3) / 4, p.Shared, SHA256Hex([]byte(p.System + "\x00" + p.Text))}
 }
 
 // Policy says how a flow makes calls. Its functions are flow code.

@@ -25,7 +25,7 @@ func (a *Caller) keepAndParse(r Request, res *agents.Result, dir string, reply R
 	if err != nil {
 		return reply, fmt.Errorf("naming the answer: %w", err)
 	}
-	reply.Text = Ref{filepath.ToSlash(rel), Sum([]byte(text)), len(text)}
+	reply.Text = Ref{filepath.ToSlash(rel), SHA256Hex([]byte(text)), len(text)}
 	reply.Excerpt = excerpt(text)
 	if failed || r.Schema == "" && a.Check == nil {
 		return reply, nil

@@ -27,8 +27,8 @@ func usageOfEarlier(base string, attempt int) (u trellis.Usage) {
 	return u
 }
 
-// Lost returns the usage of a call without a reply, as far as its entries reported it. c.Attempt is the number of entries.
-func Lost(runDir string, c flow.Call) trellis.Usage {
+// LostUsage returns the usage of a call without a reply, as far as its entries reported it. c.Attempt is the number of entries.
+func LostUsage(runDir string, c flow.Call) trellis.Usage {
 	return usageOfEarlier(filepath.Join(runDir, Folder(c)), c.Attempt+1)
 }
 

@@ -288,7 +288,7 @@ func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Pr
 	agent, err := a.Agents.Open(r.Agent)
 	req := a.request(c, r, p, dir)
 	if err == nil && r.Schema != "" {
-		req.Schema, err = templates.Native(r.Schema)
+		req.Schema, err = templates.StructuredOutputSchema(r.Schema)
 	}
 	if err != nil {
 		return reply, endWatch(ctx, recheck, err)
@@ -325,7 +325,7 @@ func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Pr
 	if werr != nil {
 		return reply, werr
 	}
-	if durable.Unfit(err) { // the disk is at fault, not the agent: the call is repeated when the disk is in order
+	if durable.IsDiskError(err) { // the disk is at fault, not the agent: the call is repeated when the disk is in order
 		return reply, err
 	}
 	if err != nil && undue == nil {
@@ -419,7 +419,7 @@ func (a *Caller) now() time.Time {
 	return a.Now()
 }
 
-// Sum returns the SHA-256 of data in hex.
-func Sum(data []byte) string {
+// SHA256Hex returns the SHA-256 of data in hex.
+func SHA256Hex(data []byte) string {
 	return fmt.Sprintf("%x", sha256.Sum256(data))
 }

@@ -17,10 +17,10 @@ import (
 
 // CallOff ends calls that were made ahead of time, before it was known whether they are needed: those under way, and those that a
 // crash cut off and that would be resumed. Each of them fails with code called_off, and its usage counts.
-const CallOff flow.Act[Needless, int] = "call-off"
+const CallOff flow.Act[UnneededCalls, int] = "call-off"
 
-// Needless lists calls whose result is no longer needed.
-type Needless struct {
+// UnneededCalls lists calls whose result is no longer needed.
+type UnneededCalls struct {
 	Calls []string `json:"calls"` // call ids within the run
 	Why   string   `json:"why"`
 }
@@ -38,7 +38,7 @@ type calledOffCalls struct {
 // CallingOff returns the activity that implements CallOff. Its result is the number of calls that it ended.
 func (a *Caller) CallingOff() flow.Activity { return CallOff.With(a.callOff) }
 
-func (a *Caller) callOff(_ context.Context, c flow.Call, in Needless) (ended int, err error) {
+func (a *Caller) callOff(_ context.Context, c flow.Call, in UnneededCalls) (ended int, err error) {
 	raw, err := json.Marshal(in.Why)
 	if err != nil {
 		return 0, fmt.Errorf("encoding why calls are called off: %w", err)

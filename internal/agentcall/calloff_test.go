@@ -28,7 +28,7 @@ func (a *endless) Run(ctx context.Context, r agents.Request, _ func(agents.Event
 	return &agents.Result{Usage: used, ToolCalls: -1}, context.Cause(ctx)
 }
 
-var needlessCall = Needless{Calls: []string{"implement#1"}, Why: "nobody wants it"}
+var needlessCall = UnneededCalls{Calls: []string{"implement#1"}, Why: "nobody wants it"}
 
 func (a *Caller) off1(t *testing.T) int {
 	t.Helper()

@@ -149,7 +149,7 @@ func TestAskAgainWithinWhatIsLeft(t *testing.T) {
 			f := &scripted{replies: slices.Repeat([]Reply{failed}, 4)}
 			all, used := Limits{Wall: time.Minute, Tokens: 1000}, trellis.Usage{}
 			a := Policy{Repairs: 9, Again: func(*flow.Failure) bool { return true }, Used: func(r Reply) { used = used.Add(r.Usage) },
-				Left: func() (Limits, error) { return all.Left(used) }}
+				Left: func() (Limits, error) { return all.Remaining(used) }}
 			_, err := a.Call(f, Request{Role: trellis.Judge, Limits: all})
 			if fail := (*flow.Failure)(nil); !errors.As(err, &fail) || fail.Code != string(trellis.BudgetTokens) {
 				t.Errorf("got %v", err)

@@ -41,7 +41,7 @@ type interruptedEntry struct {
 // session may have been announced before the program stored it, so if the program does not know it, run starts a new one.
 func (o interruptedEntry) run(ctx context.Context, agent agents.Agent, req agents.Request, newListener func() func(agents.Event)) (*agents.Result, error) {
 	if o.dir != "" {
-		if res := agents.Recall(o.agent, req, o.dir); res != nil {
+		if res := agents.RecoverResult(o.agent, req, o.dir); res != nil {
 			return res, nil
 		}
 	}

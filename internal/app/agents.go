@@ -25,8 +25,8 @@ type Agents struct {
 // Agents returns the agents of the project for the settings cfg.
 func (p *Project) Agents(cfg *config.Config) Agents { return Agents{p, cfg} }
 
-// Named returns an error if no agent has the name that a person gave; "" is no error.
-func (a Agents) Named(name string) error {
+// CheckName returns an error if no agent has the name that a person gave; "" is no error.
+func (a Agents) CheckName(name string) error {
 	if _, err := agents.New(name, a.Options()); name != "" && errors.Is(err, agents.ErrUnknown) {
 		return err
 	}
@@ -45,8 +45,8 @@ func (a Agents) Box() *sandbox.Box {
 	return b
 }
 
-// Cell returns a function that opens a place in the box for an agent.
-func Cell(box *sandbox.Box) agents.Sandbox {
+// AgentSandbox returns a function that opens a place in the box for an agent.
+func AgentSandbox(box *sandbox.Box) agents.Sandbox {
 	return func(ctx context.Context, r agents.Request, own agents.Own) (agents.Place, error) {
 		c, err := box.Enter(ctx, sandbox.Need{Kind: string(r.Role), Dir: r.Dir, Edit: r.Writes(), Own: sandbox.Own(own)})
 		return agents.Place{Launcher: c.Launcher, Files: c.Files, Env: c.Env, Name: c.Name, Leave: c.Leave}, err

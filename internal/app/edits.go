@@ -127,8 +127,8 @@ func (e Edits) copyTo(dir, to string) error {
 	})
 }
 
-// MayKeep reports whether a text with mistakes may be saved: only for a task that has not begun, so that no run reads it.
-func (e Edits) MayKeep(dir string) bool {
+// MaySaveInvalid reports whether a text with mistakes may be saved: only for a task that has not begun, so that no run reads it.
+func (e Edits) MaySaveInvalid(dir string) bool {
 	t, err := e.p.Store.Load(dir)
 	return err != nil || t.Pipeline.BaseCommit == "" && slices.Contains([]trellis.Status{trellis.Planning, trellis.Ready, trellis.Waiting, trellis.Rejected}, t.Status)
 }

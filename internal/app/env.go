@@ -37,10 +37,10 @@ func (e *Env) say(format string, args ...any) {
 }
 
 // InsideRun reports whether the caller is part of a task or a run.
-func (e *Env) InsideRun() bool { return proc.InsideRun(e.Vars) }
+func (e *Env) InsideRun() bool { return proc.StartedByRun(e.Vars) }
 
-// OnlyPeople returns an error if the caller runs inside a task or a run, since only a person may do this.
-func (e *Env) OnlyPeople(can string) error {
+// RequirePerson returns an error if the caller runs inside a task or a run, since only a person may do this.
+func (e *Env) RequirePerson(can string) error {
 	if e.InsideRun() {
 		return WithHints(Usagef("this runs inside a task or a run: only a person can %s", can), "leave it to who started the run")
 	}

@@ -164,9 +164,9 @@ func HintsOf(err error) []string {
 		return []string{file.Mend()}
 	}
 	if refused, ok := errors.AsType[*fs.PathError](err); ok && errors.Is(refused, fs.ErrPermission) && !strings.Contains(refused.Op, "exec") {
-		return []string{durable.MakeYours(refused.Path)}
+		return []string{durable.PermissionAdvice(refused.Path)}
 	}
-	if durable.Unfit(err) {
+	if durable.IsDiskError(err) {
 		return []string{"put the disk right, then type the command again"}
 	}
 	if errors.Is(err, git.ErrNotInstalled) {
@@ -183,7 +183,7 @@ func HintsOf(err error) []string {
 	if damaged, ok := errors.AsType[*journal.DamagedError](err); ok {
 		return damagedJournalHints(filepath.Dir(filepath.Dir(damaged.File)))
 	}
-	if elsewhere, ok := errors.AsType[*runner.ElsewhereError](err); ok {
+	if elsewhere, ok := errors.AsType[*runner.OtherMachineError](err); ok {
 		return []string{"trellis pull", "trellis logs " + trellis.ShellWord(elsewhere.Task)}
 	}
 	if refused, ok := errors.AsType[*runner.RefusedError](err); ok && refused.Hint != "" {

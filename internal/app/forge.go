@@ -18,11 +18,11 @@ type ForgeState struct {
 	Next  string // what to do about Wrong
 }
 
-// LookAtForge checks whether a remote's forge accepts the user's credentials. Untrusted settings don't say where a token goes.
-func LookAtForge(ctx context.Context, p *Project, remote string) (ForgeState, error) {
+// CheckForge checks whether a remote's forge accepts the user's credentials. Untrusted settings don't say where a token goes.
+func CheckForge(ctx context.Context, p *Project, remote string) (ForgeState, error) {
 	env := p.Env.CommandEnv()
 	trackers, _ := TrackerSettings(ctx, p) // the reason why they are untrusted is reported elsewhere
-	f, err := delivery.Forges{Env: env, GitLab: &tracker.Access{Settings: trackers, Env: env, Dir: p.Root}}.Of(ctx, p.Repo, remote)
+	f, err := delivery.Forges{Env: env, GitLab: &tracker.Access{Settings: trackers, Env: env, Dir: p.Root}}.ForRemote(ctx, p.Repo, remote)
 	if err != nil {
 		return ForgeState{}, err
 	}

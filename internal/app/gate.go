@@ -213,8 +213,8 @@ func (p *Project) TrustedNow(ctx context.Context) error {
 	return err
 }
 
-// WithNext adds to an error's message what to do about it, for output without hints.
-func WithNext(err error) error {
+// WithNextCommand adds to an error's message what to do about it, for output without hints.
+func WithNextCommand(err error) error {
 	if untrusted, ok := errors.AsType[*trust.UntrustedError](err); ok {
 		return fmt.Errorf("%w; next: %s", err, untrusted.Next())
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// Hooked reports whether the settings that are checked out have hooks for an event.
-func (p *Project) Hooked(e hooks.Event) bool {
+// HasHooks reports whether the settings that are checked out have hooks for an event.
+func (p *Project) HasHooks(e hooks.Event) bool {
 	c, _ := p.Config()
 	return (&hooks.Runner{Config: c.Hooks, Env: p.Env.Vars}).Any(e)
 }
@@ -16,7 +16,7 @@ func (p *Project) Hooked(e hooks.Event) bool {
 // Hook runs the project's own commands for an event of the task in dir, as named by the settings in force. Failed hooks are
 // printed, and don't undo the event.
 func (p *Project) Hook(ctx context.Context, e hooks.Event, dir string) error {
-	if !p.Hooked(e) {
+	if !p.HasHooks(e) {
 		return nil
 	}
 	p, err := p.InForce(ctx)

@@ -85,7 +85,7 @@ func readRoleTexts(root string, role trellis.Role) (roleTexts, error) {
 		}
 		data, err := durable.ReadBelow(root, name, durable.MaxDocument)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, trellis.Unread(name, err)
+			return nil, trellis.UnreadableProblem(name, err)
 		}
 		w[name] = data
 	}

@@ -57,16 +57,16 @@ func (g *TrustGate) RecordMade(dir string, files []string) error {
 	for _, name := range files {
 		s.Files = append(s.Files, path.Join(filepath.ToSlash(g.store.Rel(dir)), name))
 	}
-	now, err := j.Says(s)
+	now, err := j.Items(s)
 	if err != nil {
 		return err
 	}
 	return j.Record(trust.Made, filepath.Base(dir), now...)
 }
 
-// WarnNotRecorded prints why what a command wrote could not be recorded as made here. It prints nothing for [trust.ErrNowhere].
+// WarnNotRecorded prints why what a command wrote could not be recorded as made here. It prints nothing for [trust.ErrNoLedger].
 func (g *TrustGate) WarnNotRecorded(err error) {
-	if err != nil && !errors.Is(err, trust.ErrNowhere) {
+	if err != nil && !errors.Is(err, trust.ErrNoLedger) {
 		g.env.say("%v", err)
 	}
 }

@@ -48,15 +48,15 @@ func (r *News) Notifier() *notify.Notifier {
 
 // pendingRequest returns what people are asked where a task waits: about a step of its run, about the plan, or nothing if it waits only
 // for other tasks. If that can't be determined, people are asked.
-func (r *News) pendingRequest(t *taskdir.Task) (a notify.Asked) {
+func (r *News) pendingRequest(t *taskdir.Task) (a notify.Decision) {
 	if q := status.Asked(t.Dir, r.p.Env.Now()); q != nil {
-		return notify.Asked{Step: q.Path, Hash: q.Hash}
+		return notify.Decision{Step: q.Path, Hash: q.Hash}
 	}
 	if j := t.Pipeline.Judge; j != nil && !j.Pass || !r.hasOpenDependency(t) {
 		return a
 	}
 	c, _ := r.p.Config()
-	nobody, err := pipeline.ApprovalJudge{Config: c, Store: r.p.Store}.AsksNobody(t)
+	nobody, err := pipeline.ApprovalJudge{Config: c, Store: r.p.Store}.NeedsNoApproval(t)
 	a.Nothing = nobody && err == nil
 	return a
 }
@@ -91,13 +91,13 @@ func (r *News) settings() *config.Config {
 	return c
 }
 
-func (r *News) notifyChange(before, after *taskdir.Task) { r.Notifier().Changed(before, after) }
+func (r *News) notifyChange(before, after *taskdir.Task) { r.Notifier().RecordChange(before, after) }
 
 // notifyBudget notifies of budgets that are nearly used up.
 func (r *News) notifyBudget(dir string, today trellis.Usage, l config.Limits) {
 	if n := r.Notifier(); n.HearsOf(config.Spent) {
 		if t, err := r.p.Store.Load(dir); err == nil {
-			n.Spent(t, today, l)
+			n.RecordUsage(t, today, l)
 		}
 	}
 }
@@ -125,8 +125,8 @@ func (r *News) Work(s *runner.Site) {
 	if say := s.Event; say != nil {
 		n.Say = func(text string) { say(runner.Event{Level: slog.LevelWarn, Message: text}) }
 	}
-	s.Seen = n.Seen
-	n.Poke()
+	s.Seen = n.CheckChange
+	n.StartSending()
 }
 
 // Close sends pending news. Commands that only give an order leave that to a live watcher.
@@ -149,8 +149,8 @@ func (r *News) Close(ctx context.Context) {
 	r.n.Close(patience)
 }
 
-// Tested is the result of a test message to one recipient.
-type Tested struct {
+// TestResult is the result of a test message to one recipient.
+type TestResult struct {
 	Name  string `json:"name"`
 	Kind  string `json:"kind"`
 	OK    bool   `json:"ok"`
@@ -158,7 +158,7 @@ type Tested struct {
 }
 
 // Test sends a test message to the recipients in the settings: all, or those of one kind or name.
-func (r *News) Test(ctx context.Context, which string) ([]Tested, error) {
+func (r *News) Test(ctx context.Context, which string) ([]TestResult, error) {
 	p, err := r.p.InForce(ctx)
 	if err != nil {
 		return nil, err
@@ -170,10 +170,10 @@ func (r *News) Test(ctx context.Context, which string) ([]Tested, error) {
 	if len(c.Notify) == 0 {
 		return nil, WithHints(Usagef("notify in .trellis/config.yaml names nobody"), "docs/reference/notify.md says how to name somebody")
 	}
-	list := []Tested{}
+	list := []TestResult{}
 	for _, n := range c.Notify {
-		if kind, name := notify.Called(n); which == "" || which == kind || which == name {
-			t := Tested{Name: name, Kind: kind, OK: true}
+		if kind, name := notify.KindAndName(n); which == "" || which == kind || which == name {
+			t := TestResult{Name: name, Kind: kind, OK: true}
 			if err := r.Notifier().Test(ctx, n); err != nil {
 				t.OK, t.Error = false, r.Notifier().Redact(err.Error())
 			}
@@ -189,7 +189,7 @@ func (r *News) Test(ctx context.Context, which string) ([]Tested, error) {
 // Notified returns the kinds and names of the recipients in the settings.
 func Notified(c *config.Config) (list []string) {
 	for _, n := range c.Notify {
-		kind, name := notify.Called(n)
+		kind, name := notify.KindAndName(n)
 		list = append(list, kind, name)
 	}
 	slices.Sort(list)
@@ -198,7 +198,7 @@ func Notified(c *config.Config) (list []string) {
 
 // NotifierName returns the name of a recipient.
 func NotifierName(n config.Notify) string {
-	_, name := notify.Called(n)
+	_, name := notify.KindAndName(n)
 	return name
 }
 

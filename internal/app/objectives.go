@@ -42,7 +42,7 @@ func (p *Project) Objectives() ([]Objective, error) {
 	if err != nil {
 		return nil, err
 	}
-	works, err := roadmap.Survey(p.Store, false)
+	works, err := roadmap.ReadStepTasks(p.Store, false)
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (p *Project) Objectives() ([]Objective, error) {
 	return list, nil
 }
 
-func objective(root, name string, works *roadmap.Works) Objective {
+func objective(root, name string, works *roadmap.StepTasks) Objective {
 	r, err := roadmap.Load(root, name)
 	if r == nil {
 		return Objective{Name: name, Title: name, Problems: []trellis.Problem{{File: roadmap.File(name), Message: err.Error()}}}
@@ -75,7 +75,7 @@ func objective(root, name string, works *roadmap.Works) Objective {
 	return o
 }
 
-func objectiveStep(objective string, s roadmap.Step, works *roadmap.Works) ObjectiveStep {
+func objectiveStep(objective string, s roadmap.Step, works *roadmap.StepTasks) ObjectiveStep {
 	step := ObjectiveStep{ID: s.ID, Description: s.Description, State: s.State, DependsOn: s.DependsOn, Stated: s.Stated}
 	if work, ok := works.Of(objective, s.ID); ok {
 		step.Task = work.Name()

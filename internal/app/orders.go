@@ -18,8 +18,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Ordered is the result of a person's order. Its JSON is what the commands print.
-type Ordered struct {
+// OrderResult is the result of a person's order. Its JSON is what the commands print.
+type OrderResult struct {
 	Task   string         `json:"task"` // the directory's name, or a run's id
 	Step   string         `json:"step,omitempty"`
 	Status trellis.Status `json:"status"`          // of the task after the order; "" for a run
@@ -46,7 +46,7 @@ func (o Orders) siteToEnd(ctx context.Context) (*runner.Site, error) {
 }
 
 // Stop pauses a running task. Its work is kept; the task resumes when somebody starts it.
-func (o Orders) Stop(ctx context.Context, dir string) (done Ordered, err error) {
+func (o Orders) Stop(ctx context.Context, dir string) (done OrderResult, err error) {
 	s, err := o.siteToEnd(ctx)
 	if err != nil {
 		return done, err
@@ -60,7 +60,7 @@ func (o Orders) Stop(ctx context.Context, dir string) (done Ordered, err error) 
 }
 
 // Cancel cancels a task. Its agents are ended; its worktree and branch are kept.
-func (o Orders) Cancel(ctx context.Context, dir string) (done Ordered, err error) {
+func (o Orders) Cancel(ctx context.Context, dir string) (done OrderResult, err error) {
 	s, err := o.siteToEnd(ctx)
 	if err != nil {
 		return done, err
@@ -73,7 +73,7 @@ func (o Orders) Cancel(ctx context.Context, dir string) (done Ordered, err error
 		return o.sentResult(dir, sent), err
 	}
 	s.Event = func(e runner.Event) { o.p.Env.say("%s", e.Message) }
-	s.Hooks().CalledOff(ctx, dir)
+	s.Hooks().RunAfterCancel(ctx, dir)
 	return o.orderResult(dir, filepath.Base(dir)+" is cancelled"+o.leftoverClause(ctx, dir)+"; it comes back with: trellis undo", ""), nil
 }
 
@@ -111,7 +111,7 @@ func (o Orders) Admit(ctx context.Context, dir string) (runs bool, r runner.Resu
 }
 
 // Retry requests another run of a task in its worktree; with fresh, the worktree is backed up and the run begins at the base.
-func (o Orders) Retry(ctx context.Context, dir string, fresh bool) (done Ordered, err error) {
+func (o Orders) Retry(ctx context.Context, dir string, fresh bool) (done OrderResult, err error) {
 	s, err := o.p.Site(ctx)
 	if err != nil {
 		return done, err
@@ -126,9 +126,9 @@ func (o Orders) Retry(ctx context.Context, dir string, fresh bool) (done Ordered
 // maxSentBack is the maximum size of a person's feedback on the work of a task, in bytes.
 const maxSentBack = 48 << 10
 
-// SendBack requests another run of a task, which may also be in review, that begins with a person's feedback on its work.
-func (o Orders) SendBack(ctx context.Context, dir, feedback string) (done Ordered, err error) {
-	switch err := o.p.Env.OnlyPeople("say what should be different"); {
+// RetryWithFeedback requests another run of a task, which may also be in review, that begins with a person's feedback on its work.
+func (o Orders) RetryWithFeedback(ctx context.Context, dir, feedback string) (done OrderResult, err error) {
+	switch err := o.p.Env.RequirePerson("say what should be different"); {
 	case err != nil:
 		return done, err
 	case strings.TrimSpace(feedback) == "":
@@ -150,7 +150,7 @@ func (o Orders) SendBack(ctx context.Context, dir, feedback string) (done Ordere
 }
 
 // retryResult returns the result of an order that requests another run; will says what that run does.
-func (o Orders) retryResult(ctx context.Context, s *runner.Site, dir, will string) (Ordered, error) {
+func (o Orders) retryResult(ctx context.Context, s *runner.Site, dir, will string) (OrderResult, error) {
 	says := filepath.Base(dir) + " will " + will
 	if _, ok := s.Starter().Watcher(); ok {
 		return o.orderResult(dir, says+"; the watcher picks it up", ""), nil
@@ -169,7 +169,7 @@ func (o Orders) describeRetry(ctx context.Context, dir string, fresh bool) strin
 		return describeNextRun(t, fresh, "")
 	}
 	at := t.WorktreePath
-	w, err := o.p.Repo.Worktrees().Of(ctx, t.ID, t.BranchName(), at)
+	w, err := o.p.Repo.Worktrees().ForTask(ctx, t.ID, t.BranchName(), at)
 	if w != nil {
 		at = w.Path
 	}
@@ -177,7 +177,7 @@ func (o Orders) describeRetry(ctx context.Context, dir string, fresh bool) strin
 	if err == nil {
 		there, err = o.p.Repo.Worktrees().Resumable(ctx, at)
 	}
-	if there && !fresh && o.p.Repo.Worktrees().Unlinked(ctx, at) == nil { // a fresh run needs no branch, and a run relinks the worktree
+	if there && !fresh && o.p.Repo.Worktrees().CheckGitFile(ctx, at) == nil { // a fresh run needs no branch, and a run relinks the worktree
 		_, err = o.p.Repo.Refs().Head(ctx, at)
 	}
 	switch {
@@ -226,19 +226,19 @@ type Decision struct {
 }
 
 // Approve approves a plan or a waiting step. The error matches [runner.ErrPlanChanged] if the plan is not the one shown.
-func (o Orders) Approve(ctx context.Context, dir string, d Decision) (Ordered, error) {
+func (o Orders) Approve(ctx context.Context, dir string, d Decision) (OrderResult, error) {
 	return o.decide(ctx, dir, d, proof.Approve)
 }
 
 // Reject rejects a plan, and with it the task, or a step, which then fails.
-func (o Orders) Reject(ctx context.Context, dir string, d Decision) (Ordered, error) {
+func (o Orders) Reject(ctx context.Context, dir string, d Decision) (OrderResult, error) {
 	if strings.TrimSpace(d.Reason) == "" {
-		return Ordered{}, Usagef("a rejection needs its reason: --reason TEXT")
+		return OrderResult{}, Usagef("a rejection needs its reason: --reason TEXT")
 	}
 	return o.decide(ctx, dir, d, proof.Reject)
 }
 
-func (o Orders) decide(ctx context.Context, dir string, d Decision, word proof.Decision) (done Ordered, err error) {
+func (o Orders) decide(ctx context.Context, dir string, d Decision, word proof.Decision) (done OrderResult, err error) {
 	s, err := o.p.Site(ctx)
 	if err != nil {
 		return done, err
@@ -296,15 +296,15 @@ func (o Orders) knownHash(s *runner.Site, dir, step string) (hash string) {
 }
 
 // sentResult returns the result of an order that another machine carries out.
-func (o Orders) sentResult(dir, says string) Ordered {
+func (o Orders) sentResult(dir, says string) OrderResult {
 	if says == "" {
-		return Ordered{}
+		return OrderResult{}
 	}
 	return o.orderResult(dir, says, "trellis status "+trellis.ShellWord(filepath.Base(dir)))
 }
 
 // decideStep records a person's decision about a waiting step. The first approval or rejection counts.
-func (o Orders) decideStep(ctx context.Context, s *runner.Site, dir string, isRun bool, approval proof.Approval) (done Ordered, err error) {
+func (o Orders) decideStep(ctx context.Context, s *runner.Site, dir string, isRun bool, approval proof.Approval) (done OrderResult, err error) {
 	q, now, err := s.Approvals().DecideStep(dir, approval)
 	if err != nil {
 		return done, err
@@ -332,7 +332,7 @@ func (o Orders) decideStep(ctx context.Context, s *runner.Site, dir string, isRu
 }
 
 // decidePlan records a person's decision about the plan of a task.
-func (o Orders) decidePlan(ctx context.Context, s *runner.Site, dir string, approval proof.Approval) (done Ordered, err error) {
+func (o Orders) decidePlan(ctx context.Context, s *runner.Site, dir string, approval proof.Approval) (done OrderResult, err error) {
 	id := filepath.Base(dir)
 	became := id + " is rejected"
 	if approval.Decision == proof.Reject {
@@ -373,7 +373,7 @@ func partialApproval(id, by string, v proof.ApprovalState) string {
 // decider returns who decides: the given name, the developer of this checkout, or git's user. A process that runs inside a task
 // can't decide about it.
 func (o Orders) decider(ctx context.Context, given string) (string, error) {
-	if err := o.p.Env.OnlyPeople("approve or reject"); err != nil {
+	if err := o.p.Env.RequirePerson("approve or reject"); err != nil {
 		return "", err
 	}
 	if given != "" {
@@ -390,8 +390,8 @@ func (o Orders) decider(ctx context.Context, given string) (string, error) {
 }
 
 // orderResult returns the result of an order for the task in dir, with the task's current status.
-func (o Orders) orderResult(dir, says, next string) Ordered {
-	done := Ordered{Task: filepath.Base(dir), Says: says, Next: next}
+func (o Orders) orderResult(dir, says, next string) OrderResult {
+	done := OrderResult{Task: filepath.Base(dir), Says: says, Next: next}
 	if t, err := o.p.Store.Load(dir); err == nil {
 		done.Status = t.Status
 	}

@@ -20,8 +20,8 @@ type Program struct {
 	Env  []string // KEY=VALUE
 }
 
-// Said is the output of this program.
-type Said struct {
+// Output is the output of this program.
+type Output struct {
 	Says, Next string
 	GoesOn     bool // it was still running when the wait ended
 }
@@ -33,19 +33,19 @@ type Planning struct{ Requirement, Name, Type, Priority, Package string }
 const maxRequirement = 96 << 10
 
 // Plan starts a planning that continues in the background, and returns the output, which names it.
-func (p Program) Plan(ctx context.Context, o Planning) (Said, error) {
+func (p Program) Plan(ctx context.Context, o Planning) (Output, error) {
 	args, err := o.args()
 	if err != nil {
-		return Said{}, err
+		return Output{}, err
 	}
 	return p.Run(ctx, args...)
 }
 
 // BeginPlan is like Plan, but waits no longer than patience.
-func (p Program) BeginPlan(patience time.Duration, o Planning) (Said, error) {
+func (p Program) BeginPlan(patience time.Duration, o Planning) (Output, error) {
 	args, err := o.args()
 	if err != nil {
-		return Said{}, err
+		return Output{}, err
 	}
 	return p.Begin(patience, args...)
 }
@@ -73,13 +73,13 @@ func (o Planning) args() ([]string, error) {
 const reviseTimeout = 700 * time.Millisecond
 
 // Revise has a task planned again with a person's feedback on its plan. The planning continues in the background.
-func (p Program) Revise(id, feedback string) (Said, error) {
+func (p Program) Revise(id, feedback string) (Output, error) {
 	feedback = strings.TrimSpace(strings.ReplaceAll(feedback, "\r\n", "\n"))
 	if feedback == "" {
-		return Said{}, Usagef("say what should be different")
+		return Output{}, Usagef("say what should be different")
 	}
 	if err := CheckFeedback("your feedback", feedback); err != nil {
-		return Said{}, err
+		return Output{}, err
 	}
 	done, err := p.Begin(reviseTimeout, "plan", "--retry="+id, "--feedback="+feedback)
 	if done.GoesOn {
@@ -89,43 +89,43 @@ func (p Program) Revise(id, feedback string) (Said, error) {
 }
 
 // Run runs the program to its end, and returns what it printed.
-func (p Program) Run(ctx context.Context, args ...string) (Said, error) {
+func (p Program) Run(ctx context.Context, args ...string) (Output, error) {
 	cmd := exec.CommandContext(ctx, p.Self, args...)
 	cmd.Dir, cmd.Env = p.Dir, p.Env
 	out, err := cmd.CombinedOutput()
-	return SaidBy(string(out), err)
+	return ParseOutput(string(out), err)
 }
 
 // maxOutput is the maximum size of the program's output that is read, in bytes.
 const maxOutput = 1 << 20
 
 // Begin runs the program in a new session, which outlives the caller. It returns the output of what ends within patience.
-func (p Program) Begin(patience time.Duration, args ...string) (Said, error) {
+func (p Program) Begin(patience time.Duration, args ...string) (Output, error) {
 	out, err := os.CreateTemp("", "trellis-said-") // a pipe would end with the caller
 	if err != nil {
-		return Said{}, fmt.Errorf("running %s: %w", args[0], err)
+		return Output{}, fmt.Errorf("running %s: %w", args[0], err)
 	}
 	defer out.Close()
 	cmd := exec.Command(p.Self, args...)
 	cmd.Dir, cmd.Env, cmd.SysProcAttr = p.Dir, p.Env, &syscall.SysProcAttr{Setsid: true}
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := errors.Join(cmd.Start(), os.Remove(out.Name())); err != nil {
-		return Said{}, fmt.Errorf("running %s: %w", args[0], err)
+		return Output{}, fmt.Errorf("running %s: %w", args[0], err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	select {
 	case err := <-ended:
 		text, readErr := io.ReadAll(io.NewSectionReader(out, 0, maxOutput))
-		return SaidBy(string(text), errors.Join(err, readErr))
+		return ParseOutput(string(text), errors.Join(err, readErr))
 	case <-time.After(patience):
-		return Said{GoesOn: true}, nil
+		return Output{GoesOn: true}, nil
 	}
 }
 
-// SaidBy parses the output of this program, given the error that it ended with. Of several commands to type one after the
+// ParseOutput parses the output of this program, given the error that it ended with. Of several commands to type one after the
 // other, Next is the first.
-func SaidBy(out string, err error) (s Said, _ error) {
+func ParseOutput(out string, err error) (s Output, _ error) {
 	var lines []string
 	inNext := false // inside a list of next commands
 	for line := range strings.Lines(out) {

@@ -48,7 +48,7 @@ func (e *Env) Open(ctx context.Context) (*Project, error) {
 	if err := durable.FolderBelow(p.Root, ".trellis"); errors.Is(err, fs.ErrNotExist) {
 		return nil, WithHints(Usagef("there is no .trellis in %s", p.Root), "trellis init")
 	} else if err != nil {
-		return nil, trellis.Unread(".trellis", err)
+		return nil, trellis.UnreadableProblem(".trellis", err)
 	}
 	return p, nil
 }

@@ -47,7 +47,7 @@ func (o Orders) Remove(ctx context.Context, dir string) (restore string, err err
 	if err := o.deleteDir(dir); err != nil {
 		return "", err
 	}
-	gone := Deed{Kind: Removed, Task: filepath.Base(dir), Commit: saved.Commit}
+	gone := UndoEntry{Kind: Removed, Task: filepath.Base(dir), Commit: saved.Commit}
 	if t != nil {
 		gone.Was, gone.Parent = t.Status, t.Parent
 	}

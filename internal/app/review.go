@@ -45,7 +45,7 @@ func (p *Project) Review(ctx context.Context, dir string) (status.Review, error)
 	}
 	r.Asked, r.Approvers = g.State == proof.Pending, g.Approvers
 	if g.State == proof.Rejected {
-		r.Rejected = g.No()
+		r.Rejected = g.RejectionReason()
 	} else {
 		r.Agreed = append(r.Agreed, g.By...)
 	}

@@ -45,7 +45,7 @@ func (s Settings) Read() (f config.Files, problems []trellis.Problem) {
 	read := func(name string) config.File {
 		data, err := durable.ReadBelow(s.Dir(), ".trellis/"+name, durable.MaxDocument) // a missing file means the defaults
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			problems = append(problems, *trellis.Unread(".trellis/"+name, err))
+			problems = append(problems, *trellis.UnreadableProblem(".trellis/"+name, err))
 		}
 		return config.File{Name: ".trellis/" + name, Data: data}
 	}
@@ -73,7 +73,7 @@ func readUser(path string) (config.File, *trellis.Problem) {
 		f.Data, err = durable.Read(real, durable.MaxDocument)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return f, trellis.Unread(path, err)
+		return f, trellis.UnreadableProblem(path, err)
 	}
 	return f, nil
 }
@@ -90,8 +90,10 @@ func (p *Project) Config() (*config.Config, []trellis.Problem) {
 	return c, append(unread, problems...)
 }
 
-// SettingsGone returns a problem if the settings of a project were committed but are missing from the checkout.
-func SettingsGone(p *Project) []trellis.Problem { return missingSettings(p.Repo, p.Settings.Files()) }
+// MissingSettings returns a problem if the settings of a project were committed but are missing from the checkout.
+func MissingSettings(p *Project) []trellis.Problem {
+	return missingSettings(p.Repo, p.Settings.Files())
+}
 
 // missingSettings returns a problem for settings that were committed but are missing from the checkout, since they are not merely
 // unset: without them no checks run, and any agent that is found is used. If git fails, it returns nothing.
@@ -121,13 +123,13 @@ func restoreCommand(ctx context.Context, repo *git.Repo, path string) string {
 	set := func(key string) bool { return say("config", "--type=bool", "--get", key) == "true" }
 	switch {
 	case !strings.HasPrefix(say("ls-files", "-t", "--", path), "S "):
-		return repo.Typed() + " checkout HEAD -- :/" + path
+		return repo.CommandPrefix() + " checkout HEAD -- :/" + path
 	case !set("core.sparseCheckout"): // git was told to leave out only this file
-		return repo.Typed() + " checkout --ignore-skip-worktree-bits HEAD -- :/" + path
+		return repo.CommandPrefix() + " checkout --ignore-skip-worktree-bits HEAD -- :/" + path
 	case set("core.sparseCheckoutCone"):
-		return repo.Typed() + " sparse-checkout add " + filepath.Dir(path)
+		return repo.CommandPrefix() + " sparse-checkout add " + filepath.Dir(path)
 	}
-	return repo.Typed() + " sparse-checkout add /" + path
+	return repo.CommandPrefix() + " sparse-checkout add /" + path
 }
 
 // CheckedConfig is p.Config plus warnings about folders that the settings name and the main checkout lacks or doesn't ignore.

@@ -53,8 +53,8 @@ func (e Edits) Files(dir string) (list []TaskFile, err error) {
 	return slices.Clip(list), nil
 }
 
-// Listed returns the text of a file that Files lists; it reads no other file.
-func (e Edits) Listed(dir, name string) (content string, err error) {
+// ReadListed returns the text of a file that Files lists; it reads no other file.
+func (e Edits) ReadListed(dir, name string) (content string, err error) {
 	files, err := e.Files(dir)
 	if err != nil {
 		return "", err

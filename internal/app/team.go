@@ -34,8 +34,8 @@ type Sharing struct{ p *Project }
 // SharingOf returns the sharing of a project.
 func SharingOf(p *Project) Sharing { return Sharing{p} }
 
-// With shares the project's tasks through a remote from now on, whatever its settings say; with [NoTeam], through none.
-func (h Sharing) With(ctx context.Context, remote string) error {
+// ShareThrough shares the project's tasks through a remote from now on, whatever its settings say; with [NoTeam], through none.
+func (h Sharing) ShareThrough(ctx context.Context, remote string) error {
 	if err := h.checkRemote(ctx, remote); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (h Sharing) checkRemote(ctx context.Context, remote string) error {
 
 // remote returns the remote that tasks are shared through, "" for none: a person's, the settings', or an earlier watcher's.
 func (h Sharing) remote(cfg *config.Config) string {
-	remembered, set := share.Remembered(h.p.Root)
+	remembered, set := share.LastRemote(h.p.Root)
 	if set {
 		remembered = ""
 	}
@@ -80,7 +80,7 @@ func (h Sharing) remote(cfg *config.Config) string {
 
 // isShared reports whether what this clone last heard of others still counts. Settings that can't be read don't end the sharing.
 func (h Sharing) isShared() bool {
-	remembered, set := share.Remembered(h.p.Root)
+	remembered, set := share.LastRemote(h.p.Root)
 	if remembered == "" || !set {
 		return remembered != ""
 	}
@@ -89,7 +89,7 @@ func (h Sharing) isShared() bool {
 }
 
 // otherHolder returns which other machine has a directory's task, according to what this clone last heard; nil if none has.
-func (h Sharing) otherHolder(dir string) (*runner.ElsewhereError, error) {
+func (h Sharing) otherHolder(dir string) (*runner.OtherMachineError, error) {
 	known, err := h.known(time.Local)
 	if known == nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (h Sharing) spentElsewhere(zone *time.Location) (trellis.Usage, error) {
 }
 
 // known returns what this clone last heard of others; nil if its tasks are not shared.
-func (h Sharing) known(zone *time.Location) (*share.Known, error) {
+func (h Sharing) known(zone *time.Location) (*share.Sightings, error) {
 	if !h.isShared() {
 		return nil, nil
 	}
@@ -168,9 +168,9 @@ func (h Sharing) join(s *runner.Site, cfg *config.Config) {
 	t := share.New(share.Options{
 		Set: p.sharedRemote == "" && cfg.Shared.Remote != "",
 		Remote: taskref.Remote{Repo: p.Repo, Name: remote, Store: p.Store, Disk: p.Store.Disk, Transcripts: cfg.Shared.Transcripts, Build: s.Build,
-			Host: host, Limit: max(cfg.Shared.Silence/2, minSilence), Exclude: pipeline.Outside(pipeline.Job{Setup: pipeline.Setup{Copy: cfg.Worktree.Copy}}), Places: taskref.Places{Main: p.Root, Worktrees: cfg.Worktree.Dir, Clone: clone}},
+			Host: host, Limit: max(cfg.Shared.Silence/2, minSilence), Exclude: pipeline.UncommittedPaths(pipeline.Job{Setup: pipeline.Setup{Copy: cfg.Worktree.Copy}}), Places: taskref.Places{Main: p.Root, Worktrees: cfg.Worktree.Dir, Clone: clone}},
 		Machine: clone, Host: host, Silence: max(cfg.Shared.Silence, minSilence), Now: func() time.Time { return s.Clock().In(cfg.Shared.Zone()) },
-		Adopt: func(dir string) error { s.Brought(dir); return nil },
+		Adopt: func(dir string) error { s.RecordBrought(dir); return nil },
 		Apply: func(dir string, o taskref.Order) error { return applyOrder(s, dir, o) },
 		Used:  s.Budgets().Today,
 		Tell:  func(task, message string) { s.Tell(runner.Event{Task: task, Message: message}) },
@@ -181,10 +181,10 @@ func (h Sharing) join(s *runner.Site, cfg *config.Config) {
 // failedSharing is the sharing of a checkout whose clone id can't be determined: nothing is run there.
 type failedSharing struct{ err error }
 
-func (u failedSharing) Elsewhere(string) *runner.ElsewhereError { return nil }
-func (u failedSharing) Last(string) bool                        { return false }
-func (u failedSharing) SpentElsewhere() trellis.Usage           { return trellis.Usage{} }
-func (u failedSharing) Take(context.Context, string, runner.Fit) (runner.Lease, error) {
+func (u failedSharing) Elsewhere(string) *runner.OtherMachineError { return nil }
+func (u failedSharing) Last(string) bool                           { return false }
+func (u failedSharing) SpentElsewhere() trellis.Usage              { return trellis.Usage{} }
+func (u failedSharing) Take(context.Context, string, runner.FitCheck) (runner.Lease, error) {
 	return nil, u.err
 }
 
@@ -202,8 +202,8 @@ func (h Sharing) Team(s *runner.Site) (*Team, error) {
 	return nil, WithHints(AsKind(ErrUsage, ErrNoTeam), "trellis config set shared.remote origin", "trellis watch --shared origin")
 }
 
-// UnbroughtError names the tasks that could not be updated to the state on other machines. All others were.
-type UnbroughtError = share.UnbroughtError
+// NotUpdatedError names the tasks that could not be updated to the state on other machines. All others were.
+type NotUpdatedError = share.SyncError
 
 // The orders, besides decisions, that machines send each other.
 const (
@@ -242,7 +242,7 @@ func (o Orders) changeOrSend(ctx context.Context, s *runner.Site, dir string, or
 		s.Event = func(e runner.Event) { o.p.Env.say("%s", e.Message) }
 	}
 	err = t.Change(ctx, dir, change)
-	by := (*runner.ElsewhereError)(nil)
+	by := (*runner.OtherMachineError)(nil)
 	if !errors.As(err, &by) || order.What == "" {
 		return "", err
 	}

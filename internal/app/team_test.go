@@ -24,7 +24,7 @@ func teamed(t *testing.T, dir string) (*Project, *Team) {
 	vars := append(os.Environ(), "TRELLIS_TRUST=checkout", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
 	p, err := (&Env{Vars: vars, Dir: dir, Now: time.Now}).Open(t.Context())
 	if err == nil {
-		err = SharingOf(p).With(t.Context(), "origin")
+		err = SharingOf(p).ShareThrough(t.Context(), "origin")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestApprovalOfWhatThisCloneHas(t *testing.T) {
 	_, end := lease.Hold(t.Context())
 	ctx, stop := context.WithCancel(t.Context())
 	over := make(chan struct{})
-	go func() { here.Follow(ctx, func(string) {}); close(over) }()
+	go func() { here.Sync(ctx, func(string) {}); close(over) }()
 	<-carried
 	stop()
 	<-over

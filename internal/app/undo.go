@@ -20,33 +20,33 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Deed is something that a person had done to a task and can undo.
-type Deed struct {
-	Kind   DeedKind       `json:"kind"`
+// UndoEntry is something that a person had done to a task and can undo.
+type UndoEntry struct {
+	Kind   UndoKind       `json:"kind"`
 	Task   string         `json:"task"` // the directory's name at that time
 	At     time.Time      `json:"at"`
 	Brings string         `json:"brings"`           // what undoing it restores
 	Blocks string         `json:"blocks,omitempty"` // why it can't be undone now; "" if it can
 	Was    trellis.Status `json:"was,omitempty"`    // the task's status before
 
-	Outcome   trellis.Outcome `json:"outcome,omitempty"`   // before the task was cancelled
-	Ran       bool            `json:"ran,omitempty"`       // a run was in progress when the task was cancelled
-	Completed string          `json:"completed,omitempty"` // the day of completion before the task was archived
-	Archived  string          `json:"archived,omitempty"`  // its path in the archive, relative to the top of the repository
-	Parent    string          `json:"parent,omitempty"`    // parent of a removed task
-	Commit    string          `json:"commit,omitempty"`    // commit with the directory of a removed task
-	Taken     *cleanup.Taken  `json:"taken,omitempty"`     // what cleanup removed
+	Outcome   trellis.Outcome     `json:"outcome,omitempty"`   // before the task was cancelled
+	Ran       bool                `json:"ran,omitempty"`       // a run was in progress when the task was cancelled
+	Completed string              `json:"completed,omitempty"` // the day of completion before the task was archived
+	Archived  string              `json:"archived,omitempty"`  // its path in the archive, relative to the top of the repository
+	Parent    string              `json:"parent,omitempty"`    // parent of a removed task
+	Commit    string              `json:"commit,omitempty"`    // commit with the directory of a removed task
+	Taken     *cleanup.Restorable `json:"taken,omitempty"`     // what cleanup removed
 }
 
-// DeedKind is the name of the command that was run.
-type DeedKind string
+// UndoKind is the name of the command that was run.
+type UndoKind string
 
 // The commands that can be undone.
 const (
-	Cancelled DeedKind = "cancel"
-	Archived  DeedKind = "archive"
-	Removed   DeedKind = "rm"
-	CleanedUp DeedKind = "cleanup"
+	Cancelled UndoKind = "cancel"
+	Archived  UndoKind = "archive"
+	Removed   UndoKind = "rm"
+	CleanedUp UndoKind = "cleanup"
 )
 
 // Undo reverts what people had done to tasks. Deeds are recorded in a file in git's folder, where no commit writes; whether a
@@ -62,23 +62,25 @@ const maxDeeds = 100
 const undoFile = "trellis/undo.jsonl"
 
 // record records a deed. An earlier deed of the same kind and task can't be undone any more.
-func (u Undo) record(d Deed) error {
+func (u Undo) record(d UndoEntry) error {
 	if err := u.p.Store.Disk.MkdirAll(filepath.Join(u.p.Repo.Common, filepath.Dir(undoFile)), 0o700); err != nil {
 		return err
 	}
 	d.At = u.p.Env.Now().UTC().Truncate(time.Second)
-	return u.change(d, func(list []Deed) []Deed {
+	return u.change(d, func(list []UndoEntry) []UndoEntry {
 		list = append(list, d)
 		return list[max(0, len(list)-maxDeeds):]
 	})
 }
 
 // forget removes a deed from the file.
-func (u Undo) forget(d Deed) error { return u.change(d, func(list []Deed) []Deed { return list }) }
+func (u Undo) forget(d UndoEntry) error {
+	return u.change(d, func(list []UndoEntry) []UndoEntry { return list })
+}
 
-func (u Undo) change(d Deed, with func([]Deed) []Deed) error {
+func (u Undo) change(d UndoEntry, with func([]UndoEntry) []UndoEntry) error {
 	err := u.p.Store.Disk.Edit(filepath.Join(u.p.Repo.Common, undoFile), func(data []byte) ([]byte, error) {
-		list := slices.DeleteFunc(parseDeeds(data), func(was Deed) bool { return was.Kind == d.Kind && was.Task == d.Task })
+		list := slices.DeleteFunc(parseDeeds(data), func(was UndoEntry) bool { return was.Kind == d.Kind && was.Task == d.Task })
 		var b bytes.Buffer
 		for _, deed := range with(list) {
 			line, err := json.Marshal(deed)
@@ -96,9 +98,9 @@ func (u Undo) change(d Deed, with func([]Deed) []Deed) error {
 }
 
 // parseDeeds returns the deeds in data, skipping lines that can't be read.
-func parseDeeds(data []byte) (list []Deed) {
+func parseDeeds(data []byte) (list []UndoEntry) {
 	for line := range bytes.Lines(data) {
-		var d Deed
+		var d UndoEntry
 		if json.Unmarshal(line, &d) == nil && d.Task == filepath.Base(d.Task) && d.Task != "." && d.Task != ".." {
 			list = append(list, d)
 		}
@@ -107,7 +109,7 @@ func parseDeeds(data []byte) (list []Deed) {
 }
 
 // List returns the deeds that are still in effect, the latest first.
-func (u Undo) List(ctx context.Context) (list []Deed, err error) {
+func (u Undo) List(ctx context.Context) (list []UndoEntry, err error) {
 	data, err := durable.ReadBelow(u.p.Repo.Common, undoFile, durable.MaxRecords)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -125,10 +127,10 @@ func (u Undo) List(ctx context.Context) (list []Deed, err error) {
 	return list, nil
 }
 
-func (u Undo) dir(d Deed) string { return filepath.Join(u.p.Store.Tasks(), d.Task) }
+func (u Undo) dir(d UndoEntry) string { return filepath.Join(u.p.Store.Tasks(), d.Task) }
 
 // inspect sets what a deed would restore and what blocks that, and reports whether the deed is still in effect.
-func (u Undo) inspect(ctx context.Context, d *Deed) (inEffect bool, err error) {
+func (u Undo) inspect(ctx context.Context, d *UndoEntry) (inEffect bool, err error) {
 	d.Blocks = ""
 	_, dirErr := os.Lstat(u.dir(*d))
 	switch d.Kind {
@@ -160,7 +162,7 @@ func (u Undo) inspect(ctx context.Context, d *Deed) (inEffect bool, err error) {
 }
 
 // needsRun reports whether undoing a cancellation needs another run, as the one that was in progress has ended.
-func (d Deed) needsRun() bool { return d.Was == trellis.InProgress || d.Ran }
+func (d UndoEntry) needsRun() bool { return d.Was == trellis.InProgress || d.Ran }
 
 func (u Undo) hasCommit(ctx context.Context, commit string) (bool, error) {
 	if commit == "" {
@@ -170,7 +172,7 @@ func (u Undo) hasCommit(ctx context.Context, commit string) (bool, error) {
 	return err == nil, ctx.Err()
 }
 
-func (u Undo) inspectCleanup(ctx context.Context, d *Deed) (bool, error) {
+func (u Undo) inspectCleanup(ctx context.Context, d *UndoEntry) (bool, error) {
 	if d.Taken == nil || d.Taken.Branch == "" {
 		return false, nil
 	}
@@ -195,8 +197,8 @@ func (u Undo) inspectCleanup(ctx context.Context, d *Deed) (bool, error) {
 	return true, nil
 }
 
-// Take undoes a deed.
-func (u Undo) Take(ctx context.Context, d Deed) (done Ordered, err error) {
+// Revert undoes a deed.
+func (u Undo) Revert(ctx context.Context, d UndoEntry) (done OrderResult, err error) {
 	if d.Blocks != "" {
 		return done, WithHints(AsKind(ErrUnmet, fmt.Errorf("%s of %s can't be undone: %s", d.Kind, d.Task, d.Blocks)), "trellis undo --list")
 	}
@@ -229,25 +231,25 @@ func (u Undo) Take(ctx context.Context, d Deed) (done Ordered, err error) {
 	return done, u.forget(d)
 }
 
-func (u Undo) uncancel(ctx context.Context, d Deed) (Ordered, error) {
+func (u Undo) uncancel(ctx context.Context, d UndoEntry) (OrderResult, error) {
 	dir := u.dir(d)
 	_, err := u.p.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
 		if t.Status != trellis.Cancelled {
 			return Usagef("%s is %s by now", t.ID, t.Status.InWords())
 		}
-		e.PutBack(d.Was)
+		e.RestoreStatus(d.Was)
 		e.Set("pipeline.outcome", d.Outcome)
 		return nil
 	})
 	if err != nil {
-		return Ordered{}, err
+		return OrderResult{}, err
 	}
 	next, _ := u.p.Next(ctx, dir)
 	return u.p.Orders().orderResult(dir, d.Task+" is "+d.Was.InWords()+" again", next), nil
 }
 
 // unremove restores the directory of a task in one rename.
-func (u Undo) unremove(ctx context.Context, d Deed) error {
+func (u Undo) unremove(ctx context.Context, d UndoEntry) error {
 	runtime, err := u.p.RuntimeDir()
 	if err != nil {
 		return err
@@ -281,7 +283,7 @@ func (u Undo) recordCancel(dir string) {
 		return
 	}
 	_, ran := runner.Held(dir)
-	u.warn(u.record(Deed{Kind: Cancelled, Task: t.ID, Was: t.Status, Outcome: t.Pipeline.Outcome, Ran: ran}))
+	u.warn(u.record(UndoEntry{Kind: Cancelled, Task: t.ID, Was: t.Status, Outcome: t.Pipeline.Outcome, Ran: ran}))
 }
 
 // warn prints why something can't be undone later; the command itself has succeeded all the same.
@@ -302,12 +304,12 @@ func (o Orders) Archive(dir string) (to string, err error) {
 	if err != nil || loadErr != nil || to == dir {
 		return to, err
 	}
-	p.Undo().warn(p.Undo().record(Deed{Kind: Archived, Task: was.ID, Was: was.Status, Completed: was.CompletedAt, Archived: p.Store.Rel(to)}))
+	p.Undo().warn(p.Undo().record(UndoEntry{Kind: Archived, Task: was.ID, Was: was.Status, Completed: was.CompletedAt, Archived: p.Store.Rel(to)}))
 	return to, nil
 }
 
-// TakeAway removes the worktree and branch of a task.
-func (o Orders) TakeAway(ctx context.Context, c *cleanup.Cleaner, dir string, merged bool) (cleanup.Removal, error) {
+// RemoveWorktree removes the worktree and branch of a task.
+func (o Orders) RemoveWorktree(ctx context.Context, c *cleanup.Cleaner, dir string, merged bool) (cleanup.Removal, error) {
 	p := o.p
 	done, err := c.Remove(ctx, dir, merged)
 	if err != nil || done.Branch == "" {
@@ -315,7 +317,7 @@ func (o Orders) TakeAway(ctx context.Context, c *cleanup.Cleaner, dir string, me
 	}
 	taken, noteErr := done.Taken(ctx, p.Repo)
 	if noteErr == nil {
-		noteErr = p.Undo().record(Deed{Kind: CleanedUp, Task: done.ID, Was: done.Status, Taken: &taken})
+		noteErr = p.Undo().record(UndoEntry{Kind: CleanedUp, Task: done.ID, Was: done.Status, Taken: &taken})
 	}
 	p.Undo().warn(noteErr)
 	return done, nil

@@ -48,7 +48,7 @@ func (p *Project) Wire(ctx context.Context, cfg *config.Config, home *Project) *
 	known.Secrets = secret
 	box := p.Agents(cfg).Box()
 	if cfg.Sandbox != sandbox.Off {
-		known.Sandbox = Cell(box)
+		known.Sandbox = AgentSandbox(box)
 	}
 	redact := proc.NewRedactor(secret).String
 	s := &runner.Site{Store: p.Store, Repo: p.Repo, Config: cfg,

@@ -29,7 +29,7 @@ func (p *Project) Next(ctx context.Context, dir string) (string, error) {
 
 // MergeCommand returns the command that merges the branch of a task into its base branch, wherever that is checked out.
 func MergeCommand(p *Project, t *taskdir.Task) string {
-	command, merge := p.Repo.Typed(), " merge "+trellis.ShellWord(t.BranchName())
+	command, merge := p.Repo.CommandPrefix(), " merge "+trellis.ShellWord(t.BranchName())
 	if p.Repo == nil || t.BaseBranch == "" {
 		return command + merge
 	}

@@ -140,16 +140,16 @@ func waitWords(t *status.Task) string {
 
 // barOf returns the phases of a task that has begun, and how far it is.
 func barOf(t *status.Task) (bar []segment) {
-	at := slices.Index(status.Way, t.Phase)
+	at := slices.Index(status.PhaseOrder, t.Phase)
 	switch {
 	case t.Phase == "debug":
-		at = slices.Index(status.Way, "implement")
+		at = slices.Index(status.PhaseOrder, "implement")
 	case t.Status == trellis.Completed || t.Status == trellis.Review && t.Failure.Code == "":
-		at = len(status.Way)
+		at = len(status.PhaseOrder)
 	case at < 0:
 		return nil
 	}
-	for i, name := range status.Way {
+	for i, name := range status.PhaseOrder {
 		state := "todo"
 		switch {
 		case i < at:

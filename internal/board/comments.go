@@ -37,27 +37,27 @@ func (s *Server) readDiff(ctx context.Context, dir string, each func(*diffview.F
 }
 
 // sendBack has a task worked on again with a person's comments on its diff, if the diff is still the one they were shown.
-func (s *Server) sendBack(ctx context.Context, dir string, r *http.Request) (app.Ordered, error) {
+func (s *Server) sendBack(ctx context.Context, dir string, r *http.Request) (app.OrderResult, error) {
 	comments, err := commentsOf(r.PostFormValue("comments"))
 	if err != nil {
-		return app.Ordered{}, err
+		return app.OrderResult{}, err
 	}
 	left := slices.Clone(comments)
 	_, sum, err := s.readDiff(ctx, dir, func(f *diffview.File) error {
-		left = slices.DeleteFunc(left, func(c *diffview.Comment) bool { return c.Find(f) })
+		left = slices.DeleteFunc(left, func(c *diffview.Comment) bool { return c.Locate(f) })
 		return nil
 	})
 	switch shown := r.PostFormValue("shown"); {
 	case err != nil:
-		return app.Ordered{}, err
+		return app.OrderResult{}, err
 	case shown == "":
-		return app.Ordered{}, app.Usagef("comments name the diff that was shown, and these name none: load the page again")
+		return app.OrderResult{}, app.Usagef("comments name the diff that was shown, and these name none: load the page again")
 	case shown != sum:
-		return app.Ordered{}, app.WithHints(app.AsKind(app.ErrUnmet, errors.New("the diff was changed since it was shown: nothing is sent, and your comments are kept")), "load the page again, and look at them")
+		return app.OrderResult{}, app.WithHints(app.AsKind(app.ErrUnmet, errors.New("the diff was changed since it was shown: nothing is sent, and your comments are kept")), "load the page again, and look at them")
 	case len(left) > 0:
-		return app.Ordered{}, app.Usagef("%s is not in the diff: nothing is sent, and your comments are kept", clip(left[0].Place(), 200))
+		return app.OrderResult{}, app.Usagef("%s is not in the diff: nothing is sent, and your comments are kept", clip(left[0].Place(), 200))
 	}
-	return s.p.Orders().SendBack(ctx, dir, diffview.Feedback(normalizeText(r.PostFormValue("general")), comments))
+	return s.p.Orders().RetryWithFeedback(ctx, dir, diffview.Feedback(normalizeText(r.PostFormValue("general")), comments))
 }
 
 // commentsOf decodes the comments that a browser sent.

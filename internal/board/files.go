@@ -44,7 +44,7 @@ func (s *Server) file(ctx context.Context, r *http.Request) (string, error) {
 			return "", err
 		}
 		f.Text, f.Was, f.Edited = string(text), hashOf(was), true
-	} else if f.Text, err = s.p.Edits().Listed(dir, name); err != nil {
+	} else if f.Text, err = s.p.Edits().ReadListed(dir, name); err != nil {
 		return "", err
 	}
 	f.Binary = !utf8.ValidString(f.Text)
@@ -96,7 +96,7 @@ func (s *Server) saveText(ctx context.Context, dir string, f *filePage, was []by
 	if f.Problems, err = s.p.Edits().Check(ctx, dir, f.Name, []byte(f.Text)); err != nil {
 		return err
 	}
-	if f.MayKeep = s.p.Edits().MayKeep(dir); len(trellis.Errors(f.Problems)) > 0 && (!keep || !f.MayKeep) {
+	if f.MayKeep = s.p.Edits().MaySaveInvalid(dir); len(trellis.Errors(f.Problems)) > 0 && (!keep || !f.MayKeep) {
 		return app.AsKind(app.ErrUnmet, errors.New("it is not saved: there are errors in it"))
 	}
 	s.orderLock.Lock()

@@ -137,7 +137,7 @@ func (s *span) end(l status.Line) {
 	}
 	for _, c := range l.Checks {
 		if c.Failed() {
-			s.State, s.Why = "bad", clip(c.Words(l.Activity), 200)
+			s.State, s.Why = "bad", clip(c.Text(l.Activity), 200)
 		}
 	}
 }

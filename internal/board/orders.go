@@ -92,13 +92,13 @@ func (s *Server) carryOut(ctx context.Context, name, dir string, r *http.Request
 	return answer{Says: did.Says, Next: did.Next}, err
 }
 
-func (s *Server) applyOrder(ctx context.Context, name, dir string, r *http.Request) (app.Ordered, error) {
+func (s *Server) applyOrder(ctx context.Context, name, dir string, r *http.Request) (app.OrderResult, error) {
 	orders := s.p.Orders()
 	switch name {
 	case "approve", "reject":
 		d := app.Decision{Step: r.PostFormValue("step"), Shown: r.PostFormValue("shown"), Reason: r.PostFormValue("reason")}
 		if d.Shown == "" {
-			return app.Ordered{}, app.Usagef("a decision names what was shown, and this one names nothing: load the page again")
+			return app.OrderResult{}, app.Usagef("a decision names what was shown, and this one names nothing: load the page again")
 		}
 		if name == "approve" {
 			return orders.Approve(ctx, dir, d)
@@ -111,7 +111,7 @@ func (s *Server) applyOrder(ctx context.Context, name, dir string, r *http.Reque
 	case "sendback":
 		return s.sendBack(ctx, dir, r)
 	}
-	return app.Ordered{}, app.AsKind(app.ErrNotFound, fmt.Errorf("nobody knows the order %q", clip(name, 40)))
+	return app.OrderResult{}, app.AsKind(app.ErrNotFound, fmt.Errorf("nobody knows the order %q", clip(name, 40)))
 }
 
 // program returns this program, for orders that run in a separate process.
@@ -120,6 +120,6 @@ func (s *Server) program() app.Program {
 }
 
 // programAnswer returns the output of the program as an answer.
-func programAnswer(said app.Said, err error) (answer, error) {
+func programAnswer(said app.Output, err error) (answer, error) {
 	return answer{Says: said.Says, Next: said.Next}, err
 }

@@ -288,7 +288,7 @@ func proofsOf(ctx context.Context, p *app.Project, dir string) (*proofs, error) 
 	if err != nil {
 		return nil, err
 	}
-	all := &proofs{Nothing: r.Nothing, Says: fmt.Sprintf("%d of %s with a check proven, by %s", len(r.Proven), text.Count(len(r.Proven)+len(r.Unproven), "step"), text.Count(len(r.Records), "record"))}
+	all := &proofs{Nothing: r.NothingToProve, Says: fmt.Sprintf("%d of %s with a check proven, by %s", len(r.Proven), text.Count(len(r.Proven)+len(r.Unproven), "step"), text.Count(len(r.Records), "record"))}
 	for _, f := range r.Findings {
 		all.Findings = append(all.Findings, fact{string(f.Fault), f.Message})
 	}

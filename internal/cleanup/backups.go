@@ -43,7 +43,7 @@ func (r Backups) List(ctx context.Context, task string) ([]Backup, error) {
 		b := Backup{Ref: s.Ref, Commit: s.Commit, Subject: s.Subject, At: s.At.UTC()}
 		b.Task, b.Attempt, _ = strings.Cut(strings.TrimPrefix(s.Ref, snapshot.BackupRefs), "/")
 		b.Restore = b.restoreCommand(r.Repo, b.Ref)
-		if b.Commits, err = r.Repo.History().OnlyIn(ctx, s.Commit); err != nil {
+		if b.Commits, err = r.Repo.History().CountUnreferenced(ctx, s.Commit); err != nil {
 			return nil, fmt.Errorf("looking at %s: %w", s.Ref, err)
 		}
 		list[i] = b
@@ -69,7 +69,7 @@ func (r Backups) SaveTask(ctx context.Context, dir string) (b Backup, err error)
 // restoreCommand returns the command that restores a backup from a ref or a commit that has it, in any folder of the repository.
 func (b Backup) restoreCommand(repo *git.Repo, from string) string {
 	if b.Attempt == removed || strings.HasPrefix(b.Attempt, snapshot.DirectoryBackup) {
-		return fmt.Sprintf("%s restore --overlay --source %s -- :/.trellis/tasks", repo.Typed(), from)
+		return fmt.Sprintf("%s restore --overlay --source %s -- :/.trellis/tasks", repo.CommandPrefix(), from)
 	}
 	return fmt.Sprintf("git branch restored/%s-%s %s", b.Task, strings.ReplaceAll(b.Attempt, "/", "-"), from)
 }
@@ -77,7 +77,7 @@ func (b Backup) restoreCommand(repo *git.Repo, from string) string {
 // Prune deletes a backup for good, unless another one has taken its place. Until git collects its commit, the Backup that
 // Prune returns says how to restore it.
 func (r Backups) Prune(ctx context.Context, b Backup) (Backup, error) {
-	if err := snapshot.NewBackups(r.Repo).DropBackup(ctx, snapshot.Saved{Ref: b.Ref, Commit: b.Commit}); err != nil {
+	if err := snapshot.NewBackups(r.Repo).DropBackup(ctx, snapshot.Backup{Ref: b.Ref, Commit: b.Commit}); err != nil {
 		return b, fmt.Errorf("deleting backup %s: %w", b.Ref, err)
 	}
 	b.Restore = b.restoreCommand(r.Repo, b.Commit) // the ref is gone

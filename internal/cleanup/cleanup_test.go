@@ -104,7 +104,7 @@ func TestMergedIsFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	completed, err := h.Cleaner.Completer().Settle(t.Context(), list)
+	completed, err := h.Cleaner.Completer().CompleteMerged(t.Context(), list)
 	if err != nil {
 		t.Fatal(err)
 	}

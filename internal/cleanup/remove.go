@@ -150,7 +150,7 @@ func (c *Cleaner) existingBackup(ctx context.Context, dir, ref string) (string, 
 	if err != nil || sha == "" {
 		return "", err
 	}
-	if held, err := snapshot.NewBackups(c.Repo).Holds(ctx, sha, dir); err != nil || !held {
+	if held, err := snapshot.NewBackups(c.Repo).Covers(ctx, sha, dir); err != nil || !held {
 		return "", err
 	}
 	return sha, nil

@@ -12,8 +12,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Taken is what Remove removed of a task, as far as it can be restored.
-type Taken struct {
+// Restorable is what Remove removed of a task, as far as it can be restored.
+type Restorable struct {
 	Branch   string `json:"branch,omitempty"` // "": there was none
 	Tip      string `json:"tip,omitempty"`
 	Worktree string `json:"worktree,omitempty"` // "": there was none
@@ -21,7 +21,7 @@ type Taken struct {
 }
 
 // Taken returns what of a removal can be restored.
-func (r Removal) Taken(ctx context.Context, repo *git.Repo) (t Taken, err error) {
+func (r Removal) Taken(ctx context.Context, repo *git.Repo) (t Restorable, err error) {
 	t.Branch, t.Tip = r.Branch, r.Tip
 	for _, tree := range r.Trees {
 		if !tree.Gone && !strings.HasSuffix(tree.Path, finalSuffix) {
@@ -38,7 +38,7 @@ func (r Removal) Taken(ctx context.Context, repo *git.Repo) (t Taken, err error)
 }
 
 // Restore restores what was removed of the task in dir. It replaces nothing: an existing branch or folder of that name is an error.
-func (c *Cleaner) Restore(ctx context.Context, dir string, t Taken) (err error) {
+func (c *Cleaner) Restore(ctx context.Context, dir string, t Restorable) (err error) {
 	if _, err := c.Store.RunDir(dir); err != nil {
 		return err
 	}

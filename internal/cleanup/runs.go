@@ -65,9 +65,9 @@ func isOver(s trellis.Status, dir string, store taskdir.Store) bool {
 	return s == trellis.Completed || s.Ended() && filepath.Dir(dir) != store.Tasks()
 }
 
-// Beyond returns the runs that ended longer ago than keep, and the oldest of those that take more than most bytes in all.
+// Expired returns the runs that ended longer ago than keep, and the oldest of those that take more than most bytes in all.
 // Zero means no limit.
-func (c Runs) Beyond(runs []Run, keep time.Duration, most int64) (list []Run) {
+func (c Runs) Expired(runs []Run, keep time.Duration, most int64) (list []Run) {
 	var sum int64
 	for _, r := range runs {
 		if sum += r.Size; keep > 0 && c.Now().Sub(r.Ended) > keep || most > 0 && sum > most {

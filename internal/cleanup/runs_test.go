@@ -66,13 +66,13 @@ func TestRunsAreRemoved(t *testing.T) {
 	if got, want := said(runs), "01-01-done/2 100, 01-01-gone/2 100, 01-01-done/1 200, 01-01-gone/1 200, "; got != want {
 		t.Errorf("runs %s, want %s", got, want)
 	}
-	if got, want := said(c.Beyond(runs, 0, 400)), "01-01-gone/1 200, "; got != want {
+	if got, want := said(c.Expired(runs, 0, 400)), "01-01-gone/1 200, "; got != want {
 		t.Errorf("beyond 400 bytes %s, want %s", got, want)
 	}
-	if got := c.Beyond(runs, 0, 0); len(got) > 0 {
+	if got := c.Expired(runs, 0, 0); len(got) > 0 {
 		t.Errorf("without limits %s", said(got))
 	}
-	for _, r := range c.Beyond(runs, 30*24*time.Hour, 0) {
+	for _, r := range c.Expired(runs, 30*24*time.Hour, 0) {
 		if err := c.Remove(r); err != nil {
 			t.Fatal(err)
 		}

@@ -16,9 +16,9 @@ type Completer struct {
 	Now   func() time.Time
 }
 
-// Settle completes the tasks in review in list whose work is in its base, and the parents whose last child was among them,
+// CompleteMerged completes the tasks in review in list whose work is in its base, and the parents whose last child was among them,
 // and returns their names. A task that somebody works on is left for another time.
-func (c Completer) Settle(ctx context.Context, list []Leftover) (completed []string, err error) {
+func (c Completer) CompleteMerged(ctx context.Context, list []Leftover) (completed []string, err error) {
 	for i, l := range list {
 		if ctx.Err() != nil {
 			return completed, context.Cause(ctx)

@@ -209,7 +209,7 @@ func (s *survey) setKeepReason(l *Leftover) {
 		}
 	}
 	if l.Keeps == "" && filepath.IsAbs(t.WorktreePath) {
-		if lost := s.repo.Worktrees().Lost(t.WorktreePath); lost != nil {
+		if lost := s.repo.Worktrees().CheckLost(t.WorktreePath); lost != nil {
 			l.Keeps, l.Hint = lost.Error(), "trellis cleanup "+trellis.ShellWord(t.ID)
 		}
 	}

@@ -99,7 +99,7 @@ func (in inspector) lookInto(ctx context.Context, w git.Worktree, all []git.Work
 	}
 	t.Size = size
 	for _, dir := range inner {
-		if unsaved, err := in.repo.Worktrees().Unsaved(ctx, w.Path, dir); err != nil || unsaved { // what can't be read may hold anything
+		if unsaved, err := in.repo.Worktrees().HasUnsavedWork(ctx, w.Path, dir); err != nil || unsaved { // what can't be read may hold anything
 			t.Nested = append(t.Nested, dir)
 		}
 	}

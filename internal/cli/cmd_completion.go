@@ -111,7 +111,7 @@ func (c completer) Value(flag string, line *commandline.Line, last string) (list
 		return trellis.Strings(trellis.Statuses)
 	case "by":
 		if slices.Equal(line.Path, []string{"stats"}) {
-			return trellis.Strings(stats.Kinds)
+			return trellis.Strings(stats.Groupings)
 		}
 	case "tools":
 		return trellis.Strings(mcpserver.Levels)

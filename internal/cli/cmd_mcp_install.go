@@ -166,7 +166,7 @@ func (i *installer) sayElsewhere() {
 	for _, o := range i.result.Elsewhere {
 		which, next := "instead of the one for all projects", "take it out there by hand, where that is not wanted"
 		switch {
-		case !o.Wins:
+		case !o.TakesPrecedence:
 			which = "while " + i.entry.File + " has none"
 		case o.Project != "":
 			which += ", in " + o.Project

@@ -48,7 +48,7 @@ func runNotifyTest(a *command.Console, c *cli.Context) error {
 	return nil
 }
 
-func printTestResults(a *command.Console, tested []app.Tested) error {
+func printTestResults(a *command.Console, tested []app.TestResult) error {
 	var b strings.Builder
 	for _, t := range tested {
 		answer := "told"

@@ -18,7 +18,7 @@ import (
 )
 
 // orderCommand returns a command that gives one task an order, do, and prints the result.
-func orderCommand(a *command.Console, name, usage, text string, exits []int, examples []string, flags []cli.Flag, do func(*cli.Context, *app.Project, string) (app.Ordered, error)) *cli.Command {
+func orderCommand(a *command.Console, name, usage, text string, exits []int, examples []string, flags []cli.Flag, do func(*cli.Context, *app.Project, string) (app.OrderResult, error)) *cli.Command {
 	return &cli.Command{Name: name, Usage: usage, ArgsUsage: "TASKDIR", Flags: append(flags, command.JSONFlag()), Description: command.Manual(text, exits, examples...),
 		Action: a.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
 			o, err := do(c, p, dir)
@@ -32,7 +32,7 @@ func orderCommand(a *command.Console, name, usage, text string, exits []int, exa
 func stopCommand(a *command.Console) *cli.Command {
 	return orderCommand(a, "stop", "pause a task that runs", `Its agents are ended and its work stays. It goes on with trellis start, and not by itself.`,
 		[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, []string{"trellis stop 02-03-paging"}, nil,
-		func(c *cli.Context, p *app.Project, dir string) (app.Ordered, error) {
+		func(c *cli.Context, p *app.Project, dir string) (app.OrderResult, error) {
 			return p.Orders().Stop(c.Context, dir)
 		})
 }
@@ -40,7 +40,7 @@ func stopCommand(a *command.Console) *cli.Command {
 func cancelCommand(a *command.Console) *cli.Command {
 	order := orderCommand(a, "cancel", "cancel a task", `A run ends its agents. Worktree and branch stay; trellis undo takes it back, trellis retry takes the task up again.`,
 		[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, []string{"trellis cancel 02-03-paging"}, nil,
-		func(c *cli.Context, p *app.Project, dir string) (app.Ordered, error) {
+		func(c *cli.Context, p *app.Project, dir string) (app.OrderResult, error) {
 			return p.Orders().Cancel(c.Context, dir)
 		})
 	cancel := order.Action
@@ -60,7 +60,7 @@ you say to the work so far, also of a task in review, which stays there when not
 		[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound, command.ExitLocked}, []string{"trellis retry 02-03-paging --fresh", "trellis retry 02-03-paging --feedback 'Count pages from 1.'"},
 		[]cli.Flag{&cli.BoolFlag{Name: "fresh", Usage: "begin again at the base"},
 			&cli.StringFlag{Name: "feedback", Usage: "what should be different about the work so far, as `TEXT`; - reads it from standard input"}},
-		func(c *cli.Context, p *app.Project, dir string) (app.Ordered, error) {
+		func(c *cli.Context, p *app.Project, dir string) (app.OrderResult, error) {
 			if !c.IsSet("feedback") {
 				return p.Orders().Retry(c.Context, dir, c.Bool("fresh"))
 			}
@@ -69,7 +69,7 @@ you say to the work so far, also of a task in review, which stays there when not
 }
 
 // retryWithFeedback asks for another run that begins with the feedback of a person.
-func retryWithFeedback(a *command.Console, c *cli.Context, p *app.Project, dir string) (done app.Ordered, err error) {
+func retryWithFeedback(a *command.Console, c *cli.Context, p *app.Project, dir string) (done app.OrderResult, err error) {
 	if c.Bool("fresh") {
 		return done, app.WithHints(app.Usagef("--fresh puts aside the work that --feedback is about: change what the task asks for instead"), "trellis edit "+trellis.ShellWord(filepath.Base(dir))+" prd")
 	}
@@ -79,7 +79,7 @@ func retryWithFeedback(a *command.Console, c *cli.Context, p *app.Project, dir s
 			return done, err
 		}
 	}
-	return p.Orders().SendBack(c.Context, dir, feedback)
+	return p.Orders().RetryWithFeedback(c.Context, dir, feedback)
 }
 
 func approveCommand(a *command.Console) *cli.Command {
@@ -141,7 +141,7 @@ func signerError(err error) error {
 }
 
 // runDecision records the approval or rejection of a step, or of the plan of a task.
-func runDecision(a *command.Console, c *cli.Context, decide func(app.Orders, context.Context, string, app.Decision) (app.Ordered, error)) error {
+func runDecision(a *command.Console, c *cli.Context, decide func(app.Orders, context.Context, string, app.Decision) (app.OrderResult, error)) error {
 	p, dir, isRun, err := a.TaskOrRun(c)
 	if err != nil {
 		return err

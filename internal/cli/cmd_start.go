@@ -55,7 +55,7 @@ func runStart(a *command.Console, c *cli.Context, p *app.Project, dir string) er
 	p.News.Work(s)
 	o := runner.RunOptions{Agent: c.String("agent"), Adopt: c.Bool("adopt-branch")}
 	stopFollowing := func(bool) {}
-	if _, taken := s.Starter().TakenBy(dir); taken && o == (runner.RunOptions{}) && !c.Bool("json") {
+	if _, taken := s.Starter().WatcherFor(dir); taken && o == (runner.RunOptions{}) && !c.Bool("json") {
 		if stopFollowing, err = followWatcher(c.Context, p, s, show, dir); err != nil {
 			return err
 		}

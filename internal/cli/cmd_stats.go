@@ -33,8 +33,8 @@ those of limits.day_tokens do: by local time, or shared.time_zone.`,
 }
 
 func runStats(a *command.Console, c *cli.Context) error {
-	by := stats.By(c.String("by"))
-	if !slices.Contains(stats.Kinds, by) {
+	by := stats.Grouping(c.String("by"))
+	if !slices.Contains(stats.Groupings, by) {
 		return app.Usagef("--by %q is none of phase, agent, model, day, task", by)
 	}
 	p, err := a.Open(c.Context)

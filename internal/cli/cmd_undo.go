@@ -48,7 +48,7 @@ and worktree are back, but for files that git ignores. Nothing is ever replaced:
 			if n > len(list) {
 				return app.WithHints(app.AsKind(app.ErrUnmet, fmt.Errorf("there is nothing to undo: the list has %s", text.Count(len(list), "order"))), "trellis cleanup --backups")
 			}
-			done, err := p.Undo().Take(c.Context, list[n-1])
+			done, err := p.Undo().Revert(c.Context, list[n-1])
 			if err != nil {
 				return err
 			}
@@ -60,10 +60,10 @@ and worktree are back, but for files that git ignores. Nothing is ever replaced:
 // numberedDeed is an entry of undo --list --json.
 type numberedDeed struct {
 	N int `json:"n"`
-	app.Deed
+	app.UndoEntry
 }
 
-func numberDeeds(list []app.Deed) []numberedDeed {
+func numberDeeds(list []app.UndoEntry) []numberedDeed {
 	all := []numberedDeed{}
 	for i, d := range list {
 		all = append(all, numberedDeed{i + 1, d})
@@ -71,7 +71,7 @@ func numberDeeds(list []app.Deed) []numberedDeed {
 	return all
 }
 
-func printDeeds(a *command.Console, list []app.Deed) error {
+func printDeeds(a *command.Console, list []app.UndoEntry) error {
 	if len(list) == 0 {
 		a.Say("there is nothing to undo")
 		return nil

@@ -63,7 +63,7 @@ type verification struct {
 }
 
 func printVerification(a *command.Console, p *app.Project, dir string, audit *proof.Report, key string, asJSON bool) error {
-	v := verification{OK: audit.OK(), Nothing: audit.Nothing, Overall: audit.Overall, Records: len(audit.Records), Proven: append([]string{}, audit.Proven...),
+	v := verification{OK: audit.OK(), Nothing: audit.NothingToProve, Overall: audit.Overall, Records: len(audit.Records), Proven: append([]string{}, audit.Proven...),
 		Unchecked: append([]string{}, audit.Unchecked...), Unproven: append([]proof.Finding{}, audit.Unproven...), NotRechecked: audit.NotRechecked,
 		Findings: append([]proof.Finding{}, audit.Findings...)}
 	for _, list := range [][]proof.Finding{v.Findings, v.Unproven} {

@@ -95,7 +95,7 @@ func startDetached(a *command.Console, c *cli.Context, p *app.Project, dir strin
 		if !runs {
 			return outcome.PrintRun(c.Context, a, p, res, c.Bool("json"))
 		}
-		if h, ok := s.Starter().TakenBy(dir); ok {
+		if h, ok := s.Starter().WatcherFor(dir); ok {
 			return sayDetached(a, c, p, dir, fmt.Sprintf("%s is queued with the watcher (pid %d)", id, h.PID))
 		}
 	}

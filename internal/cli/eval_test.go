@@ -198,7 +198,7 @@ func numbers(s eval.Summary) string {
 // Every wrong answer lowers the numbers that are about it, and no other.
 func TestEvalOfWrongAnswers(t *testing.T) {
 	accept := func(c eval.Case, a answers) {
-		c.Accept = &eval.Accepts{Sizes: []trellis.Size{trellis.Tiny}, Cites: []string{"README.md"}}
+		c.Accept = &eval.Expectation{Sizes: []trellis.Size{trellis.Tiny}, Cites: []string{"README.md"}}
 		maps.Copy(a, rightly(c))
 	}
 	reject := func(category string) func(eval.Case, answers) {

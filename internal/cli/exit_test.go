@@ -118,7 +118,7 @@ func TestReportAsJSON(t *testing.T) {
 		command.Note(a, "the name becomes auth")
 		err := test.err
 		if test.why != nil {
-			err = command.Because(a, err, test.why, a.SayProblems)
+			err = command.WithProblems(a, err, test.why, a.SayProblems)
 		}
 		a.Report(fmt.Errorf("%w", err))
 		var got struct{ Error document }

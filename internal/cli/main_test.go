@@ -31,7 +31,7 @@ func asMain() { os.Exit(Main()) }
 func TestMain(m *testing.M) {
 	memory := os.TempDir()
 	gittest.OnDisk() // for what the sandbox has to see: /dev/shm is another in there
-	if code, entered := sandbox.Entered(os.Args[1:]); entered {
+	if code, entered := sandbox.RunEntrance(os.Args[1:]); entered {
 		os.Exit(code)
 	}
 	testscript.Main(tidy{m, memory}, map[string]func(){"trellis": asMain, "trellis-faulty": faulty, "gh": gh})

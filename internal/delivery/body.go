@@ -162,7 +162,7 @@ func facts(w Work) string {
 	for _, p := range w.parts {
 		b.WriteString(p.mention())
 	}
-	fmt.Fprintf(&b, "- Task: %s\n- Commit: %s\n- Rounds: %d\n- %s\n", code(w.Path), w.Report.Commit, w.Report.Rounds, escape(pipeline.Took(w.Report.Usage)))
+	fmt.Fprintf(&b, "- Task: %s\n- Commit: %s\n- Rounds: %d\n- %s\n", code(w.Path), w.Report.Commit, w.Report.Rounds, escape(pipeline.UsageText(w.Report.Usage)))
 	return b.String()
 }
 

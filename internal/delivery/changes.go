@@ -45,7 +45,7 @@ func FindChanges(ctx context.Context, repo *git.Repo, in pipeline.DeliverIn) (*C
 	if o.To, err = update.New(repo).Joined(ctx, tip, o.theirs, message); err != nil {
 		return o, o.mergeFailure(ctx, err)
 	}
-	if o.Moved() && len(in.Job.Modules) > 0 && o.To != o.theirs {
+	if o.HasUnverified() && len(in.Job.Modules) > 0 && o.To != o.theirs {
 		return o, o.mergeFailure(ctx, errors.New("the task works in a submodule"))
 	}
 	return o, nil
@@ -93,7 +93,7 @@ func (o *Changes) buildsOnPushed(ctx context.Context, remoteTip string) (bool, e
 	if err != nil || ours {
 		return false, err
 	}
-	return o.repo.History().Builds(ctx, o.in.Task, remoteTip)
+	return o.repo.History().ContainsPushed(ctx, o.in.Task, remoteTip)
 }
 
 // mergeFailure returns the failure for changes that can't be merged automatically.
@@ -105,8 +105,8 @@ func (o *Changes) mergeFailure(ctx context.Context, err error) error {
 		o.in.Job.Branch, o.remote, err, trellis.ShellWord(o.in.Job.Worktree), o.theirs, o.in.Task)
 }
 
-// Moved reports whether the branch has, or is to get, changes that were not verified and that the remote doesn't have.
-func (o *Changes) Moved() bool {
+// HasUnverified reports whether the branch has, or is to get, changes that were not verified and that the remote doesn't have.
+func (o *Changes) HasUnverified() bool {
 	return o.tip != "" && o.To != o.in.Report.Commit && o.To != o.theirs
 }
 
@@ -138,7 +138,7 @@ func (o *Changes) fastForward(ctx context.Context) error {
 	if !durable.Exists(dir) {
 		dir = "" // it is created again from the branch
 	}
-	moved, err := snapshot.NewBackups(o.repo).Forward(ctx, dir, o.in.Job.Branch, o.tip, o.To, pipeline.Outside(o.in.Job)...)
+	moved, err := snapshot.NewBackups(o.repo).Forward(ctx, dir, o.in.Job.Branch, o.tip, o.To, pipeline.UncommittedPaths(o.in.Job)...)
 	if err == nil && !moved {
 		err = o.mergeFailure(ctx, errors.New("the worktree holds what is not committed, or is not on that branch"))
 	}
@@ -157,19 +157,19 @@ func (o *Changes) describeCommits(ctx context.Context) (string, error) {
 			return "", err
 		}
 		if n > 0 {
-			list = append(list, Commits(n, who))
+			list = append(list, DescribeCommits(n, who))
 		}
 	}
 	return strings.Join(list, ", and "), nil
 }
 
-// Hold updates rep to the branch's current content. If the branch ends in the remote's tip, that is the delivered commit, since
+// UpdateReport updates rep to the branch's current content. If the branch ends in the remote's tip, that is the delivered commit, since
 // we may not change it any more; commits that the remote lacks were never verified, so the verified tree is cleared.
-func (o *Changes) Hold(rep *pipeline.Report) {
+func (o *Changes) UpdateReport(rep *pipeline.Report) {
 	switch {
 	case o.To == o.theirs && o.theirs != "":
 		rep.Commit, rep.Delivery.Pushed = o.theirs, true
-	case o.Moved():
+	case o.HasUnverified():
 		rep.Checks.Tree = ""
 	}
 }

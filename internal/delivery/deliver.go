@@ -20,8 +20,8 @@ type Work struct {
 	PR            string // address of the pull request opened by an earlier delivery, "" if there is none
 	Source        taskdir.Source
 
-	pushedOnTop string // commit that people pushed on top of the work, "" if there is none
-	parts       []Part // work in submodules, delivered before this
+	pushedOnTop string           // commit that people pushed on top of the work, "" if there is none
+	parts       []ModuleDelivery // work in submodules, delivered before this
 }
 
 // NewWork returns the work that a run delivers. What it reads from store is not recorded in the journal, since it may have changed.
@@ -45,8 +45,8 @@ type Delivered struct {
 	Into  string // the branch that the pull request is for
 	Title string
 	Body  string
-	Parts []Part // results of the work in submodules, which is delivered first
-	Push  string // only in a preview: describes what would be pushed
+	Parts []ModuleDelivery // results of the work in submodules, which is delivered first
+	Push  string           // only in a preview: describes what would be pushed
 }
 
 // Deliverer delivers the work of one repository.
@@ -74,7 +74,7 @@ func (d *Deliverer) Deliver(ctx context.Context, w Work) (out Delivered, err err
 	if err != nil || !ready {
 		return out, err
 	}
-	f, err := d.Forges.Of(ctx, d.Repo, out.Remote)
+	f, err := d.Forges.ForRemote(ctx, d.Repo, out.Remote)
 	if err != nil {
 		return out, err
 	}

@@ -33,8 +33,8 @@ func NewFindings(pr OpenPR, past pipeline.Reactions, includeHandled bool) *Findi
 	return &Findings{head: pr.PR.HeadSHA, past: past, includeHandled: includeHandled, checks: pr.Status.Failed, reviews: reviews}
 }
 
-// None reports whether nothing is wrong.
-func (f *Findings) None() bool { return len(f.checks)+len(f.reviews) == 0 }
+// IsEmpty reports whether nothing is wrong.
+func (f *Findings) IsEmpty() bool { return len(f.checks)+len(f.reviews) == 0 }
 
 // New returns the names of the findings that no run has reacted to. Names of checks contain the commit, since each commit has
 // its own checks. Remarks alone are not a reason for a reaction.
@@ -82,8 +82,8 @@ func (f *Findings) isCheckHandled(name string) bool {
 	})
 }
 
-// Choose adds the details. If the base branch requires certain checks, other checks are not a reason for a run.
-func (f *Findings) Choose(d forge.Details) {
+// AddDetails adds the details. If the base branch requires certain checks, other checks are not a reason for a run.
+func (f *Findings) AddDetails(d forge.Details) {
 	if len(d.Required) > 0 {
 		f.checks = slices.DeleteFunc(slices.Clone(f.checks), func(c forge.Check) bool { return !slices.Contains(d.Required, c.Name) })
 	}
@@ -157,7 +157,7 @@ func (f *Findings) Write(ctx context.Context, by Forge, redact func(string) stri
 	if err := disk.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return agentcall.Ref{}, fmt.Errorf("making the folder of what is reacted to: %w", err)
 	}
-	return agentcall.Ref{Path: path, SHA256: agentcall.Sum([]byte(said)), Bytes: len(said)}, disk.WriteFile(file, []byte(said), 0o600)
+	return agentcall.Ref{Path: path, SHA256: agentcall.SHA256Hex([]byte(said)), Bytes: len(said)}, disk.WriteFile(file, []byte(said), 0o600)
 }
 
 func (f *Findings) text(ctx context.Context, by Forge) string {

@@ -48,12 +48,12 @@ type Forges struct {
 	GitLab *tracker.Access // the GitLab host of the settings and how to call it; nil: there is none
 }
 
-// Of returns the forge of a repository, chosen by the addresses of one of its remotes.
-func (f Forges) Of(ctx context.Context, repo *git.Repo, remote string) (Forge, error) {
+// ForRemote returns the forge of a repository, chosen by the addresses of one of its remotes.
+func (f Forges) ForRemote(ctx context.Context, repo *git.Repo, remote string) (Forge, error) {
 	if f.GitLab == nil || remote == "" {
 		return f.github(repo), nil
 	}
-	written, err := repo.Remotes().Written(ctx, remote)
+	written, err := repo.Remotes().ConfiguredURLs(ctx, remote)
 	if err != nil {
 		return nil, err
 	}

@@ -23,7 +23,7 @@ func (d *Deliverer) commentOnIssue(ctx context.Context, w Work, out *Delivered) 
 	if known.wasGiven(out.PRURL, what) {
 		return nil
 	}
-	ref, err := tracker.From(w.Source.Issue, w.Source.URL, d.Issues.Sites())
+	ref, err := tracker.ParseSource(w.Source.Issue, w.Source.URL, d.Issues.Sites())
 	if err == nil {
 		mark := "Trellis, task " + w.Task
 		_, err = d.Issues.CommentOnce(ctx, ref, fmt.Sprintf("Pull request: %s\n\n%s", out.PRURL, mark), out.PRURL, mark)

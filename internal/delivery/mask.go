@@ -37,7 +37,7 @@ func (m mask) prFailure(ctx context.Context, err error) error {
 	}
 	fail := flow.Fail(string(trellis.PRFailed), "%s", m.message(err))
 	if no, ok := errors.AsType[*rest.Error](err); ok {
-		fail.Retryable = no.Passing()
+		fail.Retryable = no.IsTransient()
 		if no.Wait > 0 {
 			fail.At = time.Now().UTC()
 			fail.ResumeAt = fail.At.Add(no.Wait)

@@ -22,8 +22,8 @@ type module struct {
 	pushedOnTop string // commit that people pushed on top of the work in it, "" if there is none
 }
 
-// Part is the result of delivering the work in one submodule.
-type Part struct {
+// ModuleDelivery is the result of delivering the work in one submodule.
+type ModuleDelivery struct {
 	pipeline.ModulePR        // its URL is "" if there is no pull request
 	Branch            string // has the same name as the task's branch
 	Commit            string
@@ -112,7 +112,7 @@ func (d *Deliverer) openModules(ctx context.Context, w Work, list modules, out *
 		return nil
 	}
 	for _, m := range list {
-		f, err := d.Forges.Of(ctx, m.Repo, m.remote)
+		f, err := d.Forges.ForRemote(ctx, m.Repo, m.remote)
 		if err != nil {
 			return err
 		}
@@ -130,7 +130,7 @@ func (d *Deliverer) openModules(ctx context.Context, w Work, list modules, out *
 	return nil
 }
 
-func (d *Deliverer) openModule(ctx context.Context, f Forge, w Work, m module, p *Part, out *Delivered) error {
+func (d *Deliverer) openModule(ctx context.Context, f Forge, w Work, m module, p *ModuleDelivery, out *Delivered) error {
 	last := len(out.Commands) - 1 // the command that opens the pull request by hand
 	known, err := ReadRecord(d.Dir)
 	if err != nil {
@@ -157,8 +157,8 @@ func (d *Deliverer) openModule(ctx context.Context, f Forge, w Work, m module, p
 
 // describePart describes the pull request to open for a submodule, and adds the command that does so. It is for the branch that
 // the work is stacked on there, else the one in .gitmodules, else the remote's default branch.
-func (d *Deliverer) describePart(ctx context.Context, f Forge, w Work, m module, out *Delivered) (p Part, err error) {
-	p = Part{ModulePR: pipeline.ModulePR{Path: m.Path}, Branch: w.Job.Branch, Commit: m.Base, Title: out.Title}
+func (d *Deliverer) describePart(ctx context.Context, f Forge, w Work, m module, out *Delivered) (p ModuleDelivery, err error) {
+	p = ModuleDelivery{ModulePR: pipeline.ModulePR{Path: m.Path}, Branch: w.Job.Branch, Commit: m.Base, Title: out.Title}
 	if m.remote == "" {
 		return p, nil
 	}
@@ -204,7 +204,7 @@ func (d *Deliverer) linkModules(ctx context.Context, w Work, list modules, out *
 		if p.pr == nil || p.pr.State != forge.Open {
 			continue
 		}
-		f, err := d.Forges.Of(ctx, m.Repo, m.remote)
+		f, err := d.Forges.ForRemote(ctx, m.Repo, m.remote)
 		if err != nil {
 			return err
 		}
@@ -229,7 +229,7 @@ func (m module) hookDir(ctx context.Context, w Work) string {
 
 // section returns our part of the text of a submodule's pull request. It doesn't say what the task is about: other people may
 // read the submodule's pull requests than those of the superproject.
-func (p Part) section(w Work, url string) string {
+func (p ModuleDelivery) section(w Work, url string) string {
 	if url == "" {
 		url = "the branch " + code(w.Job.Branch) + " of the repository that has this one as " + code(filepath.ToSlash(p.Path))
 	}
@@ -237,7 +237,7 @@ func (p Part) section(w Work, url string) string {
 }
 
 // mention returns what the superproject's pull request says about the part.
-func (p Part) mention() string {
+func (p ModuleDelivery) mention() string {
 	name := "the submodule " + code(p.Path)
 	switch {
 	case p.merged:

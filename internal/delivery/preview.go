@@ -31,7 +31,7 @@ func (d *Deliverer) Preview(ctx context.Context, w Work) (out Delivered, err err
 	out.Commands = first.pushCommands(w)
 	if w.Job.Delivery.PR {
 		for _, m := range first {
-			f, err := d.Forges.Of(ctx, m.Repo, m.remote)
+			f, err := d.Forges.ForRemote(ctx, m.Repo, m.remote)
 			if err != nil {
 				return out, err
 			}
@@ -47,7 +47,7 @@ func (d *Deliverer) Preview(ctx context.Context, w Work) (out Delivered, err err
 		return out, err
 	}
 	out.Commands = append(out.Commands, pushCommand(out.Remote, w.Job.Branch))
-	f, err := d.Forges.Of(ctx, d.Repo, out.Remote)
+	f, err := d.Forges.ForRemote(ctx, d.Repo, out.Remote)
 	if err != nil {
 		return out, err
 	}
@@ -79,7 +79,7 @@ func (b branches) unverifiedCommits(ctx context.Context, w Work) (string, error)
 		return "", err
 	}
 	who, n, err := b.repo.History().Authors(ctx, w.Report.Commit, tip)
-	return "its branch has " + Commits(n, who) + " that nobody verified: a run checks what is there, then it is delivered", err
+	return "its branch has " + DescribeCommits(n, who) + " that nobody verified: a run checks what is there, then it is delivered", err
 }
 
 // pushPreview describes what a push would bring to the remote, given the current tips of its branches.
@@ -127,13 +127,13 @@ func (b branches) missingAtRemote(ctx context.Context, w Work, remote, tip strin
 		return "", err
 	}
 	if ours == 0 {
-		return fmt.Sprintf("nothing: %s has it, and %s on top", branch, b.mask.hide(Commits(n, who))), nil
+		return fmt.Sprintf("nothing: %s has it, and %s on top", branch, b.mask.hide(DescribeCommits(n, who))), nil
 	}
 	own, err := b.repo.Remotes().Pushed(ctx, w.Task, tip)
 	if own {
 		return fmt.Sprintf("%s to %s, in the place of what was pushed before (%.12s)", text.Count(ours, "commit"), branch, tip), err
 	}
-	return fmt.Sprintf("%s to %s, and %s there is taken in first, where that works by itself", text.Count(ours, "commit"), branch, b.mask.hide(Commits(n, who))), err
+	return fmt.Sprintf("%s to %s, and %s there is taken in first, where that works by itself", text.Count(ours, "commit"), branch, b.mask.hide(DescribeCommits(n, who))), err
 }
 
 // describeLag describes how far commit is behind tip, the tip of a remote's branch, "" if it contains tip.

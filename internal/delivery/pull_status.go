@@ -21,7 +21,7 @@ type Pull struct {
 	At string `json:"at"` // when it was read; RFC 3339, UTC
 	// Modules are the pull requests of submodules, which are to be merged first.
 	Modules []ModulePull `json:"submodules"`
-	Noted
+	ReactionState
 }
 
 // ModulePull is the pull request of a submodule at that time.
@@ -64,8 +64,8 @@ func stateOf(ctx context.Context, f Forge, pr *forge.PR) (p PRState, s forge.PRS
 	return p, s, nil
 }
 
-// Noted says how the task deals with what is wrong with its pull request.
-type Noted struct {
+// ReactionState says how the task deals with what is wrong with its pull request.
+type ReactionState struct {
 	Reacted []string `json:"reacted"` // names of the findings for which runs were started, oldest first
 	Rounds  int      `json:"rounds"`  // how many rounds those runs took
 	Note    string   `json:"note"`    // what is being done, or why nothing is; "" if nothing is wrong
@@ -108,11 +108,11 @@ func (p Pull) write(disk *durable.Disk, dir string) error {
 }
 
 // NotePull replaces the Noted part of the recorded pull request of the task in dir. It does nothing if none is recorded.
-func NotePull(disk *durable.Disk, dir string, n Noted) error {
+func NotePull(disk *durable.Disk, dir string, n ReactionState) error {
 	p, err := ReadPull(dir)
 	if err != nil || p == nil || p.Note == n.Note && p.Rounds == n.Rounds && slices.Equal(p.Reacted, n.Reacted) {
 		return err
 	}
-	p.Noted = n
+	p.ReactionState = n
 	return p.write(disk, dir)
 }

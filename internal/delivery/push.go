@@ -31,12 +31,12 @@ func (b branches) push(ctx context.Context, o git.PushOptions, out *Delivered) (
 	if err != nil {
 		return "", err
 	}
-	out.Notes = append(out.Notes, fmt.Sprintf("branch %s of %s has %s on top of %.12s, the commit that was verified: Trellis leaves that branch as it is", o.Branch, o.Remote, b.mask.hide(Commits(n, who)), o.Commit))
+	out.Notes = append(out.Notes, fmt.Sprintf("branch %s of %s has %s on top of %.12s, the commit that was verified: Trellis leaves that branch as it is", o.Branch, o.Remote, b.mask.hide(DescribeCommits(n, who)), o.Commit))
 	return ahead.Tip, nil
 }
 
-// Commits describes n commits by the authors who.
-func Commits(n int, who []string) string {
+// DescribeCommits describes n commits by the authors who.
+func DescribeCommits(n int, who []string) string {
 	const most = 3
 	if len(who) > most {
 		who = append(who[:most:most], fmt.Sprintf("%d more", len(who)-most))

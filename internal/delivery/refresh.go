@@ -65,7 +65,7 @@ func (r *Remote) Refresh(ctx context.Context, dir string) (out Refreshed, err er
 		}
 		list = append(list, l)
 	}
-	if out.Completed, err = r.Cleaner.Completer().Settle(ctx, list); err != nil {
+	if out.Completed, err = r.Cleaner.Completer().CompleteMerged(ctx, list); err != nil {
 		return out, err
 	}
 	if err = r.refreshPulls(ctx, list, &out); err == nil {
@@ -147,7 +147,7 @@ func (r *Remote) refreshPulls(ctx context.Context, list []cleanup.Leftover, out 
 			continue
 		}
 		if forges[remote] == nil {
-			f, err := r.Forges.Of(ctx, r.Cleaner.Repo, remote)
+			f, err := r.Forges.ForRemote(ctx, r.Cleaner.Repo, remote)
 			if err != nil {
 				out.Notes = append(out.Notes, fmt.Sprintf("%s: %v", l.ID, err))
 				continue
@@ -194,7 +194,7 @@ func (r *Remote) refreshPull(ctx context.Context, remote *remoteForge, l cleanup
 func forgeUnavailable(err error) bool {
 	var no *rest.Error
 	var of *github.Error
-	return pullRequestsUnavailable(err) || errors.Is(err, rest.ErrAway) || errors.As(err, &no) && no.Busy() || errors.As(err, &of) && of.Unanswered()
+	return pullRequestsUnavailable(err) || errors.Is(err, rest.ErrNoAnswer) || errors.As(err, &no) && no.Busy() || errors.As(err, &of) && of.Unanswered()
 }
 
 // Forge returns the forge with the pull request of a task.
@@ -203,7 +203,7 @@ func (r *Remote) Forge(ctx context.Context, t *taskdir.Task) (Forge, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.Forges.Of(ctx, r.Cleaner.Repo, remote)
+	return r.Forges.ForRemote(ctx, r.Cleaner.Repo, remote)
 }
 
 // updateTask updates a task by the state of pr, unless pr belongs to an earlier task whose branch had the same name.
@@ -254,7 +254,7 @@ func (r *Remote) recordPull(ctx context.Context, f Forge, l cleanup.Leftover, pr
 		return err
 	}
 	if old, err := ReadPull(l.Dir); err == nil && old != nil && old.URL == p.URL {
-		p.Noted = old.Noted
+		p.ReactionState = old.ReactionState
 		if unknown { // keep what was read last
 			p.PRState, p.At = old.PRState, old.At
 		}
@@ -368,7 +368,7 @@ func (r *Remote) modulePull(ctx context.Context, l cleanup.Leftover, path string
 	if err != nil {
 		return nil, err
 	}
-	f, err := r.Forges.Of(ctx, m.Repo, remote)
+	f, err := r.Forges.ForRemote(ctx, m.Repo, remote)
 	if err != nil {
 		return nil, err
 	}

@@ -25,8 +25,8 @@ type Comment struct {
 	Quote string `json:"-"` // the text of the line; set by Find
 }
 
-// Find looks up the line of the comment in a file, sets Quote, and reports whether it was found.
-func (c *Comment) Find(f *File) bool {
+// Locate looks up the line of the comment in a file, sets Quote, and reports whether it was found.
+func (c *Comment) Locate(f *File) bool {
 	if c.File != f.Name() || c.Line < 1 {
 		return false
 	}

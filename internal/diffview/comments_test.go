@@ -22,7 +22,7 @@ func TestCommentsFindTheirLines(t *testing.T) {
 		got := diffview.Comment{File: c.file, Side: c.side, Line: c.line}
 		there := false
 		err := diffview.Read(strings.NewReader(diff), func(f *diffview.File) error {
-			there = got.Find(f)
+			there = got.Locate(f)
 			return nil
 		})
 		if err != nil || there != c.there || got.Quote != c.quote {

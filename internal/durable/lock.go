@@ -227,9 +227,9 @@ func WaitLockFor(path string, h Holder, wait time.Duration) (*Lock, error) {
 	}
 }
 
-// Owned reports whether the lock file is still the one that everyone else finds at its path. It is not if the file was removed or
+// StillInPlace reports whether the lock file is still the one that everyone else finds at its path. It is not if the file was removed or
 // replaced, by git clean for example: then another process can take a lock there.
-func (l *Lock) Owned() bool {
+func (l *Lock) StillInPlace() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.f != nil && sameFile(l.f, l.path)

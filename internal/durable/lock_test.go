@@ -112,7 +112,7 @@ func TestLockWithinAProcess(t *testing.T) {
 	if err := errors.Join(l.Unlock(), l.Unlock()); err != nil {
 		t.Errorf("unlocking twice: %v", err)
 	}
-	if l.Owned() {
+	if l.StillInPlace() {
 		t.Error("owned after Unlock")
 	}
 	if _, err := os.Stat(path); err != nil {
@@ -127,7 +127,7 @@ func TestLostLockFileIsNoticed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !first.Owned() {
+		if !first.StillInPlace() {
 			t.Error("a fresh lock is not owned")
 		}
 		if err := os.Remove(path); err != nil {
@@ -138,12 +138,12 @@ func TestLostLockFileIsNoticed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !second.Owned() || second.Previous().PID != 0 {
-				t.Errorf("second lock: owned %v, previous %+v", second.Owned(), second.Previous())
+			if !second.StillInPlace() || second.Previous().PID != 0 {
+				t.Errorf("second lock: owned %v, previous %+v", second.StillInPlace(), second.Previous())
 			}
 			defer second.Unlock()
 		}
-		if first.Owned() {
+		if first.StillInPlace() {
 			t.Errorf("owned after its file was removed (replaced: %v)", replaced)
 		}
 		first.Unlock()

@@ -85,7 +85,7 @@ func (e *FileError) Mend() string {
 	case errors.Is(e.Err, ErrOutside), errors.Is(e.Err, ErrLink), errors.Is(e.Err, syscall.ELOOP):
 		return "put what it is to be in the place of the link"
 	case errors.Is(e.Err, fs.ErrPermission):
-		return MakeYours(e.Path)
+		return PermissionAdvice(e.Path)
 	case errors.Is(e.Err, syscall.EROFS):
 		return "the disk is mounted read-only: mount it for writing, or work in a clone on another one"
 	case errors.Is(e.Err, syscall.ENOTDIR):
@@ -94,10 +94,10 @@ func (e *FileError) Mend() string {
 	return "put a file in its place, or take it away"
 }
 
-// MakeYours returns advice for a path to which the system refused access: how to change the path, or its folder. Only root can
+// PermissionAdvice returns advice for a path to which the system refused access: how to change the path, or its folder. Only root can
 // give away the files of another user, such as those that a container created as root; this is advised only for files, and for
 // what belongs to Trellis.
-func MakeYours(path string) string {
+func PermissionAdvice(path string) string {
 	for _, p := range []string{path, filepath.Dir(path)} {
 		info, err := os.Lstat(p)
 		if err != nil {
@@ -163,8 +163,8 @@ func Exists(path string) bool {
 	return err == nil
 }
 
-// Goes reports whether a folder of which something is missing is gone within a second: whoever removes it takes its files one by one.
-func Goes(path string) bool {
+// WaitGone reports whether a folder of which something is missing is gone within a second: whoever removes it takes its files one by one.
+func WaitGone(path string) bool {
 	for wait := patience.New(time.Second); Exists(path); time.Sleep(5 * time.Millisecond) {
 		if wait.Over() {
 			return false

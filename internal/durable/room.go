@@ -12,17 +12,17 @@ import (
 // diskErrors lists the errors of a disk that can't store anything now: it is full, over its quota, broken or read-only.
 var diskErrors = []error{unix.ENOSPC, unix.EDQUOT, unix.EIO, unix.EROFS}
 
-// Unfit reports whether err means that the disk is at fault, and not the operation.
-func Unfit(err error) bool {
+// IsDiskError reports whether err means that the disk is at fault, and not the operation.
+func IsDiskError(err error) bool {
 	return slices.ContainsFunc(diskErrors, func(cause error) bool { return errors.Is(err, cause) })
 }
 
 // roomSize is the number of bytes that Room writes, more than most files of Trellis have.
 const roomSize = 64 << 10
 
-// Room returns an error if the folder dir can't take more files. It writes to a file that it has already removed, so that nothing
+// CheckSpace returns an error if the folder dir can't take more files. It writes to a file that it has already removed, so that nothing
 // is left. Programs report a full disk in their own words; Room tells whether it was the disk.
-func (d *Disk) Room(dir string) error {
+func (d *Disk) CheckSpace(dir string) error {
 	path := filepath.Join(dir, TempPrefix+"room")
 	if err := d.Step("create", path); err != nil {
 		return err

@@ -34,19 +34,19 @@ var Kinds = []string{"clear", "tiny", "vague", "incomplete", "out_of_scope", "ha
 
 // Case is a requirement with the correct result.
 type Case struct {
-	ID          string   `yaml:"id"` // also the name of its task
-	Kind        string   `yaml:"kind"`
-	Looks       string   `yaml:"looks"` // the kind for which a hasty reader takes it
-	DevType     string   `yaml:"dev_type"`
-	Requirement string   `yaml:"requirement"`
-	Accept      *Accepts `yaml:"accept"`
-	Reject      []string `yaml:"reject"` // correct categories, the best one first
-	Project     *Project `yaml:"-"`
+	ID          string       `yaml:"id"` // also the name of its task
+	Kind        string       `yaml:"kind"`
+	LooksLike   string       `yaml:"looks"` // the kind for which a hasty reader takes it
+	DevType     string       `yaml:"dev_type"`
+	Requirement string       `yaml:"requirement"`
+	Accept      *Expectation `yaml:"accept"`
+	Reject      []string     `yaml:"reject"` // correct categories, the best one first
+	Project     *Project     `yaml:"-"`
 }
 
-// Accepts is what the plan of an accepted requirement is checked for. What concerns plan.json is not checked if a plan took the
+// Expectation is what the plan of an accepted requirement is checked for. What concerns plan.json is not checked if a plan took the
 // short way, which has none.
-type Accepts struct {
+type Expectation struct {
 	Sizes    []trellis.Size `yaml:"sizes"`
 	Cites    []string       `yaml:"cites"`     // globs: a context file or plan.json must name a matching path
 	Changes  []string       `yaml:"changes"`   // globs: plan.json must change a matching file

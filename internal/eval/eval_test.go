@@ -21,7 +21,7 @@ func small() eval.Case {
 	p := &eval.Project{Name: "small", Programs: []string{"make"}, Commands: [][]string{{"make lint"}, {"make test", "make check"}},
 		Files: map[string]string{"Makefile": "lint:\n\ttrue\ntest:\n\ttrue\n", "a.txt": "a\n", "b.txt": "b\n"}}
 	return eval.Case{ID: "small-a", Kind: "clear", DevType: "backend", Requirement: "a.txt says A\n", Project: p,
-		Accept: &eval.Accepts{Sizes: []trellis.Size{"small", "medium"}, Cites: []string{"a.*"}, Changes: []string{"a.txt"}, Spares: []string{"b.*"},
+		Accept: &eval.Expectation{Sizes: []trellis.Size{"small", "medium"}, Cites: []string{"a.*"}, Changes: []string{"a.txt"}, Spares: []string{"b.*"},
 			Verified: 1, Mentions: []string{`(?i)says A`}, Never: []string{"docker"}, MaxSteps: 4}}
 }
 

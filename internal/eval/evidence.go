@@ -57,7 +57,7 @@ func (e *evidence) readPlan(file string) error {
 	p, problems := plan.Parse([]byte(text))
 	for _, problem := range problems {
 		if !problem.Warning {
-			e.planProblems = append(e.planProblems, problem.Words())
+			e.planProblems = append(e.planProblems, problem.ForModel())
 		}
 	}
 	if e.plan = p; p == nil {

@@ -44,8 +44,8 @@ const initScript = `git init -q -b main --template= . && cat >>.git/config <<'EO
 	autocrlf = false
 EOF`
 
-// Lay creates the project's repository in dir, which must not exist. It uses PATH from env, but not the user's git configuration.
-func (p *Project) Lay(ctx context.Context, dir string, env []string) (err error) {
+// CreateRepository creates the project's repository in dir, which must not exist. It uses PATH from env, but not the user's git configuration.
+func (p *Project) CreateRepository(ctx context.Context, dir string, env []string) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("making the repository of %s: %w", p.Name, err)

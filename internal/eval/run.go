@@ -76,7 +76,7 @@ func (r Runner) Run(ctx context.Context, cases []Case) ([]Result, error) {
 // have cost money.
 func (r Runner) planCase(ctx context.Context, c Case) (*Result, error) {
 	repo := filepath.Join(r.Dir, c.ID)
-	if err := c.Project.Lay(ctx, repo, r.Env); err != nil {
+	if err := c.Project.CreateRepository(ctx, repo, r.Env); err != nil {
 		return nil, err
 	}
 	res, began := newResult(c), r.Now()

@@ -36,7 +36,7 @@ func TestSetHasEverything(t *testing.T) {
 	long, foreign, injected := 0, 0, 0
 	for _, c := range cases {
 		kinds[c.Kind]++
-		looks[c.Looks]++
+		looks[c.LooksLike]++
 		projects[c.Project.Name]++
 		if len(c.Requirement) > 1000 {
 			long++
@@ -79,8 +79,8 @@ func TestCasesAreSound(t *testing.T) {
 			t.Errorf("%s: the id is taken, no name of a task, or does not begin with the project", c.ID)
 		}
 		seen[c.ID] = true
-		if !slices.Contains(trellis.DevTypes, c.DevType) || !slices.Contains(eval.Kinds, c.Kind) || c.Looks != "" && !slices.Contains(eval.Kinds, c.Looks) {
-			t.Errorf("%s: dev_type %q, kind %q, looks %q", c.ID, c.DevType, c.Kind, c.Looks)
+		if !slices.Contains(trellis.DevTypes, c.DevType) || !slices.Contains(eval.Kinds, c.Kind) || c.LooksLike != "" && !slices.Contains(eval.Kinds, c.LooksLike) {
+			t.Errorf("%s: dev_type %q, kind %q, looks %q", c.ID, c.DevType, c.Kind, c.LooksLike)
 		}
 		if accepted := c.Kind == "clear" || c.Kind == "tiny"; accepted != (c.Accept != nil) || accepted == (c.Reject != nil) {
 			t.Errorf("%s: a %s one with accept %v and reject %v", c.ID, c.Kind, c.Accept, c.Reject)
@@ -163,7 +163,7 @@ func TestProjectsAreRepositories(t *testing.T) {
 		dirs := []string{filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b")}
 		var heads []string
 		for _, dir := range dirs {
-			if err := p.Lay(context.Background(), dir, os.Environ()); err != nil {
+			if err := p.CreateRepository(context.Background(), dir, os.Environ()); err != nil {
 				t.Fatal(err)
 			}
 			heads = append(heads, git(t, dir, "rev-parse", "HEAD"))

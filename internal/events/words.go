@@ -13,8 +13,8 @@ import (
 // exitPattern matches how a program ended in the detail of a failure.
 var exitPattern = trellis.Pattern(`\b(exit(?:ed with| status)? \d+|signal:? [a-zA-Z0-9]+)`)
 
-// Crashed describes the failure of an agent's call that is retried.
-func Crashed(code trellis.Code, detail string) string {
+// CrashText describes the failure of an agent's call that is retried.
+func CrashText(code trellis.Code, detail string) string {
 	switch code {
 	case trellis.AgentExit, trellis.AgentSignal:
 		how := exitPattern().FindStringIndex(detail)
@@ -35,8 +35,8 @@ func clip(s string) string {
 	return text.Clip(s, 120)
 }
 
-// Words describes what the task waits for and until when, as of now.
-func (w Wait) Words(now time.Time) string {
+// Text describes what the task waits for and until when, as of now.
+func (w Wait) Text(now time.Time) string {
 	left := ""
 	if !w.Until.IsZero() {
 		left = timePhrase(w.Until, now)
@@ -86,8 +86,8 @@ func (w Wait) phrase() string {
 	return cmp.Or(about, "waits")
 }
 
-// Sort describes what several tasks wait for, for all waits of this kind.
-func (w Wait) Sort() string {
+// GroupText describes what several tasks wait for, for all waits of this kind.
+func (w Wait) GroupText() string {
 	switch w.For {
 	case "approval", "trust":
 		return "waiting for " + w.For
@@ -105,12 +105,12 @@ func (w Wait) Sort() string {
 	return "waiting for somebody"
 }
 
-// Idle describes since when a watcher has had nothing to do, and how many tasks wait for what.
-func Idle(since time.Time, waits []Event) string {
+// IdleText describes since when a watcher has had nothing to do, and how many tasks wait for what.
+func IdleText(since time.Time, waits []Event) string {
 	counts := map[string]int{}
 	var sorts []string
 	for _, e := range waits {
-		sort := e.Wait.Sort()
+		sort := e.Wait.GroupText()
 		if counts[sort]++; counts[sort] == 1 {
 			sorts = append(sorts, sort)
 		}
@@ -138,8 +138,8 @@ func timePhrase(at, now time.Time) string {
 	return "until " + at.Local().Format(time.DateTime)
 }
 
-// Words describes how a command ended: verify ✗ 1 of 2: go test ./... (exit 1).
-func (c Check) Words(phase string) string {
+// Text describes how a command ended: verify ✗ 1 of 2: go test ./... (exit 1).
+func (c Check) Text(phase string) string {
 	mark, end := "✓", "passed"
 	switch {
 	case c.Failed():
@@ -169,7 +169,7 @@ func (o Outcome) Summary() string {
 	if o.Rounds > 0 {
 		parts = append(parts, text.Count(o.Rounds, "round"))
 	}
-	parts = append(parts, text.Spent(o.Usage)...)
+	parts = append(parts, text.UsageParts(o.Usage)...)
 	if files, added, deleted := o.Changes(); files > 0 {
 		parts = append(parts, fmt.Sprintf("%s +%d -%d", text.Count(files, "file"), added, deleted))
 	}

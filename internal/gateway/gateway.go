@@ -74,7 +74,7 @@ func New(o Options) *Gateway {
 		}
 		return g.dial(ctx, plainName(name), port)
 	}}
-	g.viaProxy = &http.Transport{DisableCompression: true, MaxResponseHeaderBytes: maxHeader, MaxIdleConns: maxIdle, IdleConnTimeout: idleTimeout, Proxy: Proxies(o.Environ).Of}
+	g.viaProxy = &http.Transport{DisableCompression: true, MaxResponseHeaderBytes: maxHeader, MaxIdleConns: maxIdle, IdleConnTimeout: idleTimeout, Proxy: Proxies(o.Environ).ProxyFor}
 	return g
 }
 
@@ -207,7 +207,7 @@ func clientReader(conn net.Conn, said *bufio.Reader) io.Reader {
 // forwardRequest forwards a request to the server and returns the server's response.
 func (g *Gateway) forwardRequest(w http.ResponseWriter, r *http.Request) {
 	transport := g.direct
-	switch via, err := Proxies(g.o.Environ).Of(r); {
+	switch via, err := Proxies(g.o.Environ).ProxyFor(r); {
 	case err != nil:
 		g.fail(w, errProxy)
 		return

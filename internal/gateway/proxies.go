@@ -13,9 +13,9 @@ import (
 // Proxies is an environment with proxy variables.
 type Proxies []string
 
-// Of returns the proxy for a request, nil for none: that of the scheme, else that of ALL_PROXY. This machine and the hosts in
+// ProxyFor returns the proxy for a request, nil for none: that of the scheme, else that of ALL_PROXY. This machine and the hosts in
 // NO_PROXY are reached without one.
-func (p Proxies) Of(r *http.Request) (*url.URL, error) { return p.proxyFor(r.URL) }
+func (p Proxies) ProxyFor(r *http.Request) (*url.URL, error) { return p.proxyFor(r.URL) }
 
 func (p Proxies) proxyFor(u *url.URL) (*url.URL, error) {
 	if !p.usesProxy(u) {

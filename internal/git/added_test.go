@@ -162,7 +162,7 @@ func TestStagedAndMade(t *testing.T) {
 	}
 	b.Git("commit", "-qm", "second")
 	head := b.Git("rev-parse", "HEAD")
-	if !b.Repo.History().Makes(head, base, staged) {
+	if !b.Repo.History().HasTreeAndParent(head, base, staged) {
 		t.Error("the commit does not make what was staged")
 	}
 	b.Write("more.txt", "more\n")
@@ -170,7 +170,7 @@ func TestStagedAndMade(t *testing.T) {
 	b.Git("commit", "-qm", "third")
 	b.Git("commit", "-q", "--allow-empty", "-m", "fourth")
 	for _, commit := range []string{base, b.Git("rev-parse", "HEAD^"), b.Git("rev-parse", "HEAD")} {
-		if b.Repo.History().Makes(commit, base, staged) || b.Repo.History().Makes(commit, base, b.Git("rev-parse", "HEAD:")) {
+		if b.Repo.History().HasTreeAndParent(commit, base, staged) || b.Repo.History().HasTreeAndParent(commit, base, b.Git("rev-parse", "HEAD:")) {
 			t.Errorf("%s is taken for one that makes it of the first", commit)
 		}
 	}

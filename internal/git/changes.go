@@ -21,8 +21,8 @@ const (
 	maxChanges = 1000
 )
 
-// Plain holds the options of a comparison that doesn't depend on anybody's settings.
-var Plain = []string{"--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=none"}
+// DiffOptions holds the options of a comparison that doesn't depend on anybody's settings.
+var DiffOptions = []string{"--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=none"}
 
 // ParseChanges parses raw records (":100644 100644 old new M", path), followed by numstat records ("1\t2\tpath").
 func ParseChanges(out string) (list []Change, err error) {
@@ -61,8 +61,8 @@ const gitlink = "160000"
 // Submodule reports whether the path is a submodule now.
 func (c Change) Submodule() bool { return c.Mode == gitlink }
 
-// ChangesOnce returns the changes between a commit and a tree: cached, or from ask, which runs git diff --raw --numstat.
-func (r *Repo) ChangesOnce(base, tree string, diff func() (string, error)) ([]Change, error) {
+// CachedChanges returns the changes between a commit and a tree: cached, or from ask, which runs git diff --raw --numstat.
+func (r *Repo) CachedChanges(base, tree string, diff func() (string, error)) ([]Change, error) {
 	key := base + ":" + tree
 	if list, ok := r.diffs.recall(key); ok {
 		return slices.Clone(list), nil

@@ -69,7 +69,7 @@ func TestUnhide(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, want := range [][]string{{"one.txt", "two.txt"}, nil} {
-			if got := gittest.Must(b.Repo.Index().Unhide(t.Context(), b.Repo.Main))(t); !slices.Equal(got, want) {
+			if got := gittest.Must(b.Repo.Index().ClearHiddenFlags(t.Context(), b.Repo.Main))(t); !slices.Equal(got, want) {
 				t.Errorf("extended %v: got %q, want %q", extended, got, want)
 			}
 		}

@@ -215,7 +215,7 @@ func (r *Repo) environ(c Command) []string {
 	if base == nil {
 		base = os.Environ()
 	}
-	extra := []string{"GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_EDITOR=:", "GIT_NO_REPLACE_OBJECTS=1", "GIT_TEXTDOMAINDIR=" + os.DevNull, proc.Owned(proc.Self())}
+	extra := []string{"GIT_TERMINAL_PROMPT=0", "GIT_OPTIONAL_LOCKS=0", "GIT_EDITOR=:", "GIT_NO_REPLACE_OBJECTS=1", "GIT_TEXTDOMAINDIR=" + os.DevNull, proc.OwnerVariable(proc.Self())}
 	if !c.Hooks {
 		extra = append(extra, "LC_ALL=C")
 	}

@@ -137,9 +137,9 @@ func openAt(dir string) (*Repo, error) {
 	return r, err
 }
 
-// Typed returns the beginning of a git command on the main checkout as a person would type it: "git", or with -C if the repository
+// CommandPrefix returns the beginning of a git command on the main checkout as a person would type it: "git", or with -C if the repository
 // was opened in a linked worktree. r may be nil.
-func (r *Repo) Typed() string {
+func (r *Repo) CommandPrefix() string {
 	if r == nil || !r.linked {
 		return "git"
 	}
@@ -258,14 +258,14 @@ func (r *Repo) Version(ctx context.Context) (string, error) {
 		return "", err
 	}
 	version, _, _ := strings.Cut(strings.TrimPrefix(out, "git version "), " ")
-	if Older(version, MinVersion) {
+	if VersionOlder(version, MinVersion) {
 		return version, fmt.Errorf("git %s is too old, %s or newer is needed", version, MinVersion)
 	}
 	return version, nil
 }
 
-// Older reports whether version is lower than the other by their leading numbers; a part that isn't a number counts as new enough.
-func Older(version, than string) bool {
+// VersionOlder reports whether version is lower than the other by their leading numbers; a part that isn't a number counts as new enough.
+func VersionOlder(version, than string) bool {
 	a, b := strings.Split(version, "."), strings.Split(than, ".")
 	for i := range min(len(a), len(b)) {
 		x, errX := strconv.Atoi(a[i])

@@ -176,15 +176,15 @@ func (r History) Read(ctx context.Context, commit string, paths ...string) (map[
 	return texts, err
 }
 
-// Makes reports whether a commit has this tree and only this parent. False may also mean that it is unknown.
-func (r History) Makes(commit, parent, tree string) bool {
+// HasTreeAndParent reports whether a commit has this tree and only this parent. False may also mean that it is unknown.
+func (r History) HasTreeAndParent(commit, parent, tree string) bool {
 	got, parents, err := r.repo.looseCommit(commit)
 	return err == nil && got == tree && slices.Equal(parents, []string{parent})
 }
 
 // ChangesBetween returns the paths at which two commits differ, sorted.
 func (r History) ChangesBetween(ctx context.Context, old, new string) ([]Change, error) {
-	args := slices.Concat([]string{"diff-tree", "-r", "-z", "--raw", "--numstat"}, Plain, []string{"--end-of-options", old, new})
+	args := slices.Concat([]string{"diff-tree", "-r", "-z", "--raw", "--numstat"}, DiffOptions, []string{"--end-of-options", old, new})
 	out, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: args})
 	if err != nil {
 		return nil, err
@@ -250,8 +250,8 @@ func (r History) Files(ctx context.Context, dir string) ([]string, error) {
 	return splitNull(out), err
 }
 
-// Builds reports whether a commit has one in its history that was pushed for whose.
-func (r History) Builds(ctx context.Context, whose, commit string) (bool, error) {
+// ContainsPushed reports whether a commit has one in its history that was pushed for whose.
+func (r History) ContainsPushed(ctx context.Context, whose, commit string) (bool, error) {
 	out, err := r.repo.Line(ctx, Command{Dir: r.repo.Main, Args: []string{"for-each-ref", "--format=%(objectname)", pushedRefs + whose + "/"}})
 	if err != nil {
 		return false, err
@@ -277,8 +277,8 @@ func (r History) Authors(ctx context.Context, other, tip string) (names []string
 	return names, commits, err
 }
 
-// OnlyIn counts the commits in the history of a commit that are in no branch, remote-tracking branch or tag.
-func (r History) OnlyIn(ctx context.Context, commit string) (int, error) {
+// CountUnreferenced counts the commits in the history of a commit that are in no branch, remote-tracking branch or tag.
+func (r History) CountUnreferenced(ctx context.Context, commit string) (int, error) {
 	return r.count(ctx, commit, "--not", "--branches", "--remotes", "--tags")
 }
 

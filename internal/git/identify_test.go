@@ -96,7 +96,7 @@ func TestSwappedWorktrees(t *testing.T) {
 			ctx := git.InWorktree(t.Context(), made)
 			snap := gittest.Must(snapshot.New(b.Repo).Snapshot(ctx, dir))(t)
 			defer snap.Close()
-			if err := made.Same(); err != nil {
+			if err := made.CheckUnchanged(); err != nil {
 				t.Fatalf("as it was made: %v", err)
 			}
 			b.Write("tasks/a.txt", "a person's\n")
@@ -104,9 +104,9 @@ func TestSwappedWorktrees(t *testing.T) {
 			main, heads := b.Git("status", "--porcelain=v2", "--branch"), b.Git("for-each-ref")
 			swap(b, dir, other)
 
-			var swapped *git.SwappedError
+			var swapped *git.ReplacedError
 			for what, err := range map[string]error{
-				"Same":     made.Same(),
+				"Same":     made.CheckUnchanged(),
 				"Discard":  second(snapshot.NewBackups(b.Repo).Discard(ctx, dir, "", "tasks")),
 				"Restore":  second(snap.Restore(ctx, "")),
 				"Reattach": second(snapshot.NewBackups(b.Repo).Reattach(ctx, dir, "feature/z", b.Git("rev-parse", "main"), "")),

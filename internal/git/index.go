@@ -47,9 +47,9 @@ func (r Index) Staged(dir string) string {
 	return r.Tree(filepath.Join(gitDir, "index"))
 }
 
-// Unhide makes git check tracked files again that it was told not to check (assume-unchanged, skip-worktree), and returns them.
+// ClearHiddenFlags makes git check tracked files again that it was told not to check (assume-unchanged, skip-worktree), and returns them.
 // Files that a sparse checkout leaves out stay out.
-func (r Index) Unhide(ctx context.Context, dir string) ([]string, error) {
+func (r Index) ClearHiddenFlags(ctx context.Context, dir string) ([]string, error) {
 	gitDir, err := r.repo.gitDir(dir)
 	if err != nil {
 		return nil, err
@@ -466,8 +466,8 @@ func (r Index) WriteFresh(ctx context.Context, dir, file string) error {
 	return os.WriteFile(file, data, 0o600)
 }
 
-// Learn caches the state of the files of a checkout as a private index has it. An index that can't be read is ignored.
-func (r Index) Learn(dir, index string, started time.Time) {
+// RecordStats caches the state of the files of a checkout as a private index has it. An index that can't be read is ignored.
+func (r Index) RecordStats(dir, index string, started time.Time) {
 	_, size := r.repo.hashFormat()
 	if list, err := readIndex(index, size); err == nil {
 		r.repo.seen.recordStats(dir, list, started)

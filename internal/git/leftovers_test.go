@@ -119,7 +119,7 @@ func TestUnsaved(t *testing.T) {
 		{[]string{"-C", inner, "tag", "-d", "mine"}, true},
 	} {
 		b.Git(c.do...)
-		if got := gittest.Must(b.Repo.Worktrees().Unsaved(t.Context(), b.Dir, "inner"))(t); got != c.want {
+		if got := gittest.Must(b.Repo.Worktrees().HasUnsavedWork(t.Context(), b.Dir, "inner"))(t); got != c.want {
 			t.Errorf("after %v: got %v", c.do, got)
 		}
 	}
@@ -144,7 +144,7 @@ func TestUnsavedThatWasFetched(t *testing.T) {
 		{[]string{"checkout", "-q", "--detach", "HEAD"}, true},
 	} {
 		b.GitIn(inner, c.do...)
-		if got := gittest.Must(b.Repo.Worktrees().Unsaved(t.Context(), tree, "inner"))(t); got != c.want {
+		if got := gittest.Must(b.Repo.Worktrees().HasUnsavedWork(t.Context(), tree, "inner"))(t); got != c.want {
 			t.Errorf("after %v: got %v", c.do, got)
 		}
 	}
@@ -159,7 +159,7 @@ func TestUnsavedInASubmodule(t *testing.T) {
 		b.Mkdir(filepath.Dir(b.Path(".git/modules/" + common)))
 		b.Git("init", "-q", "--separate-git-dir", b.Path(".git/modules/"+common), filepath.Join(tree, "inner"))
 		b.GitIn(filepath.Join(tree, "inner"), "commit", "-q", "--allow-empty", "-m", "one")
-		if got := gittest.Must(b.Repo.Worktrees().Unsaved(t.Context(), tree, "inner"))(t); got != want {
+		if got := gittest.Must(b.Repo.Worktrees().HasUnsavedWork(t.Context(), tree, "inner"))(t); got != want {
 			t.Errorf("in modules/%s: got %v", common, got)
 		}
 	}
@@ -189,17 +189,17 @@ func TestBackups(t *testing.T) {
 	if len(list) != 1 || list[0].Ref != snapshot.BackupRefs+"02-01-b/1" {
 		t.Fatalf("got %+v", list)
 	}
-	if n := gittest.Must(b.Repo.History().OnlyIn(t.Context(), tip))(t); n != 0 {
+	if n := gittest.Must(b.Repo.History().CountUnreferenced(t.Context(), tip))(t); n != 0 {
 		t.Errorf("got %d commits that a branch has as well", n)
 	}
 	b.Git("reset", "-q", "--hard", "HEAD~1")
-	if n := gittest.Must(b.Repo.History().OnlyIn(t.Context(), tip))(t); n != 1 {
+	if n := gittest.Must(b.Repo.History().CountUnreferenced(t.Context(), tip))(t); n != 1 {
 		t.Errorf("got %d commits, want 1", n)
 	}
 	if err := snapshot.NewBackups(b.Repo).DropBackup(t.Context(), list[0]); err != nil {
 		t.Fatal(err)
 	}
-	if err := snapshot.NewBackups(b.Repo).DropBackup(t.Context(), snapshot.Saved{Ref: "refs/heads/main", Commit: tip}); err == nil {
+	if err := snapshot.NewBackups(b.Repo).DropBackup(t.Context(), snapshot.Backup{Ref: "refs/heads/main", Commit: tip}); err == nil {
 		t.Error("a branch was taken for a backup")
 	}
 	if got := gittest.Must(snapshot.NewBackups(b.Repo).List(t.Context(), "02-01-b"))(t); len(got) != 0 {

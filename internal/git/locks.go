@@ -241,15 +241,15 @@ func prepareRetry(c Command) error {
 	return nil
 }
 
-// Failed reports whether an error means that git could not do something, or that the repository or a worktree is not in the
+// IsGitFailure reports whether an error means that git could not do something, or that the repository or a worktree is not in the
 // required state: something that a person repairs there.
-func Failed(err error) bool {
+func IsGitFailure(err error) bool {
 	for _, is := range []error{ErrNoRepository, ErrBare, ErrNoCommit, ErrNotFound, ErrNothing, ErrNoWorktree} {
 		if errors.Is(err, is) {
 			return true
 		}
 	}
 	return errors.As(err, new(*Error)) || errors.As(err, new(*HookError)) || errors.As(err, new(*EmbeddedRepoError)) ||
-		errors.As(err, new(*IdentityError)) || errors.As(err, new(*BranchError)) || errors.As(err, new(*PathError)) || errors.As(err, new(*SwappedError)) ||
+		errors.As(err, new(*IdentityError)) || errors.As(err, new(*BranchError)) || errors.As(err, new(*PathError)) || errors.As(err, new(*ReplacedError)) ||
 		errors.As(err, new(*DamagedError)) || errors.As(err, new(*AlternatesError))
 }

@@ -210,8 +210,8 @@ func (r Modules) moduleAt(common string) (*Repo, error) {
 	return sub, nil
 }
 
-// Inner returns the submodules of a checkout that are worktrees, as Trellis creates them; see [Module].
-func (r Modules) Inner(ctx context.Context, dir string) (list []Module, err error) {
+// Worktrees returns the submodules of a checkout that are worktrees, as Trellis creates them; see [Module].
+func (r Modules) Worktrees(ctx context.Context, dir string) (list []Module, err error) {
 	dir = resolvedPath(dir)
 	err = r.eachModule(func(sub *Repo) error {
 		found, err := modulesIn(ctx, sub, dir)
@@ -258,7 +258,7 @@ func modulesIn(ctx context.Context, sub *Repo, dir string) (list []Module, err e
 
 // removeWorktrees removes the worktrees of submodules that are in a worktree at path. Their branches stay.
 func (r Modules) removeWorktrees(ctx context.Context, path string) error {
-	list, err := r.Inner(ctx, path)
+	list, err := r.Worktrees(ctx, path)
 	for _, m := range list {
 		if err == nil {
 			err = m.Worktrees().Remove(ctx, m.Dir(path))

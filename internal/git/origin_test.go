@@ -89,7 +89,7 @@ func TestLogged(t *testing.T) {
 	if found[said[plain]] != "commit: plain" || found[said[owned]] != "" {
 		t.Errorf("logged: %v; the person's is %s, the task's %s", found, said[plain], said[owned])
 	}
-	passed, err := r.Provenance().Passed()
+	passed, err := r.Provenance().FormerCommits()
 	if err != nil || !strings.Contains(strings.Join(passed, " "), said[owned]) {
 		t.Errorf("passed: %v, %v", passed, err)
 	}

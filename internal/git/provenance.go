@@ -88,9 +88,9 @@ func readLog(gitDir, ref string) (list []ReflogEntry, err error) {
 // pseudoRefs lists the names, besides refs, under which git records commits.
 var pseudoRefs = []string{"FETCH_HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD"}
 
-// Passed returns commits that may no longer be reachable from a ref: those that HEADs and remote-tracking branches were at, and
+// FormerCommits returns commits that may no longer be reachable from a ref: those that HEADs and remote-tracking branches were at, and
 // those that were fetched or replaced last (FETCH_HEAD, ORIG_HEAD and others).
-func (r Provenance) Passed() (list []string, err error) {
+func (r Provenance) FormerCommits() (list []string, err error) {
 	add := func(logs []ReflogEntry, err error) error {
 		for _, l := range logs {
 			list = append(list, l.Commit)

@@ -25,9 +25,9 @@ func (r Remotes) Addresses(ctx context.Context, remote string) ([]string, error)
 	return r.addresses(ctx, remote, Command{Args: []string{"remote", "get-url", "--push", "--all", "--", remote}})
 }
 
-// Written returns the URLs of a remote as written in the configuration, without credentials. People know the remote by these;
+// ConfiguredURLs returns the URLs of a remote as written in the configuration, without credentials. People know the remote by these;
 // url.<base>.insteadOf is not applied.
-func (r Remotes) Written(ctx context.Context, remote string) ([]string, error) {
+func (r Remotes) ConfiguredURLs(ctx context.Context, remote string) ([]string, error) {
 	return r.addresses(ctx, remote, Command{Args: []string{"config", "--get-all", "remote." + remote + ".url"}, Accept: []int{1}})
 }
 
@@ -272,8 +272,8 @@ func (r Remotes) checkNotAhead(ctx context.Context, o PushOptions, tip string) e
 	return err
 }
 
-// Shown reports whether tip has a commit that from lacks and that was pushed for whose: others may have seen or made it.
-func (r Remotes) Shown(ctx context.Context, whose, from, tip string) (bool, error) {
+// HasPushedCommit reports whether tip has a commit that from lacks and that was pushed for whose: others may have seen or made it.
+func (r Remotes) HasPushedCommit(ctx context.Context, whose, from, tip string) (bool, error) {
 	out, err := r.repo.Line(ctx, Command{Dir: r.repo.Main, Args: []string{"for-each-ref", "--format=%(objectname)", pushedRefs + whose + "/"}})
 	if err != nil || out == "" {
 		return false, err

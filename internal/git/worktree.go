@@ -79,7 +79,7 @@ func isOld(path string) bool {
 // checkVacant returns nil if a worktree can be created at path: it doesn't exist or is an empty folder.
 func (r Worktrees) checkVacant(path string) error {
 	list, err := os.ReadDir(path)
-	if lost := r.Lost(path); lost != nil {
+	if lost := r.CheckLost(path); lost != nil {
 		return lost
 	}
 	switch {
@@ -93,9 +93,9 @@ func (r Worktrees) checkVacant(path string) error {
 	return nil
 }
 
-// Lost returns a *PathError, with the command that keeps its files, if path was a worktree of this repository that git no longer
+// CheckLost returns a *PathError, with the command that keeps its files, if path was a worktree of this repository that git no longer
 // knows. Git may still have a folder for it in the common directory: the worktree or the repository was moved without git.
-func (r Worktrees) Lost(path string) error {
+func (r Worktrees) CheckLost(path string) error {
 	link, err := readGitFile(filepath.Join(path, ".git"))
 	if err != nil {
 		return nil

@@ -32,16 +32,16 @@ type FileID struct {
 	Inode  uint64 `json:"inode"`
 }
 
-// SwappedError means that a worktree is no longer the one that was created. Nothing in it is touched.
-type SwappedError struct{ Path, Reason string }
+// ReplacedError means that a worktree is no longer the one that was created. Nothing in it is touched.
+type ReplacedError struct{ Path, Reason string }
 
-func (e *SwappedError) Error() string {
+func (e *ReplacedError) Error() string {
 	return fmt.Sprintf("%s is no longer the worktree that Trellis made: %s", e.Path, e.Reason)
 }
 
-// Same returns a *SwappedError unless the worktree still is the one that was created: the same folder, which is not reached
+// CheckUnchanged returns a *SwappedError unless the worktree still is the one that was created: the same folder, which is not reached
 // through a link, whose .git leads to the same folder in Common, which leads back. The worktree is read through one open handle.
-func (m WorktreeID) Same() error {
+func (m WorktreeID) CheckUnchanged() error {
 	if m.Path == "" {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (m WorktreeID) Same() error {
 	}
 	o, err := readOwner(m.Admin)
 	if err != nil || o.Mark != m.Mark {
-		return &SwappedError{m.Path, "another worktree was made in its place"}
+		return &ReplacedError{m.Path, "another worktree was made in its place"}
 	}
 	common, err := idOf(m.Common)
 	if err != nil || common != m.Repository { // the repository was copied, or inodes were renumbered: FileIDs prove nothing
@@ -59,7 +59,7 @@ func (m WorktreeID) Same() error {
 	}
 	admin, err := idOf(m.Admin)
 	if err != nil || m.GitDir != (FileID{}) && admin != m.GitDir || m.Folder != (FileID{}) && folder != m.Folder {
-		return &SwappedError{m.Path, "another folder is in its place"}
+		return &ReplacedError{m.Path, "another folder is in its place"}
 	}
 	return nil
 }
@@ -68,7 +68,7 @@ func (m WorktreeID) Same() error {
 // to each other, without a symbolic link on the way.
 func (m WorktreeID) checkLinks() (id FileID, err error) {
 	swapped := func(format string, args ...any) (FileID, error) {
-		return FileID{}, &SwappedError{m.Path, fmt.Sprintf(format, args...)}
+		return FileID{}, &ReplacedError{m.Path, fmt.Sprintf(format, args...)}
 	}
 	st, err := os.Lstat(m.Path)
 	switch {
@@ -175,7 +175,7 @@ func CheckWorktree(ctx context.Context, dir string) error {
 	if !ok || dir == "" || dir != m.Path && !inside(m.Path, dir) {
 		return nil
 	}
-	return m.Same()
+	return m.CheckUnchanged()
 }
 
 // ownerFile, in git's folder of a worktree, records the task that it was created for. Git removes it with the worktree.

@@ -73,7 +73,7 @@ func (r Worktrees) Identify(path string) (WorktreeID, error) {
 	m := WorktreeID{Path: resolvedPath(path), Common: r.repo.Common}
 	admin, err := r.repo.gitDir(m.Path)
 	if err != nil || admin == r.repo.Common {
-		return m, &SwappedError{m.Path, "no worktree of this repository is there"}
+		return m, &ReplacedError{m.Path, "no worktree of this repository is there"}
 	}
 	m.Admin = admin
 	o, err := readOwner(admin)
@@ -88,7 +88,7 @@ func (r Worktrees) Identify(path string) (WorktreeID, error) {
 		return m, err
 	}
 	if m.Repository == o.Repository && o.Folder != (FileID{}) && m.Folder != o.Folder {
-		return m, &SwappedError{m.Path, "another folder is in its place"}
+		return m, &ReplacedError{m.Path, "another folder is in its place"}
 	}
 	m.GitDir, err = idOf(admin)
 	return m, err
@@ -193,8 +193,8 @@ func (r Worktrees) addWorktree(ctx context.Context, n NewWorktree) error {
 	return r.recordCreated(ctx, n, err)
 }
 
-// Only returns a *BranchError if a branch is checked out anywhere else than at path, or anywhere at all if path is "".
-func (r Worktrees) Only(ctx context.Context, branch, path string) error {
+// CheckOnlyAt returns a *BranchError if a branch is checked out anywhere else than at path, or anywhere at all if path is "".
+func (r Worktrees) CheckOnlyAt(ctx context.Context, branch, path string) error {
 	all, err := r.List(ctx)
 	if err != nil {
 		return err
@@ -396,7 +396,7 @@ func (r Worktrees) checkSameFolder(w Worktree) error {
 		return err
 	}
 	if now, err := idOf(w.Path); err != nil || now != o.Folder {
-		return &SwappedError{w.Path, "another folder is in its place"}
+		return &ReplacedError{w.Path, "another folder is in its place"}
 	}
 	return nil
 }
@@ -455,9 +455,9 @@ func (r Worktrees) worktree(ctx context.Context, admin string, plain bool) (*Wor
 	return w, err
 }
 
-// Of returns the worktree that was created for a task: the one on its branch, or else the one at a path, whatever an agent has
+// ForTask returns the worktree that was created for a task: the one on its branch, or else the one at a path, whatever an agent has
 // checked out there. It returns nil if there is none.
-func (r Worktrees) Of(ctx context.Context, task, branch, at string) (found *Worktree, err error) {
+func (r Worktrees) ForTask(ctx context.Context, task, branch, at string) (found *Worktree, err error) {
 	all, err := r.List(ctx)
 	for _, w := range all {
 		switch {
@@ -506,8 +506,8 @@ func (r Worktrees) branchIn(ctx context.Context, gitDir string, plain bool) (str
 	return r.refs.branchOf(ctx, gitDir)
 }
 
-// Unlinked returns a *PathError, which names the repair command, if the worktree at path has lost its .git file.
-func (r Worktrees) Unlinked(ctx context.Context, path string) error {
+// CheckGitFile returns a *PathError, which names the repair command, if the worktree at path has lost its .git file.
+func (r Worktrees) CheckGitFile(ctx context.Context, path string) error {
 	if !lacksGitFile(path) {
 		return nil
 	}
@@ -518,8 +518,8 @@ func (r Worktrees) Unlinked(ctx context.Context, path string) error {
 	return err
 }
 
-// Mend recreates the .git file of a worktree that has lost it.
-func (r Worktrees) Mend(ctx context.Context, dir string) error {
+// RelinkAt recreates the .git file of a worktree that has lost it.
+func (r Worktrees) RelinkAt(ctx context.Context, dir string) error {
 	if !lacksGitFile(dir) {
 		return nil
 	}
@@ -532,10 +532,10 @@ func (r Worktrees) Mend(ctx context.Context, dir string) error {
 	return err
 }
 
-// Unsaved reports whether the repository at inner, a folder of the worktree at dir, has something that would be lost with the
+// HasUnsavedWork reports whether the repository at inner, a folder of the worktree at dir, has something that would be lost with the
 // worktree: commits that did not come from a remote and that none of its remotes had when last fetched, or files but no commit
 // yet. Nothing that its configuration names is run.
-func (r Worktrees) Unsaved(ctx context.Context, dir, inner string) (bool, error) {
+func (r Worktrees) HasUnsavedWork(ctx context.Context, dir, inner string) (bool, error) {
 	inner = filepath.Join(dir, inner)
 	if link, err := readGitFile(filepath.Join(inner, ".git")); err == nil {
 		if common, err := commonDir(link); err == nil && !inside(dir, common) && !r.isInWorktreeGitDir(common) {

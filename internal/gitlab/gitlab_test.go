@@ -205,8 +205,8 @@ func TestObstacles(t *testing.T) {
 		"scope":        {githubtest.State{Fault: "403"}, gitlabtest.Token, nil, "higher privileges"},
 		"too often":    {githubtest.State{Fault: "429"}, gitlabtest.Token, nil, "it asks to wait 1m0s"},
 		"out of order": {githubtest.State{Fault: "502"}, gitlabtest.Token, nil, "answers 502"},
-		"cut":          {githubtest.State{Fault: "cut"}, gitlabtest.Token, rest.ErrAway, "EOF"},
-		"hang":         {githubtest.State{Fault: "hang"}, gitlabtest.Token, rest.ErrAway, "deadline"},
+		"cut":          {githubtest.State{Fault: "cut"}, gitlabtest.Token, rest.ErrNoAnswer, "EOF"},
+		"hang":         {githubtest.State{Fault: "hang"}, gitlabtest.Token, rest.ErrNoAnswer, "deadline"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

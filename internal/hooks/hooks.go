@@ -110,7 +110,7 @@ func (r *Runner) run(ctx context.Context, e Event, dir, occasion string) error {
 func (r *Runner) command(ctx context.Context, e Event, t *taskdir.Task, line string) error {
 	wall := cmp.Or(r.Wall, limit)
 	said := proc.NewCapped(maxOutput)
-	err := proc.Succeed(ctx, proc.Command{Argv: proc.Shell(line), Dir: r.Store.Root, Env: r.environ(e, t), Stdout: said, Stderr: said,
+	err := proc.RunSuccessfully(ctx, proc.Command{Argv: proc.Shell(line), Dir: r.Store.Root, Env: r.environ(e, t), Stdout: said, Stderr: said,
 		Marker: r.Marker, Wall: wall, Grace: time.Second})
 	if output := r.redact(strings.TrimSpace(said.String())); err != nil && output != "" && errors.As(err, new(*proc.FailedError)) {
 		return fmt.Errorf("%w: %s", err, text.Tail(output, maxShown))

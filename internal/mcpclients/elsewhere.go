@@ -16,10 +16,10 @@ type Start struct {
 
 // Other is a server of the same name that a program finds besides that in the user's settings for all projects.
 type Other struct {
-	File    string `json:"file"`
-	Project string `json:"project"` // the folder in and below which it is used; "": everywhere
-	Wins    bool   `json:"wins"`    // it takes precedence over the one in the user's settings
-	Remove  string `json:"remove"`  // the command that removes it; "": the program has none
+	File            string `json:"file"`
+	Project         string `json:"project"` // the folder in and below which it is used; "": everywhere
+	TakesPrecedence bool   `json:"wins"`    // it takes precedence over the one in the user's settings
+	Remove          string `json:"remove"`  // the command that removes it; "": the program has none
 }
 
 type candidate struct {
@@ -72,7 +72,7 @@ func projectHasServer(project string) func([]byte) bool {
 // codexCandidates returns the settings in a checkout, from dir up to its top. Codex reads them if the user trusts the project.
 func codexCandidates(from Start) (list []candidate) {
 	for _, dir := range dirsUpTo(from.Dir, checkoutTop(from.Dir, from.Dir)) {
-		list = append(list, candidate{Other: Other{File: filepath.Join(dir, ".codex", "config.toml"), Project: dir, Wins: true}})
+		list = append(list, candidate{Other: Other{File: filepath.Join(dir, ".codex", "config.toml"), Project: dir, TakesPrecedence: true}})
 	}
 	return list
 }
@@ -85,7 +85,7 @@ func openCodeCandidates(own, home, named string) func(Start) []candidate {
 		names := []string{"opencode.jsonc", "opencode.json"}
 		add := func(dir, project string, wins bool, names ...string) {
 			for _, name := range names {
-				list = append(list, candidate{Other: Other{File: filepath.Join(dir, name), Project: project, Wins: wins}})
+				list = append(list, candidate{Other: Other{File: filepath.Join(dir, name), Project: project, TakesPrecedence: wins}})
 			}
 		}
 		for _, dir := range dirsUpTo(from.Dir, checkoutTop(from.Dir, "/")) {

@@ -72,8 +72,8 @@ func TestElsewhere(t *testing.T) {
 			}
 			var got []string
 			for _, o := range client.Elsewhere(from) {
-				got = append(got, map[bool]string{true: "!"}[o.Wins]+below(o.File)+" "+below(o.Project))
-				if o.Wins && (o.Remove != "") != (c.program == "claude") {
+				got = append(got, map[bool]string{true: "!"}[o.TakesPrecedence]+below(o.File)+" "+below(o.Project))
+				if o.TakesPrecedence && (o.Remove != "") != (c.program == "claude") {
 					t.Errorf("%+v", o)
 				}
 			}

@@ -50,7 +50,7 @@ type controlArguments struct {
 }
 
 func (s *Server) control(ctx context.Context, p *app.Project, in controlArguments) (any, error) {
-	if err := s.o.Env.OnlyPeople("start, stop, retry, cancel or deliver over MCP"); err != nil {
+	if err := s.o.Env.RequirePerson("start, stop, retry, cancel or deliver over MCP"); err != nil {
 		return nil, err
 	}
 	dir, err := find(p, in.Task)
@@ -67,19 +67,19 @@ func (s *Server) control(ctx context.Context, p *app.Project, in controlArgument
 	case "cancel", "deliver":
 		return s.carryOutDetached(p, id, in.Action)
 	case "stop":
-		return s.carryOut(ctx, func(ctx context.Context) (app.Ordered, error) { return orders.Stop(ctx, dir) })
+		return s.carryOut(ctx, func(ctx context.Context) (app.OrderResult, error) { return orders.Stop(ctx, dir) })
 	case "retry":
-		return s.carryOut(ctx, func(ctx context.Context) (app.Ordered, error) { return retry(ctx, orders, dir, in) })
+		return s.carryOut(ctx, func(ctx context.Context) (app.OrderResult, error) { return retry(ctx, orders, dir, in) })
 	}
 	return nil, app.Usagef("action is start, stop, retry, cancel or deliver, not %q", brief(in.Action, 40))
 }
 
-func retry(ctx context.Context, orders app.Orders, dir string, in controlArguments) (app.Ordered, error) {
+func retry(ctx context.Context, orders app.Orders, dir string, in controlArguments) (app.OrderResult, error) {
 	switch {
 	case in.Feedback == "":
 		return orders.Retry(ctx, dir, in.Fresh)
 	case in.Fresh:
-		return app.Ordered{}, app.Usagef("fresh puts aside the work that feedback is about: give one of them")
+		return app.OrderResult{}, app.Usagef("fresh puts aside the work that feedback is about: give one of them")
 	}
-	return orders.SendBack(ctx, dir, in.Feedback)
+	return orders.RetryWithFeedback(ctx, dir, in.Feedback)
 }

@@ -123,8 +123,8 @@ func (s *Server) reject(ctx context.Context, p *app.Project, in rejectArguments)
 	return s.decide(ctx, p, in.Task, app.Decision{Shown: in.Hash, Step: in.Step, Reason: in.Reason}, app.Orders.Reject)
 }
 
-func (s *Server) decide(ctx context.Context, p *app.Project, ref string, d app.Decision, say func(app.Orders, context.Context, string, app.Decision) (app.Ordered, error)) (any, error) {
-	if err := s.o.Env.OnlyPeople("approve or reject"); err != nil {
+func (s *Server) decide(ctx context.Context, p *app.Project, ref string, d app.Decision, say func(app.Orders, context.Context, string, app.Decision) (app.OrderResult, error)) (any, error) {
+	if err := s.o.Env.RequirePerson("approve or reject"); err != nil {
 		return nil, err
 	}
 	dir, err := find(p, ref)
@@ -138,7 +138,7 @@ func (s *Server) decide(ctx context.Context, p *app.Project, ref string, d app.D
 	case len(d.Shown) > maxName || len(d.Step) > maxName:
 		return nil, app.WithHints(app.Usagef("hash and step are those that task_review shows"), review)
 	}
-	done, err := s.carryOut(ctx, func(ctx context.Context) (app.Ordered, error) { return say(p.Orders(), ctx, dir, d) })
+	done, err := s.carryOut(ctx, func(ctx context.Context) (app.OrderResult, error) { return say(p.Orders(), ctx, dir, d) })
 	if errors.Is(err, runner.ErrPlanChanged) {
 		err = app.WithHints(app.AsKind(app.ErrUnmet, errors.New("it was changed since it was shown: nothing is decided")), review)
 	}

@@ -17,7 +17,7 @@ type orderResult struct {
 
 // carryOut carries out an order in this process, one at a time. An order that has begun is not cut off
 // when the client gives it up, so that nothing is half done; one that has not begun then does not begin.
-func (s *Server) carryOut(ctx context.Context, do func(context.Context) (app.Ordered, error)) (any, error) {
+func (s *Server) carryOut(ctx context.Context, do func(context.Context) (app.OrderResult, error)) (any, error) {
 	s.orderLock.Lock()
 	defer s.orderLock.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -51,7 +51,7 @@ func (s *Server) carryOutDetached(p *app.Project, id string, args ...string) (an
 }
 
 // detachedResult returns what the program said about an order that goes on.
-func detachedResult(id string, said app.Said, err error) (any, error) {
+func detachedResult(id string, said app.Output, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}

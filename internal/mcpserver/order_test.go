@@ -20,11 +20,11 @@ func TestOrderOutlivesItsClient(t *testing.T) {
 	var ended atomic.Bool
 	begun, end := make(chan struct{}), make(chan struct{})
 	go func() {
-		_, _ = s.carryOut(t.Context(), func(context.Context) (app.Ordered, error) {
+		_, _ = s.carryOut(t.Context(), func(context.Context) (app.OrderResult, error) {
 			close(begun)
 			<-end
 			ended.Store(true)
-			return app.Ordered{}, nil
+			return app.OrderResult{}, nil
 		})
 	}()
 	<-begun

@@ -52,7 +52,7 @@ func readFile(p *app.Project, uri string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	text, err := p.Edits().Listed(dir, name)
+	text, err := p.Edits().ReadListed(dir, name)
 	switch {
 	case err != nil && app.KindOf(err) == app.ErrNotFound:
 		return "", app.WithHints(err, callHint("task_show", nameOf(dir)))

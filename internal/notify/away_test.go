@@ -58,7 +58,7 @@ func TestLeftAloneWhileAway(t *testing.T) {
 		h.becomes(n, status)
 	}
 	n.Late = false
-	n.Poke()
+	n.StartSending()
 	n.Close(15 * time.Minute)
 	if tries := strings.Count(h.book(), `"away":true`); tries != 1 {
 		t.Errorf("tried %d times while nobody was there\n%s", tries, h.book())
@@ -72,7 +72,7 @@ func TestLeftAloneWhileAway(t *testing.T) {
 	go func() { _ = again.Serve(back) }()
 	h.pass(time.Minute)
 	n = h.teller(hook)
-	n.Poke()
+	n.StartSending()
 	n.Close(15 * time.Minute)
 	var got []string
 	for _, text := range s.got {
@@ -99,7 +99,7 @@ func TestNoAnswer(t *testing.T) {
 	h.becomes(n, trellis.Failed)
 	h.until("a try", func() bool { return strings.Contains(h.book(), `"hook"`) })
 	h.pass(time.Minute)
-	n.Poke()
+	n.StartSending()
 	n.Close(15 * time.Minute)
 	if len(s.got) != 2 || s.got[0] != s.got[1] || strings.Count(h.book(), `"away":true`) != 1 {
 		t.Errorf("got %q\n%s", s.got, h.book())

@@ -186,7 +186,7 @@ func (n *Notifier) write(records func(*book) []record) {
 		n.say("news of a task may get lost: %v", n.Redact(err.Error()))
 	}
 	if changed {
-		n.Poke()
+		n.StartSending()
 	}
 }
 

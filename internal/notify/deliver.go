@@ -22,8 +22,8 @@ const (
 	recheckTime = time.Second
 )
 
-// Poke starts sending pending events in the background; that goes on until Close.
-func (n *Notifier) Poke() {
+// StartSending starts sending pending events in the background; that goes on until Close.
+func (n *Notifier) StartSending() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.due = true; n.Late || len(n.hooks) == 0 {
@@ -51,7 +51,7 @@ func (n *Notifier) Close(wait time.Duration) {
 	defer cancel()
 	switch {
 	case stop != nil:
-		n.Poke()
+		n.StartSending()
 		n.drain(ctx)
 		stop()
 		<-done

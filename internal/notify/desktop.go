@@ -15,7 +15,7 @@ type desktop struct{}
 
 func (desktop) send(ctx context.Context, n *Notifier, m message) error {
 	stderr := proc.NewCapped(500)
-	err := proc.Succeed(ctx, proc.Command{Argv: desktopArgv(runtime.GOOS, m), Dir: n.Root, Env: n.Env, Stderr: stderr, Wall: hookTimeout, Grace: time.Second})
+	err := proc.RunSuccessfully(ctx, proc.Command{Argv: desktopArgv(runtime.GOOS, m), Dir: n.Root, Env: n.Env, Stderr: stderr, Wall: hookTimeout, Grace: time.Second})
 	if err != nil && strings.TrimSpace(stderr.String()) != "" {
 		err = errors.New(err.Error() + ": " + plainLine(stderr.String(), 200))
 	}

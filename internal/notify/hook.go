@@ -76,7 +76,7 @@ func (h hook) run(ctx context.Context, n *Notifier, e *Event, body []byte) error
 	env := append(append([]string{}, n.Env...), "TRELLIS_NEWS_ID="+e.ID, "TRELLIS_TASK_ID="+e.Task, "TRELLIS_TASK_DIR="+filepath.Join(n.Root, e.Dir),
 		"TRELLIS_REPO="+n.Root, "TRELLIS_STATUS="+string(e.Status), "TRELLIS_EVENT="+e.Event, "TRELLIS_FROM="+string(e.From), "TRELLIS_CODE="+string(e.Failure.Code), "TRELLIS_TITLE="+e.Title)
 	stderr := proc.NewCapped(500)
-	err := proc.Succeed(ctx, proc.Command{Argv: h.command, Dir: n.Root, Env: env, Stdin: bytes.NewReader(append(body, '\n')), Stderr: stderr, Wall: hookTimeout, Grace: time.Second})
+	err := proc.RunSuccessfully(ctx, proc.Command{Argv: h.command, Dir: n.Root, Env: env, Stdin: bytes.NewReader(append(body, '\n')), Stderr: stderr, Wall: hookTimeout, Grace: time.Second})
 	var failed *proc.FailedError
 	switch {
 	case err == nil:

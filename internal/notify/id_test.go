@@ -59,9 +59,9 @@ func TestOneChangeSeenByTwo(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.pass(time.Second)
-	watcher.Seen(after)
-	doer.Changed(before, after)
-	watcher.Seen(old)
+	watcher.CheckChange(after)
+	doer.RecordChange(before, after)
+	watcher.CheckChange(old)
 	watcher.Close(0)
 	doer.Close(15 * time.Minute)
 	var got []string
@@ -80,12 +80,12 @@ func (h *house) see(n *notify.Notifier) {
 	if err != nil {
 		h.Fatal(err)
 	}
-	n.Seen(task)
+	n.CheckChange(task)
 }
 
 // tell is a later process that tells what is left.
 func (h *house) tell(hook config.Notify) {
 	n := h.teller(hook)
-	n.Poke()
+	n.StartSending()
 	n.Close(15 * time.Minute)
 }

@@ -20,8 +20,8 @@ import (
 func watcherToKill(root string) {
 	n := &notify.Notifier{Root: root, Redact: func(s string) string { return s }, Now: time.Now, Getenv: os.Getenv}
 	n.Configure([]config.Notify{{Kind: "slack", On: config.Topics, URLEnv: "CHAT_URL"}})
-	_, err := taskdir.Store{Root: root, Changed: n.Changed}.Update(filepath.Join(root, ".trellis", "tasks", "02-01-auth"), func(_ *taskdir.Task, e *taskdir.Edit) error {
-		e.Project(trellis.Failed)
+	_, err := taskdir.Store{Root: root, Changed: n.RecordChange}.Update(filepath.Join(root, ".trellis", "tasks", "02-01-auth"), func(_ *taskdir.Task, e *taskdir.Edit) error {
+		e.SetFromJournal(trellis.Failed)
 		return nil
 	})
 	fmt.Println("written", err)
@@ -72,8 +72,8 @@ func TestKilledWatcherTellsOnce(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				n.Seen(task)
-				n.Poke()
+				n.CheckChange(task)
+				n.StartSending()
 				n.Close(15 * time.Minute)
 			}
 			if got := s.texts(); len(got) != c.want || c.underWay && len(h.said) != 1 {
@@ -93,32 +93,32 @@ func TestOccasions(t *testing.T) {
 		do   func(*notify.Notifier, *taskdir.Task)
 		want string // empty: nothing
 	}{
-		{func(n *notify.Notifier, k *taskdir.Task) { n.Spent(k, cost(7.9), limits) }, ""},
-		{func(n *notify.Notifier, k *taskdir.Task) { n.Spent(k, cost(8), limits) }, "80 % used\n$8.00 of $10.00"},
-		{func(n *notify.Notifier, k *taskdir.Task) { n.Spent(k, cost(9), limits) }, ""},
+		{func(n *notify.Notifier, k *taskdir.Task) { n.RecordUsage(k, cost(7.9), limits) }, ""},
+		{func(n *notify.Notifier, k *taskdir.Task) { n.RecordUsage(k, cost(8), limits) }, "80 % used\n$8.00 of $10.00"},
+		{func(n *notify.Notifier, k *taskdir.Task) { n.RecordUsage(k, cost(9), limits) }, ""},
 		{func(n *notify.Notifier, k *taskdir.Task) {
 			k.Pipeline.Usage.InputTokens = 800
-			n.Spent(k, cost(9), limits)
+			n.RecordUsage(k, cost(9), limits)
 		}, "budget of Log in: 80 % used\n800 of 1000 tokens"},
 		{func(n *notify.Notifier, k *taskdir.Task) {
 			k.Pipeline.Usage.InputTokens = 900
-			n.Spent(k, cost(9), limits)
+			n.RecordUsage(k, cost(9), limits)
 		}, ""},
 		{func(n *notify.Notifier, k *taskdir.Task) {
 			k.Pipeline.Usage.InputTokens, k.Pipeline.Usage.Seconds = 900, 80
-			n.Spent(k, cost(9), limits)
+			n.RecordUsage(k, cost(9), limits)
 		}, "budget of Log in: 80 % used\n1m20s of 1m40s of agents' time"},
 		{func(n *notify.Notifier, k *taskdir.Task) {
 			k.Pipeline.Usage.InputTokens, k.Pipeline.Usage.Seconds = 950, 90
 			u := cost(9.5)
 			u.InputTokens = 4000
-			n.Spent(k, u, limits)
+			n.RecordUsage(k, u, limits)
 		}, "80 % used\n4000 of 5000 tokens"},
 		{func(n *notify.Notifier, k *taskdir.Task) {
 			k.Pipeline.Usage.InputTokens, k.Pipeline.Usage.Seconds = 950, 90
 			u := cost(9.5)
 			u.InputTokens = 4500
-			n.Spent(k, u, limits)
+			n.RecordUsage(k, u, limits)
 		}, ""},
 		{func(n *notify.Notifier, _ *taskdir.Task) { n.WatcherStopped(h.now, "hunter22 died") }, "the watcher: stopped\n*** died"},
 		{func(n *notify.Notifier, _ *taskdir.Task) { n.WatcherStopped(h.now, "hunter22 died") }, ""},

@@ -184,7 +184,7 @@ func TestLaterWhenItSaysSo(t *testing.T) {
 				h.pass(wait)
 				n = h.teller(who)
 				n.Getenv = env
-				n.Poke()
+				n.StartSending()
 				n.Close(15 * time.Minute)
 				if got := len(c.texts()); got != want {
 					t.Fatalf("after %s: %d messages, want %d", wait, got, want)
@@ -193,7 +193,7 @@ func TestLaterWhenItSaysSo(t *testing.T) {
 			h.pass(21 * time.Second)
 			n = h.teller(who)
 			n.Getenv = env
-			n.Poke()
+			n.StartSending()
 			n.Close(15 * time.Minute)
 			if got := len(c.texts()); got != 1 || len(n.Failing()) != 0 || len(h.said) != 1 {
 				t.Errorf("%d messages, failing %v, said %q\n%s", got, n.Failing(), h.said, h.book())
@@ -242,7 +242,7 @@ func TestStorm(t *testing.T) {
 			who, env := c.person(kind)
 			n := h.teller(who)
 			n.Getenv = env
-			n.Poke()
+			n.StartSending()
 			for i := range tasks {
 				dir := filepath.Join(h.root, ".trellis", "tasks", fmt.Sprintf("02-02-t%03d", i))
 				if err := os.MkdirAll(filepath.Join(dir, "run"), 0o755); err != nil {
@@ -255,14 +255,14 @@ func TestStorm(t *testing.T) {
 				if i%4 == 0 {
 					to = trellis.Failed
 				}
-				if _, err := h.store(n).Update(dir, func(_ *taskdir.Task, e *taskdir.Edit) error { e.Project(to); return nil }); err != nil {
+				if _, err := h.store(n).Update(dir, func(_ *taskdir.Task, e *taskdir.Edit) error { e.SetFromJournal(to); return nil }); err != nil {
 					t.Fatal(err)
 				}
 				h.pass(20 * time.Millisecond)
 			}
 			h.until("all told", func() bool {
 				h.pass(time.Second)
-				n.Poke()
+				n.StartSending()
 				return total(c.texts()) >= tasks
 			})
 			n.Close(15 * time.Minute)
@@ -314,11 +314,11 @@ func TestOnceForEachState(t *testing.T) {
 func TestEachStepIsTold(t *testing.T) {
 	h, c := newHouse(t), newChat(t, "slack")
 	who, env := c.person("slack")
-	asked := func(step, hash string) notify.Asked { return notify.Asked{Step: step, Hash: hash} }
-	for i, now := range []notify.Asked{asked("build", "1"), asked("build", "1"), asked("publish", "1"), asked("publish", "1"), asked("publish", "2"), {Nothing: true}, asked("", ""), asked("", "")} {
+	asked := func(step, hash string) notify.Decision { return notify.Decision{Step: step, Hash: hash} }
+	for i, now := range []notify.Decision{asked("build", "1"), asked("build", "1"), asked("publish", "1"), asked("publish", "1"), asked("publish", "2"), {Nothing: true}, asked("", ""), asked("", "")} {
 		n := h.teller(who)
 		n.Getenv, n.Late = env, true
-		n.Asks = func(*taskdir.Task) notify.Asked { return now }
+		n.Asks = func(*taskdir.Task) notify.Decision { return now }
 		h.becomes(n, trellis.InProgress)
 		h.becomes(n, trellis.Waiting)
 		n.Close(15 * time.Minute)
@@ -347,7 +347,7 @@ func TestLostAnswer(t *testing.T) {
 		if len(h.book()) == 0 {
 			h.becomes(n, trellis.Failed)
 		}
-		n.Poke()
+		n.StartSending()
 		n.Close(15 * time.Minute)
 		h.pass(time.Hour)
 	}

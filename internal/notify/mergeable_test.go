@@ -25,7 +25,7 @@ func TestMergeable(t *testing.T) {
 	n = h.teller(s.hook("mergeable", "completed")) // another process
 	n.Mergeable(task, "aaaa")
 	n.Mergeable(task, "bbbb")
-	n.Seen(task)
+	n.CheckChange(task)
 	h.becomes(n, trellis.Completed)
 	n.Close(15 * time.Minute)
 	var got []string

@@ -49,8 +49,8 @@ type Failure struct {
 	Detail string       `json:"detail"`
 }
 
-// Asked says what people have to decide when a task waits.
-type Asked struct {
+// Decision says what people have to decide when a task waits.
+type Decision struct {
 	Nothing bool   // the task waits for other tasks
 	Step    string // the step of the plan to decide on; "": the task as a whole
 	Hash    string // of the step's content
@@ -67,7 +67,7 @@ type Notifier struct {
 	// Allowed returns an error if no program of the settings may be run now; nil: they always may.
 	Allowed func(context.Context) error
 	// Asks returns what people have to decide when a task waits; nil: always about the task as a whole.
-	Asks func(*taskdir.Task) Asked
+	Asks func(*taskdir.Task) Decision
 	Late bool // send nothing before Close, as short commands want it
 	Disk *durable.Disk
 	Now  func() time.Time // must return times in the time zone in which days begin
@@ -102,8 +102,8 @@ func (n *Notifier) configuredHooks() []hook {
 	return n.hooks
 }
 
-// Changed records that a task got a status. before is nil for a new task.
-func (n *Notifier) Changed(before, after *taskdir.Task) {
+// RecordChange records that a task got a status. before is nil for a new task.
+func (n *Notifier) RecordChange(before, after *taskdir.Task) {
 	n.write(func(b *book) []record {
 		if b.hasChange(after) {
 			return nil
@@ -120,9 +120,9 @@ func (n *Notifier) Changed(before, after *taskdir.Task) {
 	})
 }
 
-// Seen compares a task with the book, and so finds changes made by hand or by a process that was killed before it could record
+// CheckChange compares a task with the book, and so finds changes made by hand or by a process that was killed before it could record
 // them. A task that the book lacks counts if it has run here and changed since the book was begun.
-func (n *Notifier) Seen(t *taskdir.Task) {
+func (n *Notifier) CheckChange(t *taskdir.Task) {
 	if len(n.configuredHooks()) == 0 || !n.mayHaveChanged(t) {
 		return
 	}
@@ -198,7 +198,7 @@ func (n *Notifier) statusRecord(b *book, from trellis.Status, t *taskdir.Task) r
 	e.From = from
 	r.State = fmt.Sprintf("%d %s", b.runNumber(t.ID, t.Status), t.Pipeline.PlanHash)
 	r.To = n.programRecipients(r.Status)
-	asked := Asked{}
+	asked := Decision{}
 	if t.Status == trellis.Waiting && n.Asks != nil {
 		asked = n.Asks(t)
 	}

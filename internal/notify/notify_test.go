@@ -83,14 +83,14 @@ func (h *house) teller(hooks ...config.Notify) *notify.Notifier {
 }
 
 func (h *house) store(n *notify.Notifier) taskdir.Store {
-	return taskdir.Store{Root: h.root, Changed: n.Changed}
+	return taskdir.Store{Root: h.root, Changed: n.RecordChange}
 }
 
 // becomes gives the task a status.
 func (h *house) becomes(n *notify.Notifier, status trellis.Status) {
 	h.Helper()
 	_, err := h.store(n).Update(h.dir, func(t *taskdir.Task, e *taskdir.Edit) error {
-		e.Project(status)
+		e.SetFromJournal(status)
 		if status == trellis.Failed {
 			e.Set("pipeline.failure", taskdir.Failure{Code: "verify_failed", Detail: "hunter22"})
 		}
@@ -206,7 +206,7 @@ func TestTitleOfPRD(t *testing.T) {
 		t.Fatal(err)
 	}
 	task.Pipeline.Usage.InputTokens = 900
-	n.Spent(task, trellis.Usage{}, config.Limits{Tokens: 1000})
+	n.RecordUsage(task, trellis.Usage{}, config.Limits{Tokens: 1000})
 	h.becomes(n, trellis.Failed)
 	n.Close(15 * time.Minute)
 	if got, want := strings.Join(s.got, "\n"), `"title":"Sign in with mail"`; !strings.Contains(got, want) {
@@ -229,11 +229,11 @@ func TestEachOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.Seen(task)
+	n.CheckChange(task)
 	n.Close(15 * time.Minute)
 	next := h.teller(s.hook("failed", "review"))
-	next.Seen(task)
-	next.Poke()
+	next.CheckChange(task)
+	next.StartSending()
 	next.Close(15 * time.Minute)
 	ids := []string{}
 	for _, got := range s.got {
@@ -255,7 +255,7 @@ func TestTriesAgain(t *testing.T) {
 	for want := range 3 {
 		h.until("a try", func() bool { return s.count() == want+1 && strings.Count(h.book(), `"hook"`) == want+1 })
 		h.pass(5 * time.Minute)
-		n.Poke()
+		n.StartSending()
 	}
 	n.Close(15 * time.Minute)
 	if s.count() != 3 {
@@ -268,7 +268,7 @@ func TestTriesAgain(t *testing.T) {
 	for want := range notify.Tries {
 		h.until("a try", func() bool { return strings.Count(h.book(), `"hook"`) == want+4 })
 		h.pass(24 * time.Hour)
-		n.Poke()
+		n.StartSending()
 	}
 	n.Close(15 * time.Minute)
 	h.mu.Lock()
@@ -297,8 +297,8 @@ func TestAfterACrash(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	last.Seen(task)
-	last.Seen(task)
+	last.CheckChange(task)
+	last.CheckChange(task)
 	last.Close(15 * time.Minute)
 	var got []string
 	for _, text := range s.got {
@@ -330,7 +330,7 @@ func TestTasksNeverHeardOf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.Seen(task)
+	n.CheckChange(task)
 	h.pass(-time.Minute)
 	other := *task
 	other.ID, other.Dir = "02-02-new", filepath.Join(filepath.Dir(h.dir), "02-02-new")
@@ -344,7 +344,7 @@ func TestTasksNeverHeardOf(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	n.Seen(&other)
+	n.CheckChange(&other)
 	n.Close(15 * time.Minute)
 	if len(s.got) != 1 || !strings.HasPrefix(s.got[0], "02-02-new@") {
 		t.Errorf("got %q", s.got)
@@ -389,7 +389,7 @@ func TestBookStaysSmall(t *testing.T) {
 	if err := os.WriteFile(path, []byte(h.book()+many.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	n.Seen(task) // failed, as the book does not say
+	n.CheckChange(task) // failed, as the book does not say
 	if len(h.book()) > 4000 {
 		t.Errorf("the book has %d bytes", len(h.book()))
 	}
@@ -412,7 +412,7 @@ func TestProgramThatMayNotRun(t *testing.T) {
 	}
 	h.pass(time.Hour)
 	n = h.teller(config.Notify{On: []string{"review"}, Command: []string{"touch", file}})
-	n.Poke()
+	n.StartSending()
 	n.Close(15 * time.Minute)
 	if _, err := os.Stat(file); err != nil {
 		t.Errorf("the news is lost: %v, %q", err, h.said)

@@ -15,9 +15,9 @@ import (
 // nearlyUsedRatio is the used share of a budget from which people are told.
 const nearlyUsedRatio = 0.8
 
-// Spent records what agents used today and for a task. People are told of each budget that is nearly used up, once a day and
+// RecordUsage records what agents used today and for a task. People are told of each budget that is nearly used up, once a day and
 // once for each run of a task.
-func (n *Notifier) Spent(t *taskdir.Task, today trellis.Usage, l config.Limits) {
+func (n *Notifier) RecordUsage(t *taskdir.Task, today trellis.Usage, l config.Limits) {
 	now := n.Now().Format(time.DateOnly)
 	for _, b := range nearlyUsed(today, l.DayTokens, l.DayCostUSD, 0) {
 		if n.isFirstCheck(now + " " + b.budget) {

@@ -250,5 +250,5 @@ func kindOf(c config.Notify) string {
 	return config.ByWebhook
 }
 
-// Called returns the kind and the name of an entry of the settings.
-func Called(c config.Notify) (kind, name string) { return kindOf(c), newHook(c).name }
+// KindAndName returns the kind and the name of an entry of the settings.
+func KindAndName(c config.Notify) (kind, name string) { return kindOf(c), newHook(c).name }

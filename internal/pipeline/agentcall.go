@@ -85,9 +85,9 @@ func (r *run) countAttempt() bool {
 // left returns how much of the run's budgets one call may still use, or the failure that says which budget is used up.
 func (r *run) left(wall time.Duration) (agentcall.Limits, error) {
 	l := r.job.Limits
-	rest, err := agentcall.Limits{Wall: wall, Idle: l.Idle, Tokens: l.Tokens, CostUSD: l.CostUSD, Seconds: l.Seconds}.Left(r.rep.Usage)
+	rest, err := agentcall.Limits{Wall: wall, Idle: l.Idle, Tokens: l.Tokens, CostUSD: l.CostUSD, Seconds: l.Seconds}.Remaining(r.rep.Usage)
 	if r.in.Code < 9 {
-		rest.Wall, rest.Seconds = rest.Longest(), 0
+		rest.Wall, rest.Seconds = rest.MaxDuration(), 0
 	}
 	return rest, err
 }

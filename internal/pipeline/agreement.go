@@ -36,8 +36,8 @@ type ApprovalJudge struct {
 	Now    func() time.Time
 }
 
-// Of judges the plan that is in a task's directory now. j is what its run claimed, zero without a run.
-func (a ApprovalJudge) Of(t *taskdir.Task, j Job) (Agreement, error) {
+// Judge judges the plan that is in a task's directory now. j is what its run claimed, zero without a run.
+func (a ApprovalJudge) Judge(t *taskdir.Task, j Job) (Agreement, error) {
 	p, err := ReadPlan(a.Store, t.Dir)
 	if err != nil {
 		return Agreement{}, err
@@ -49,7 +49,7 @@ func (a ApprovalJudge) Of(t *taskdir.Task, j Job) (Agreement, error) {
 func (a ApprovalJudge) judgeRun(t *taskdir.Task, p *plan.Plan, j Job, claimed bool) (Agreement, error) {
 	g, err := a.judge(t, p, j, claimed)
 	if err == nil && g.State == proof.Rejected {
-		err = flow.Fail(string(trellis.ApprovalRejected), "%s", g.No())
+		err = flow.Fail(string(trellis.ApprovalRejected), "%s", g.RejectionReason())
 	}
 	return g, err
 }
@@ -99,8 +99,8 @@ func (a ApprovalJudge) requirements(t *taskdir.Task, p *plan.Plan, j Job, claime
 	return g, oldDecisions, nil
 }
 
-// AsksNobody reports whether the plan in a task's directory needs no approval. It does not look for one.
-func (a ApprovalJudge) AsksNobody(t *taskdir.Task) (bool, error) {
+// NeedsNoApproval reports whether the plan in a task's directory needs no approval. It does not look for one.
+func (a ApprovalJudge) NeedsNoApproval(t *taskdir.Task) (bool, error) {
 	p, err := ReadPlan(a.Store, t.Dir)
 	if err != nil {
 		return false, err
@@ -121,8 +121,8 @@ func approvalReason(cfg *config.Config, t *taskdir.Task, p *plan.Plan) string {
 	return ""
 }
 
-// No returns why a rejected plan was rejected, in words.
-func (g Agreement) No() string {
+// RejectionReason returns why a rejected plan was rejected, in words.
+func (g Agreement) RejectionReason() string {
 	return fmt.Sprintf("rejected by %s: %s", strings.Join(g.By, ", "), g.Reason)
 }
 

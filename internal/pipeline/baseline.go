@@ -114,7 +114,7 @@ func (v *verifier) baseline(ctx context.Context, c flow.Call, in checksIn) (out 
 	}
 	m := v.task.checkpoint(c)
 	stray, err := v.restorer.strayPaths(ctx, c, in.Job, m, &out)
-	if out.Stray = shortList(stray); err != nil || len(stray) > 0 {
+	if out.UncommittedPaths = shortList(stray); err != nil || len(stray) > 0 {
 		return out, err
 	}
 	head, err := v.repo.Refs().Head(ctx, in.Job.Worktree)
@@ -171,5 +171,5 @@ func (v *verifier) runUnknown(ctx context.Context, c flow.Call, in checksIn, out
 // reportWait tells that the commands are not run while another task runs the same ones.
 func (v *verifier) reportWait(c flow.Call, task string) error {
 	task = cmp.Or(task, "another task")
-	return v.reportCheck(c, Told{Wait: &events.Wait{For: "checks", Why: "the checks at base, which " + task + " runs"}})
+	return v.reportCheck(c, CheckNews{Wait: &events.Wait{For: "checks", Why: "the checks at base, which " + task + " runs"}})
 }

@@ -70,7 +70,7 @@ func (cl *claimer) claimRead(ctx context.Context, in Input, t *taskdir.Task, k *
 		return Job{}, k.planErr
 	}
 	p := rootPlan(k.plan)
-	base, waits, err := cl.bases.Of(ctx, t, bases.Base{Commit: in.Base, On: in.StackedOn}, in.Fresh)
+	base, waits, err := cl.bases.BaseOf(ctx, t, bases.Base{Commit: in.Base, On: in.StackedOn}, in.Fresh)
 	if err != nil {
 		return Job{}, err
 	}
@@ -135,7 +135,7 @@ func (cl *claimer) job(ctx context.Context, t *taskdir.Task, k *inputSnapshot, p
 // settings or moved since. It fails if the work so far is not on the branch that task.json names, which may be a person's.
 func (cl *claimer) setWorktree(ctx context.Context, in Input, t *taskdir.Task, j *Job) error {
 	j.Worktree = filepath.Join(cl.config.Worktree.Dir, filepath.FromSlash(j.Branch))
-	w, err := cl.repo.Worktrees().Of(ctx, cl.task.id(), j.Branch, t.WorktreePath)
+	w, err := cl.repo.Worktrees().ForTask(ctx, cl.task.id(), j.Branch, t.WorktreePath)
 	j.Own = in.Branch == j.Branch || w != nil && w.Branch == j.Branch
 	if err == nil && !j.Own && in.Begun && in.Branch != "" {
 		return flow.Fail(string(trellis.WorktreeFailed), "task.json names the branch %s, and the work so far is on %s: `trellis task set-branch %s %[2]s` goes on there, `trellis retry %[3]s --fresh` begins on the other one",
@@ -292,7 +292,7 @@ func (cl *claimer) preview(ctx context.Context, in Input) (Job, *inputSnapshot, 
 	if k.planErr != nil {
 		return Job{}, nil, k.planErr
 	}
-	base, _, err := cl.bases.Of(ctx, t, bases.Base{Commit: in.Base, On: in.StackedOn}, in.Fresh)
+	base, _, err := cl.bases.BaseOf(ctx, t, bases.Base{Commit: in.Base, On: in.StackedOn}, in.Fresh)
 	if err != nil {
 		return Job{}, nil, err
 	}

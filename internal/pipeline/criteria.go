@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Stated is a criterion as a run would take it in, and where it was found.
-type Stated struct {
+// StatedCriterion is a criterion as a run would take it in, and where it was found.
+type StatedCriterion struct {
 	ID     string `json:"id"`
 	Line   int    `json:"line"` // line of prd.md; 0: only plan.json has it
 	Text   string `json:"text"`
@@ -21,7 +21,7 @@ type Stated struct {
 }
 
 // ReadCriteria returns the current criteria of a task directory, none if prd.md can't be read.
-func ReadCriteria(dir string, p *plan.Plan) []Stated {
+func ReadCriteria(dir string, p *plan.Plan) []StatedCriterion {
 	prd, err := durable.ReadBelow(dir, taskdir.PRD, durable.MaxDocument)
 	if err != nil {
 		return nil
@@ -50,7 +50,7 @@ func criteriaOf(prd string, p *plan.Plan) (list []Criterion, notes []string) {
 
 // allCriteria returns the criteria of prd.md, in order, numbered by code. An entry of the plan with the same text supplies the
 // command and the level if prd.md does not. Entries that only the plan has follow, each with a note.
-func allCriteria(prd string, p *plan.Plan) (list []Stated, notes []string) {
+func allCriteria(prd string, p *plan.Plan) (list []StatedCriterion, notes []string) {
 	list = statedCriteria(prd)
 	if p == nil {
 		return list, nil
@@ -69,17 +69,17 @@ func allCriteria(prd string, p *plan.Plan) (list []Stated, notes []string) {
 			continue
 		}
 		at[line] = len(list) + 1
-		list = append(list, Stated{ID: fmt.Sprintf("A%d", at[line]), Text: line, Verify: c.Verify, Level: c.Level})
+		list = append(list, StatedCriterion{ID: fmt.Sprintf("A%d", at[line]), Text: line, Verify: c.Verify, Level: c.Level})
 		notes = append(notes, fmt.Sprintf("A%d stands in plan.json alone, prd.md does not have it: %s", at[line], shortText(line)))
 	}
 	return list, notes
 }
 
 // statedCriteria returns the criteria that prd.md states. Problems were reported when the directory was checked.
-func statedCriteria(prd string) (list []Stated) {
+func statedCriteria(prd string) (list []StatedCriterion) {
 	items, _ := criteria.Parse("prd.md", []byte(prd))
 	for i, it := range items {
-		list = append(list, Stated{fmt.Sprintf("A%d", i+1), it.Line, it.Text, it.Verify, it.Level})
+		list = append(list, StatedCriterion{fmt.Sprintf("A%d", i+1), it.Line, it.Text, it.Verify, it.Level})
 	}
 	return list
 }

@@ -28,9 +28,9 @@ func (t *trouble) same(u *trouble) bool {
 	return u != nil && t.Code == u.Code && t.Detail == u.Detail && t.Tree == u.Tree
 }
 
-// Untold describes in one line what a call of the debug agent has to fix, by its input, if no command, criterion, hook or person
+// UnreportedTrouble describes in one line what a call of the debug agent has to fix, by its input, if no command, criterion, hook or person
 // has reported it before; "" for any other call.
-func Untold(activity string, in json.RawMessage) string {
+func UnreportedTrouble(activity string, in json.RawMessage) string {
 	var request agentcall.Request
 	var data promptData
 	if activity != string(trellis.Debug) || json.Unmarshal(in, &request) != nil || json.Unmarshal(request.Data, &data) != nil || data.Trouble == nil {

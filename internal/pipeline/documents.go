@@ -59,9 +59,9 @@ func (pr *prompts) documents(d promptData) (documents, error) {
 	}
 	doc.caps = contextfiles.DefaultCaps()
 	text, notes := contextfiles.Assemble(doc.source, append(own, common...), doc.caps)
-	before, more, err := pr.priorDecisions(d.Content.Hash, doc.caps.After(text))
+	before, more, err := pr.priorDecisions(d.Content.Hash, doc.caps.Remaining(text))
 	text += before
-	doc.artifacts, doc.caps, doc.notes = text, doc.caps.After(text), append(noteTexts(notes), more...)
+	doc.artifacts, doc.caps, doc.notes = text, doc.caps.Remaining(text), append(noteTexts(notes), more...)
 	return doc, err
 }
 
@@ -74,7 +74,7 @@ func (pr *prompts) roleDocuments(ctx context.Context, d promptData, role trellis
 		var more []string
 		if hinted {
 			doc.hint, more, err = pr.planHint(d.Content.Hash, doc.caps)
-			doc.notes, doc.caps = append(doc.notes, more...), doc.caps.After(doc.hint)
+			doc.notes, doc.caps = append(doc.notes, more...), doc.caps.Remaining(doc.hint)
 		}
 		if role != trellis.Accept {
 			own, more = doc.phaseContext(string(role))

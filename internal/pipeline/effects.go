@@ -56,7 +56,7 @@ type Deps struct {
 
 	OnState func(TaskState) // called with what was written to task.json; may be nil
 	// OnCheck is called when a deciding command of an activity ends, or when the activity waits before running it; may be nil.
-	OnCheck func(c flow.Call, told Told)
+	OnCheck func(c flow.Call, told CheckNews)
 	Step    func(workflow.Event) // called with events of the plan's steps; may be nil
 	Disk    *durable.Disk
 	Now     func() time.Time
@@ -120,8 +120,8 @@ func (e *Effects) Activities() []flow.Activity {
 // Delivers reports whether an activity shows the work to people, with effects that are visible outside this repository.
 func Delivers(activity string) bool { return activity == string(deliver) }
 
-// OnlyLooks reports whether an activity leaves nothing behind that another one needs: it only reads or judges.
-func OnlyLooks(activity string) bool {
+// LeavesNothing reports whether an activity leaves nothing behind that another one needs: it only reads or judges.
+func LeavesNothing(activity string) bool {
 	switch activity {
 	case string(observe), string(baseline), string(verify), string(final), string(prove), string(unproven), string(changed), string(probe), string(unresolvedConflicts):
 		return true
@@ -205,7 +205,7 @@ func (d *taskDir) folder(c flow.Call) (string, error) {
 // outputRef returns a reference to the file at path, below run/, that has this text.
 func (d *taskDir) outputRef(path, text string) (agentcall.Ref, error) {
 	rel, err := filepath.Rel(d.runDir, path)
-	return agentcall.Ref{Path: filepath.ToSlash(rel), SHA256: agentcall.Sum([]byte(text)), Bytes: len(text)}, err
+	return agentcall.Ref{Path: filepath.ToSlash(rel), SHA256: agentcall.SHA256Hex([]byte(text)), Bytes: len(text)}, err
 }
 
 func (d *taskDir) output(ref agentcall.Ref) (string, error) {
@@ -254,9 +254,9 @@ func writeNote(dir, name string, c flow.Call, data []byte) error {
 	return nil
 }
 
-// Coded wraps activities so that an error of git, or a missing working directory, becomes a failure with a code and the whole
+// WithFailureCodes wraps activities so that an error of git, or a missing working directory, becomes a failure with a code and the whole
 // error text of git.
-func Coded(list []flow.Activity) []flow.Activity {
+func WithFailureCodes(list []flow.Activity) []flow.Activity {
 	for i, act := range list {
 		code := trellis.WorktreeFailed
 		switch act.Name {
@@ -267,7 +267,7 @@ func Coded(list []flow.Activity) []flow.Activity {
 		}
 		list[i].Run = func(ctx context.Context, c flow.Call, input json.RawMessage) (any, error) {
 			out, err := act.Run(ctx, c, input)
-			if err == nil || ctx.Err() != nil || errors.As(err, new(*flow.Failure)) || !git.Failed(err) && !errors.Is(err, proc.ErrNoFolder) {
+			if err == nil || ctx.Err() != nil || errors.As(err, new(*flow.Failure)) || !git.IsGitFailure(err) && !errors.Is(err, proc.ErrNoFolder) {
 				return out, err
 			}
 			return out, flow.Fail(string(code), "%v%s%s", err, dirHint(err), freshHint(c, err))

@@ -55,7 +55,7 @@ func (fp *fingerprinter) fingerprint(ctx context.Context, j Job) (map[string]str
 			f[kindProgram+" "+word] = sum
 		}
 	}
-	none := fp.box.Unconnected(ctx)
+	none := fp.box.OfflineKinds(ctx)
 	for _, kind := range sandbox.CommandKinds() {
 		f[kindNetwork+" "+kind] = map[bool]string{true: "none", false: "yes"}[slices.Contains(none, kind)]
 	}
@@ -130,7 +130,7 @@ func (fp *fingerprinter) checkDrift(ctx context.Context, in checksIn) (now strin
 	return shortHash(encoded), bent, notes, err
 }
 
-func shortHash(data []byte) string { return agentcall.Sum(data)[:16] }
+func shortHash(data []byte) string { return agentcall.SHA256Hex(data)[:16] }
 
 // drift returns the differences between two fingerprints.
 func drift(then, now map[string]string) (bent, notes []string) {

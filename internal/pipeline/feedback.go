@@ -99,7 +99,7 @@ func (d *taskDir) feedback(refs []agentcall.Ref) (string, error) {
 	var list []string
 	for _, ref := range refs {
 		text, err := d.output(ref)
-		if err != nil || agentcall.Sum([]byte(text)) != ref.SHA256 {
+		if err != nil || agentcall.SHA256Hex([]byte(text)) != ref.SHA256 {
 			return "", flow.Fail(string(trellis.InvalidTask), "run/%s was changed since it was given as feedback: give it again, with `trellis retry --feedback`", ref.Path)
 		}
 		list = append(list, strings.TrimSpace(text))

@@ -36,7 +36,7 @@ func (r *run) final(f flow.Flow) (*trouble, error) {
 	}
 	r.rep.Checks.Results, r.rep.Checks.Fresh, r.rep.Checks.Skipped = res.Results, res.Fresh, res.Skipped
 	r.rep.note(res.Notes)
-	if len(res.Stray) > 0 {
+	if len(res.UncommittedPaths) > 0 {
 		return uncommittedTrouble(res, tree), nil
 	}
 	if len(res.Leaks) > 0 {
@@ -63,7 +63,7 @@ func (r *run) final(f flow.Flow) (*trouble, error) {
 
 // uncommittedTrouble returns the trouble of work that the commit does not hold.
 func uncommittedTrouble(c Checks, tree string) *trouble {
-	return &trouble{Code: trellis.CommitFailed, Detail: "the commit does not hold all of the work: " + strings.Join(c.Stray, ", "), Tree: tree}
+	return &trouble{Code: trellis.CommitFailed, Detail: "the commit does not hold all of the work: " + strings.Join(c.UncommittedPaths, ", "), Tree: tree}
 }
 
 // provenCriteria returns the blocking criteria that a command proved. They have to hold for the commit too.
@@ -82,8 +82,8 @@ func (t *trouble) addFreshDetail(c Checks) *trouble {
 		return t
 	}
 	t.Detail = "in a fresh checkout of the commit, " + t.Detail
-	if len(c.Unseen) > 0 {
-		t.Detail += "; files that git ignores are in the worktree and not in the commit: " + joinFirst(c.Unseen)
+	if len(c.IgnoredFiles) > 0 {
+		t.Detail += "; files that git ignores are in the worktree and not in the commit: " + joinFirst(c.IgnoredFiles)
 	}
 	return t
 }
@@ -104,14 +104,14 @@ func (fv *freshVerifier) final(ctx context.Context, c flow.Call, in checksIn) (o
 	if in.Job.InPlace {
 		return fv.verifier.baseline(ctx, c, in)
 	}
-	if err := fv.verifier.checkEnvironment(ctx, c, in, &out); err != nil || len(out.Bent) > 0 {
+	if err := fv.verifier.checkEnvironment(ctx, c, in, &out); err != nil || len(out.UnsafeSettings) > 0 {
 		return out, err
 	}
 	list, err := fv.restorer.uncommitted(ctx, in.Job)
 	if err == nil && len(list) == 0 {
 		list, err = fv.unsavedModules(ctx, in.Job)
 	}
-	if out.Stray = shortList(list); err != nil || len(list) > 0 {
+	if out.UncommittedPaths = shortList(list); err != nil || len(list) > 0 {
 		return out, err
 	}
 	same, err := fv.inspectCommit(ctx, c, in, &out)
@@ -147,7 +147,7 @@ func (fv *freshVerifier) unsavedModules(ctx context.Context, j Job) (list []stri
 		if !ch.Submodule() || !durable.Exists(filepath.Join(j.Worktree, ch.Path, ".git")) {
 			continue
 		}
-		unsaved, err := fv.repo.Worktrees().Unsaved(ctx, j.Worktree, ch.Path)
+		unsaved, err := fv.repo.Worktrees().HasUnsavedWork(ctx, j.Worktree, ch.Path)
 		if err != nil {
 			return nil, err
 		}
@@ -226,7 +226,7 @@ func (fv *freshVerifier) compareCommit(ctx context.Context, j Job, known string)
 		changes, err = fv.repo.History().ChangesBetween(ctx, j.BaseCommit, j.Branch)
 		return false, changes, err
 	}
-	snap, err := snapshot.New(fv.repo).Snapshot(ctx, j.Worktree, Outside(j)...)
+	snap, err := snapshot.New(fv.repo).Snapshot(ctx, j.Worktree, UncommittedPaths(j)...)
 	if err != nil {
 		return false, nil, err
 	}
@@ -242,7 +242,7 @@ func (fv *freshVerifier) recordIgnored(ctx context.Context, j Job, out *Checks) 
 	if allPassed(*out) {
 		return nil
 	}
-	list, err := fv.repo.Index().Ignored(ctx, j.Worktree, Outside(j)...)
-	out.Unseen = shortList(slices.DeleteFunc(list, func(path string) bool { return path == runtimeDir+"/" }))
+	list, err := fv.repo.Index().Ignored(ctx, j.Worktree, UncommittedPaths(j)...)
+	out.IgnoredFiles = shortList(slices.DeleteFunc(list, func(path string) bool { return path == runtimeDir+"/" }))
 	return err
 }

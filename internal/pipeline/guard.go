@@ -61,7 +61,7 @@ func (g *worktreeGuard) changedHooks(ctx context.Context, m git.WorktreeID, base
 	}
 	g.lastBase = base
 	g.mu.Unlock()
-	if base == "" || before == nil || m.Path == "" || m.Same() != nil {
+	if base == "" || before == nil || m.Path == "" || m.CheckUnchanged() != nil {
 		return nil, nil
 	}
 	return g.repo.Hooks().ChangedHooks(ctx, m.Path, base, before)
@@ -120,7 +120,7 @@ func guardWorktree(g *worktreeGuard, s *standardsWatch, list []flow.Activity) []
 }
 
 // checkSame returns a failure if the worktree is no longer the one in which the run worked.
-func (g *worktreeGuard) checkSame(m git.WorktreeID) error { return g.explain(m.Same()) }
+func (g *worktreeGuard) checkSame(m git.WorktreeID) error { return g.explain(m.CheckUnchanged()) }
 
 // explain adds what to do to errors about a replaced worktree, or about damaged or borrowed objects of git.
 func (g *worktreeGuard) explain(err error) error {
@@ -130,7 +130,7 @@ func (g *worktreeGuard) explain(err error) error {
 	if borrowed, ok := errors.AsType[*git.AlternatesError](err); ok {
 		return flow.Fail(string(trellis.ProtectedPath), "%v; then `trellis retry %s`", borrowed, g.task.id())
 	}
-	var e *git.SwappedError
+	var e *git.ReplacedError
 	if !errors.As(err, &e) {
 		return err
 	}
@@ -212,7 +212,7 @@ func (r *repairer) repair(ctx context.Context, c flow.Call, j Job) (notes []stri
 	if notes = append(notes, more...); err != nil {
 		return notes, err
 	}
-	hidden, err := r.repo.Index().Unhide(ctx, j.Worktree)
+	hidden, err := r.repo.Index().ClearHiddenFlags(ctx, j.Worktree)
 	if err != nil {
 		return notes, err
 	}

@@ -94,7 +94,7 @@ func (ps *planSteps) wait(f flow.Flow, q workflow.Request) error {
 	if r.in.Retries > 0 { // decisions from before a person asked for another run don't count
 		q.Hash += fmt.Sprintf("/%d", r.in.Retries)
 	}
-	return workflow.Consent(f, q, func(f flow.Flow) error {
+	return workflow.AwaitApproval(f, q, func(f flow.Flow) error {
 		_, err := writeStatus.Do(f, r.taskState(trellis.Waiting))
 		return err
 	}, func(f flow.Flow) error { return r.enter(f, "implement") })
@@ -102,7 +102,7 @@ func (ps *planSteps) wait(f flow.Flow, q workflow.Request) error {
 
 // stepPromptData is the Data of a step's request: the step, and what the task's own prompts are made of.
 type stepPromptData struct {
-	workflow.About
+	workflow.PromptData
 	Job     Job     `json:"job"`
 	Content Content `json:"content"`
 }
@@ -186,7 +186,7 @@ type stepRunner struct {
 
 func (sr *stepRunner) effects() *workflow.Acts {
 	return &workflow.Acts{RunDir: sr.task.runDir, Bundle: sr.inputs.Bundle, Env: sr.environ, Box: sr.box, Marker: sr.marker, Repo: sr.repo,
-		Except: Outside(Job{Setup: Setup{Copy: sr.config.Worktree.Copy}}), Prover: sr.sealer, Disk: sr.task.disk, Redact: sr.task.redact, Event: sr.step, Now: sr.now,
+		Except: UncommittedPaths(Job{Setup: Setup{Copy: sr.config.Worktree.Copy}}), Prover: sr.sealer, Disk: sr.task.disk, Redact: sr.task.redact, Event: sr.step, Now: sr.now,
 		Decide: func(q workflow.Request) (workflow.Answer, error) {
 			return workflow.Decision(sr.task.disk, sr.task.dir, q, sr.counts, sr.now())
 		}}

@@ -134,11 +134,11 @@ func (is *inputs) planHash(content string) (string, error) {
 	if data == nil {
 		return "", err
 	}
-	return PlanSum(data), nil
+	return FileDigest(data), nil
 }
 
-// PlanSum returns the name of a plan.json in proofs, and of any file that counts as a whole in standards.
-func PlanSum(data []byte) string { return hashPrefix + agentcall.Sum(data) }
+// FileDigest returns the name of a plan.json in proofs, and of any file that counts as a whole in standards.
+func FileDigest(data []byte) string { return hashPrefix + agentcall.SHA256Hex(data) }
 
 // taskSpec returns the TaskSpec of a frozen content, nil if there is none. A TaskSpec is only a hint: if it can't be read, the
 // error is reported and stops nobody.

@@ -29,7 +29,7 @@ type search struct {
 	repo       *git.Repo
 	job        Job
 	pathPrefix string   // prefix of all paths: the path of a submodule
-	excluded   []string // paths that are in no commit of this run, see [Outside]
+	excluded   []string // paths that are in no commit of this run, see [UncommittedPaths]
 	notes      []string
 	cleanTree  string // tree that holds no secrets other than those of the base
 }
@@ -94,7 +94,7 @@ func (s *search) inspect(ctx context.Context) error {
 // secretsInCommits returns the places of secrets in the commits of the branch, each taken alone, since a push shows them all, and
 // of paths that are never committed. A single commit of the tree that was searched when it was staged is not searched again.
 func (s *search) secretsInCommits(ctx context.Context, tip string) (places []string, err error) {
-	if s.cleanTree != "" && s.repo.History().Makes(tip, s.job.BaseCommit, s.cleanTree) {
+	if s.cleanTree != "" && s.repo.History().HasTreeAndParent(tip, s.job.BaseCommit, s.cleanTree) {
 		return nil, nil
 	}
 	list, err := s.repo.History().Between(ctx, s.job.BaseCommit, s.job.BaseBranch, tip)
@@ -159,7 +159,7 @@ func (l *leaks) search(ctx context.Context, j Job) (*search, error) {
 		return nil, err
 	}
 	scanner, wrong := secrets.New(secrets.Options{Config: texts[config], Ignore: texts[ignore], Known: slices.Concat(l.secrets, secrets.ValuesIn(j.Repo, j.Setup.Copy))})
-	s := &search{Scanner: scanner, repo: l.repo, job: j, excluded: Outside(j)}
+	s := &search{Scanner: scanner, repo: l.repo, job: j, excluded: UncommittedPaths(j)}
 	if len(wrong) > 0 {
 		s.note(".gitleaks.toml of the base does not count in: " + joinFirst(wrong))
 	}

@@ -84,7 +84,7 @@ func (ms *modules) repair(ctx context.Context, c flow.Call, j Job) (notes []stri
 		if strayed {
 			notes = append(notes, m.Path+" had left its branch, or the branch its base: it was put back, the files as they were")
 		}
-		if _, err := m.Index().Unhide(ctx, m.Dir(j.Worktree)); err != nil {
+		if _, err := m.Index().ClearHiddenFlags(ctx, m.Dir(j.Worktree)); err != nil {
 			return notes, err
 		}
 	}
@@ -152,7 +152,7 @@ func (cm *committer) commitModule(ctx context.Context, c flow.Call, m *git.Modul
 	moduleSearch := *s
 	moduleSearch.repo, moduleSearch.pathPrefix, moduleSearch.job.Worktree, moduleSearch.job.BaseCommit = m.Repo, m.Path+"/", dir, m.Base
 	defer func() { s.notes = moduleSearch.notes }()
-	o.Amend, o.Exclude = head != m.Base && own == head, m.Below(Outside(in.Job))
+	o.Amend, o.Exclude = head != m.Base && own == head, m.Below(UncommittedPaths(in.Job))
 	o.Inspect, moduleSearch.excluded = moduleSearch.inspect, o.Exclude
 	const most = 2
 	for try := 1; ; try++ {

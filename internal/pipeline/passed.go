@@ -68,7 +68,7 @@ func (at passesAt) results(commands []string) (list []CommandResult, err error) 
 		}
 		r := CommandResult{Command: line, Seconds: p.Seconds, Sandbox: p.Sandbox, Isolated: p.Isolated, Earlier: true}
 		if p.Task != at.task {
-			r.Of = p.Task
+			r.RunForTask = p.Task
 		}
 		list = append(list, r)
 	}
@@ -81,7 +81,7 @@ func (pb *passRecords) wantsBaselineBeside(ctx context.Context, j Job) (bool, er
 	if !j.Baseline || len(j.Verify) == 0 || !j.verifiesFresh() {
 		return false, nil
 	}
-	if seconds, err := pb.store.Took(j.Verify); err != nil || seconds <= quickSeconds && !j.BaselineBeside {
+	if seconds, err := pb.store.SecondsOf(j.Verify); err != nil || seconds <= quickSeconds && !j.BaselineBeside {
 		return false, err
 	}
 	at, err := pb.atHead(ctx, j)
@@ -95,7 +95,7 @@ func (pb *passRecords) wantsBaselineBeside(ctx context.Context, j Job) (bool, er
 // keep remembers results that passed. If it can't, the note says why, and the run goes on.
 func (at passesAt) keep(results []CommandResult) (notes []string) {
 	for _, r := range results {
-		if r.Code != 0 || r.Of != "" {
+		if r.Code != 0 || r.RunForTask != "" {
 			continue
 		}
 		if err := at.store.Keep(at.subject(r.Command), passes.Pass{Task: at.task, Seconds: r.Seconds, Sandbox: r.Sandbox, Isolated: r.Isolated}); err != nil {

@@ -164,7 +164,7 @@ func (pp *preparer) protect(ctx context.Context, in prepareIn, made bool, p *Pre
 func (pp *preparer) furnish(ctx context.Context, c flow.Call, in prepareIn, made bool, p *Prepared) error {
 	notes, err := pp.setup.copyFiles(ctx, in.Job)
 	p.Notes = append(p.Notes, notes...)
-	if why := pp.box.Lacking(ctx); why != "" {
+	if why := pp.box.MissingReason(ctx); why != "" {
 		p.Notes = append(p.Notes, "agents and commands ran without a sandbox: "+why)
 	}
 	if err != nil {

@@ -79,9 +79,9 @@ func ReadProgress(h *journal.History) (p Progress, err error) {
 	return p, err
 }
 
-// Worked returns how much work a run has done: the number of completed activities, without waits for people and checks whether
+// CompletedActivities returns how much work a run has done: the number of completed activities, without waits for people and checks whether
 // such a wait is over.
-func Worked(h *journal.History) (n int) {
+func CompletedActivities(h *journal.History) (n int) {
 	for _, e := range h.Calls {
 		if e.Done && isWork(e) {
 			n++

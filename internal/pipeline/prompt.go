@@ -70,7 +70,7 @@ func (pr *prompts) phaseSlots(ctx context.Context, r agentcall.Request) (map[str
 		return slots, notes, pr.acceptSlots(ctx, d, slots)
 	}
 	slots["context"], slots["verify"], slots["baseline"] = own, lines(d.Job.Verify), lines(d.Baseline)
-	slots["sandbox"] = pr.box.Words(ctx, string(r.Role), d.Job.Worktree)
+	slots["sandbox"] = pr.box.PromptText(ctx, string(r.Role), d.Job.Worktree)
 	if slots["protected"], err = pr.protectedText(d); err != nil {
 		return nil, nil, err
 	}
@@ -112,7 +112,7 @@ func (pr *prompts) listChanges(ctx context.Context, j Job) (string, error) {
 		list, _, err := pr.diff(ctx, j, 0)
 		return list, err
 	}
-	entries, err := pr.repo.Index().Status(ctx, j.Worktree, Outside(j)...)
+	entries, err := pr.repo.Index().Status(ctx, j.Worktree, UncommittedPaths(j)...)
 	var b strings.Builder
 	for i, e := range entries {
 		if i == statLines {
@@ -128,7 +128,7 @@ func (pr *prompts) listChanges(ctx context.Context, j Job) (string, error) {
 func (pr *prompts) diff(ctx context.Context, j Job, limit int) (list, diff string, err error) {
 	snap := pr.readOnly.Load()
 	if snap == nil {
-		if snap, err = snapshot.New(pr.repo).Snapshot(ctx, j.Worktree, Outside(j)...); err != nil {
+		if snap, err = snapshot.New(pr.repo).Snapshot(ctx, j.Worktree, UncommittedPaths(j)...); err != nil {
 			return "", "", err
 		}
 		defer snap.Close()

@@ -79,8 +79,8 @@ func (pp *preparer) refill(ctx context.Context, c flow.Call, j Job) error {
 	return pp.setup.runCommands(ctx, c, j)
 }
 
-// Settle takes in what Refit recorded about a run's worktree on this machine. It is called after [Effects.LoadProgress].
-func (e *Effects) Settle(run string, p Progress) error {
+// LoadRefit takes in what Refit recorded about a run's worktree on this machine. It is called after [Effects.LoadProgress].
+func (e *Effects) LoadRefit(run string, p Progress) error {
 	data, err := durable.ReadBelow(e.preparer.task.runDir, RefitFile, durable.MaxDocument)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

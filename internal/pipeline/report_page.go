@@ -39,8 +39,8 @@ func page(in concludeIn, h *journal.History, p *plan.Plan, feedback string) stri
 			fmt.Fprintf(&b, "- %s: %s\n", f[0], f[1])
 		}
 	}
-	fmt.Fprintf(&b, "- Rounds: %d, attempts: %d\n- %s\n", max(r.Rounds, 1), r.Attempts+1, Took(r.Usage))
-	if all, once := ChecksTook(h); once > 0 {
+	fmt.Fprintf(&b, "- Rounds: %d, attempts: %d\n- %s\n", max(r.Rounds, 1), r.Attempts+1, UsageText(r.Usage))
+	if all, once := CheckSeconds(h); once > 0 {
 		fmt.Fprintf(&b, "- Checks: %.1f s, %.1f times one run of all of them (%.1f s)\n", all, all/once, once)
 	}
 	b.WriteByte('\n')
@@ -131,8 +131,8 @@ func outcome(r Report, fail *flow.Failure) string {
 	return "paused: " + fail.Code
 }
 
-// Took describes what agents used, in words.
-func Took(u trellis.Usage) string {
+// UsageText describes what agents used, in words.
+func UsageText(u trellis.Usage) string {
 	cost := "cost unknown"
 	if u.CostUSD != nil {
 		cost = fmt.Sprintf("%.4f USD", *u.CostUSD)
@@ -146,9 +146,9 @@ func Took(u trellis.Usage) string {
 	return fmt.Sprintf("Agents: %.0f s, %d tokens in (%d cached), %d out, %s", u.Seconds, u.InputTokens+u.CachedTokens, u.CachedTokens, u.OutputTokens, cost)
 }
 
-// ChecksTook returns how many seconds the project's checks, including those of criteria, ran in a run, and how many one run of all
+// CheckSeconds returns how many seconds the project's checks, including those of criteria, ran in a run, and how many one run of all
 // of them takes, by the last one that passed: 0 if none did.
-func ChecksTook(h *journal.History) (all, once float64) {
+func CheckSeconds(h *journal.History) (all, once float64) {
 	criteria := 0.0
 	for _, e := range h.Calls {
 		found, ran := ChecksIn(e)
@@ -283,8 +283,8 @@ func checkTable(b *strings.Builder, in concludeIn) {
 		for _, was := range r.Baseline.Results {
 			if was.Command == c.Command {
 				base = fmt.Sprint("exit ", was.Code)
-				if was.Of != "" {
-					base += " (run for " + was.Of + ")"
+				if was.RunForTask != "" {
+					base += " (run for " + was.RunForTask + ")"
 				}
 			}
 		}
@@ -315,10 +315,10 @@ func phaseTable(b *strings.Builder, h *journal.History) {
 
 // uncachedNotes names the phases whose calls could have had part of their input from the provider's cache, but had none.
 func uncachedNotes(b *strings.Builder, h *journal.History) {
-	var made []agentcall.Made
+	var made []agentcall.CompletedCall
 	var ids []string
 	for _, e := range h.Calls {
-		m := agentcall.Made{Began: e.Started, Ended: e.Finished}
+		m := agentcall.CompletedCall{Began: e.Started, Ended: e.Finished}
 		if e.Done && slices.Contains(Roles(), trellis.Role(e.Activity)) && json.Unmarshal(e.In, &m.Request) == nil && json.Unmarshal(e.Out, &m.Reply) == nil {
 			made, ids = append(made, m), append(ids, e.ID)
 		}
@@ -350,10 +350,10 @@ func activityResult(e journal.Entry) string {
 }
 
 // commandOf returns how the command ended that an activity of a step ran, the zero value if it ran none.
-func commandOf(e journal.Entry) workflow.Ran {
-	var ran workflow.Ran
+func commandOf(e journal.Entry) workflow.CommandResult {
+	var ran workflow.CommandResult
 	if json.Unmarshal(e.Out, &ran) != nil || ran.Command == "" {
-		return workflow.Ran{}
+		return workflow.CommandResult{}
 	}
 	return ran
 }
@@ -403,7 +403,7 @@ func worthTelling(e journal.Entry) bool {
 	case string(writeStatus), string(observe), string(claim), string(conclude):
 		return false
 	}
-	return !workflow.Minor(e.Activity) || e.Fail != nil || commandOf(e).Code != 0
+	return !workflow.IsDetail(e.Activity) || e.Fail != nil || commandOf(e).Code != 0
 }
 
 // quote returns a foreign text as a block of Markdown that nothing in the text can end.

@@ -40,7 +40,7 @@ func StandardsOf(s taskdir.Store, dir string) Standards {
 	}
 	switch data, err := taskdir.ReadFile(dir, taskdir.CheckContext); {
 	case err == nil:
-		all[taskdir.CheckContext] = []string{PlanSum(data)}
+		all[taskdir.CheckContext] = []string{FileDigest(data)}
 	case errors.Is(err, fs.ErrNotExist):
 		all[taskdir.CheckContext] = nil
 	}
@@ -67,7 +67,7 @@ func criteriaLines(prd []byte) (lines []string) {
 		lines = append(lines, line)
 	}
 	if len(lines) == 0 {
-		return []string{PlanSum(prd)}
+		return []string{FileDigest(prd)}
 	}
 	return lines
 }
@@ -232,8 +232,8 @@ func (u Unconfirmed) Changes(s taskdir.Store, dir string) (changes []string) {
 	return changes
 }
 
-// AskedAbout says what people have to approve after these changes were made while agents were at work.
-func AskedAbout(changes []string) string {
+// ApprovalSubject says what people have to approve after these changes were made while agents were at work.
+func ApprovalSubject(changes []string) string {
 	return "approval of what was changed while an agent was at work (" + strings.Join(changes, "; ") + ")"
 }
 
@@ -252,9 +252,9 @@ const (
 	maxEdits  = 100
 )
 
-// Edited runs do, the command of a person, and records what it changes in the standards of the task in dir. A run of the task
+// RecordEdit runs do, the command of a person, and records what it changes in the standards of the task in dir. A run of the task
 // accepts such changes, even while an agent is at work. Edited is called under the task's write lock.
-func Edited(s taskdir.Store, dir string, do func() error) error {
+func RecordEdit(s taskdir.Store, dir string, do func() error) error {
 	before := StandardsOf(s, dir)
 	if err := do(); err != nil {
 		return err

@@ -128,7 +128,7 @@ type statusWriter struct {
 
 // set sets the fields of task.json.
 func (s TaskState) set(t *taskdir.Task, e *taskdir.Edit, now time.Time) {
-	e.Project(s.Status)
+	e.SetFromJournal(s.Status)
 	e.Set("pipeline.phase", s.Phase)
 	e.Set("pipeline.round", s.Round)
 	e.Set("pipeline.attempt", s.Attempt)

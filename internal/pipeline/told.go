@@ -58,7 +58,7 @@ func setWaitReason(w *events.Wait, h *journal.History, calls []journal.Entry) {
 	case fail.Code == string(trellis.ProviderDown):
 		w.For = "provider"
 	case fail.Retryable:
-		w.For, w.Why = "backoff", events.Crashed(trellis.Code(fail.Code), fail.Detail)
+		w.For, w.Why = "backoff", events.CrashText(trellis.Code(fail.Code), fail.Detail)
 		w.Attempt, w.Of = nextAttempt(h, calls[:last+1])
 	}
 }

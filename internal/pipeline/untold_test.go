@@ -25,7 +25,7 @@ func TestUntold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := Untold("debug", in); got != want {
+		if got := UnreportedTrouble("debug", in); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

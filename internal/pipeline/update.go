@@ -77,10 +77,10 @@ func (r *run) unresolvedConflicts(f flow.Flow) (*trouble, error) {
 		return nil, nil
 	}
 	left, err := unresolvedConflicts.Do(f, checksIn{Job: r.job})
-	if err != nil || len(left.Stray) == 0 {
+	if err != nil || len(left.UncommittedPaths) == 0 {
 		return nil, err
 	}
-	return r.job.conflictTrouble(left.Stray, left.Tree), nil
+	return r.job.conflictTrouble(left.UncommittedPaths, left.Tree), nil
 }
 
 // conflictTrouble returns the trouble of files that hold both sides of a conflict.
@@ -227,7 +227,7 @@ func (up *updater) plannedUpdate(ctx context.Context, c flow.Call, in updateIn) 
 	}
 	shown := in.Seen != ""
 	if !shown {
-		if shown, err = up.repo.Remotes().Shown(ctx, in.Task, j.BaseCommit, tip); err != nil {
+		if shown, err = up.repo.Remotes().HasPushedCommit(ctx, in.Task, j.BaseCommit, tip); err != nil {
 			return o, out, err
 		}
 	}
@@ -243,9 +243,9 @@ func (up *updater) unresolvedConflicts(ctx context.Context, _ flow.Call, in chec
 	if j.Clash.Ours != "" {
 		sides = append(sides, j.Clash.Ours)
 	}
-	if out.Stray, err = up.repo.History().WithConflictMarkers(ctx, j.Worktree, j.Clash.Files, sides...); err == nil {
-		out.Tree, err = snapshot.New(up.repo).TreeOf(ctx, j.Worktree, Outside(j)...)
+	if out.UncommittedPaths, err = up.repo.History().WithConflictMarkers(ctx, j.Worktree, j.Clash.Files, sides...); err == nil {
+		out.Tree, err = snapshot.New(up.repo).TreeOf(ctx, j.Worktree, UncommittedPaths(j)...)
 	}
-	out.Stray = shortList(out.Stray)
+	out.UncommittedPaths = shortList(out.UncommittedPaths)
 	return out, err
 }

@@ -105,7 +105,7 @@ func (u *upstream) nextBase(ctx context.Context, j Job, fetch bool) (next bases.
 	if err != nil {
 		return bases.Base{}, notes, err
 	}
-	if merged, err := u.bases.Holds(ctx, t, tip, next); err != nil || merged {
+	if merged, err := u.bases.ContainsWork(ctx, t, tip, next); err != nil || merged {
 		return next, notes, err
 	}
 	if t.Status != trellis.Review && t.Status != trellis.Completed || tip == "" {
@@ -189,7 +189,7 @@ func (u *upstream) probe(ctx context.Context, _ flow.Call, in probeIn) (notes []
 		case err != nil:
 			notes = append(notes, fmt.Sprintf("whether it conflicts with %s is not known: %v", t.ID, err))
 		case len(files) > 0:
-			if done, err := u.bases.Holds(ctx, t, tip, bases.Base{Commit: in.Job.BaseCommit}); err == nil && done {
+			if done, err := u.bases.ContainsWork(ctx, t, tip, bases.Base{Commit: in.Job.BaseCommit}); err == nil && done {
 				continue // its work is in the base, but its task does not say so yet
 			}
 			notes = append(notes, fmt.Sprintf("will conflict with %s in %s: merge one first", t.ID, strings.Join(shortList(files), ", ")))

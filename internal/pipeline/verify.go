@@ -50,36 +50,36 @@ type Passed struct {
 
 // Checks is the result of the project's own commands on a tree.
 type Checks struct {
-	Results     []CommandResult   `json:"results,omitempty"`
-	Tree        string            `json:"tree,omitempty"`
-	Unchanged   bool              `json:"unchanged,omitempty"`   // the tree is that of the base
-	Stray       []string          `json:"stray,omitempty"`       // paths that are not in the commit, or can't be in one; nothing was run
-	Protected   []string          `json:"protected,omitempty"`   // changed although they are protected
-	Defining    []string          `json:"defining,omitempty"`    // changed files that define what the commands do
-	Stat        string            `json:"stat,omitempty"`        // short list of what was changed
-	Bent        []string          `json:"bent,omitempty"`        // settings with which git would not commit the files as they are; nothing was run
-	Fresh       bool              `json:"fresh,omitempty"`       // the commands ran in a fresh checkout
-	Judged      []CriterionResult `json:"judged,omitempty"`      // the criteria that commands decided there
-	Leaks       []string          `json:"leaks,omitempty"`       // final: places of secrets in the commit
-	Unseen      []string          `json:"unseen,omitempty"`      // files that git ignores in the worktree; only if a check failed without them
-	Skipped     []string          `json:"skipped,omitempty"`     // commands that were not run after another one failed
-	Environment string            `json:"environment,omitempty"` // a hash of what the results depend on besides the files
-	Notes       []string          `json:"notes,omitempty"`
+	Results          []CommandResult   `json:"results,omitempty"`
+	Tree             string            `json:"tree,omitempty"`
+	Unchanged        bool              `json:"unchanged,omitempty"`   // the tree is that of the base
+	UncommittedPaths []string          `json:"stray,omitempty"`       // paths that are not in the commit, or can't be in one; nothing was run
+	Protected        []string          `json:"protected,omitempty"`   // changed although they are protected
+	Defining         []string          `json:"defining,omitempty"`    // changed files that define what the commands do
+	Stat             string            `json:"stat,omitempty"`        // short list of what was changed
+	UnsafeSettings   []string          `json:"bent,omitempty"`        // settings with which git would not commit the files as they are; nothing was run
+	Fresh            bool              `json:"fresh,omitempty"`       // the commands ran in a fresh checkout
+	Judged           []CriterionResult `json:"judged,omitempty"`      // the criteria that commands decided there
+	Leaks            []string          `json:"leaks,omitempty"`       // final: places of secrets in the commit
+	IgnoredFiles     []string          `json:"unseen,omitempty"`      // files that git ignores in the worktree; only if a check failed without them
+	Skipped          []string          `json:"skipped,omitempty"`     // commands that were not run after another one failed
+	Environment      string            `json:"environment,omitempty"` // a hash of what the results depend on besides the files
+	Notes            []string          `json:"notes,omitempty"`
 }
 
 // CommandResult is the result of one command.
 type CommandResult struct {
-	Command  string        `json:"command"`
-	Code     int           `json:"code"`
-	Seconds  float64       `json:"seconds"`
-	Tail     string        `json:"tail,omitempty"`
-	Sandbox  string        `json:"sandbox,omitempty"`  // name of the sandbox that it ran in
-	Isolated *bool         `json:"isolated,omitempty"` // whether it had no network; nil in records of older versions of Trellis
-	Offline  bool          `json:"offline,omitempty"`  // it seems to have failed for lack of a network
-	Output   agentcall.Ref `json:"output"`
-	Forgiven bool          `json:"known,omitempty"`   // it failed at base already, and the task does not ask for it to be fixed
-	Of       string        `json:"of,omitempty"`      // baseline: the task for which it ran, if that was another one
-	Earlier  bool          `json:"earlier,omitempty"` // it was not run again: it had passed on the same files in the same environment
+	Command    string        `json:"command"`
+	Code       int           `json:"code"`
+	Seconds    float64       `json:"seconds"`
+	Tail       string        `json:"tail,omitempty"`
+	Sandbox    string        `json:"sandbox,omitempty"`  // name of the sandbox that it ran in
+	Isolated   *bool         `json:"isolated,omitempty"` // whether it had no network; nil in records of older versions of Trellis
+	Offline    bool          `json:"offline,omitempty"`  // it seems to have failed for lack of a network
+	Output     agentcall.Ref `json:"output"`
+	Forgiven   bool          `json:"known,omitempty"`   // it failed at base already, and the task does not ask for it to be fixed
+	RunForTask string        `json:"of,omitempty"`      // baseline: the task for which it ran, if that was another one
+	Earlier    bool          `json:"earlier,omitempty"` // it was not run again: it had passed on the same files in the same environment
 }
 
 // isolated reports whether the command is known to have run without a network (none is true) or with one (none is false).
@@ -197,8 +197,8 @@ func (r *run) failedCommands(res Checks, missing []string) *trouble {
 
 // addMissingFiles adds to the detail which files a fresh checkout lacked because git would not commit them.
 func (t *trouble) addMissingFiles(c Checks) *trouble {
-	if t != nil && c.Fresh && len(c.Unseen) > 0 {
-		t.Detail += "; in a fresh checkout, without what git does not commit: " + joinFirst(c.Unseen)
+	if t != nil && c.Fresh && len(c.IgnoredFiles) > 0 {
+		t.Detail += "; in a fresh checkout, without what git does not commit: " + joinFirst(c.IgnoredFiles)
 	}
 	return t
 }
@@ -206,9 +206,9 @@ func (t *trouble) addMissingFiles(c Checks) *trouble {
 // forbiddenTrouble returns the trouble of a change that no work may make, whatever the commands say.
 func forbiddenTrouble(c Checks, tree string) *trouble {
 	switch {
-	case len(c.Bent) > 0:
-		return &trouble{Code: trellis.ProtectedPath, Detail: "settings by which git commits something else than what is there were changed: " + joinFirst(c.Bent), Tree: tree}
-	case len(c.Stray) > 0:
+	case len(c.UnsafeSettings) > 0:
+		return &trouble{Code: trellis.ProtectedPath, Detail: "settings by which git commits something else than what is there were changed: " + joinFirst(c.UnsafeSettings), Tree: tree}
+	case len(c.UncommittedPaths) > 0:
 		return uncommittedTrouble(c, tree)
 	case len(c.Protected) > 0:
 		return &trouble{Code: trellis.ProtectedPath, Detail: "protected paths were changed: " + strings.Join(c.Protected, ", "), Tree: tree}
@@ -226,13 +226,13 @@ type verifier struct {
 	restorer    *restorer
 	task        *taskDir
 	passes      *passRecords
-	onCheck     func(flow.Call, Told)
+	onCheck     func(flow.Call, CheckNews)
 }
 
 // verify runs the deciding commands, in order, and describes what was changed. What the commands leave behind is undone: the tree
 // that is committed is the tree that they judged.
 func (v *verifier) verify(ctx context.Context, c flow.Call, in checksIn) (out Checks, err error) {
-	if err := v.checkEnvironment(ctx, c, in, &out); err != nil || len(out.Bent) > 0 {
+	if err := v.checkEnvironment(ctx, c, in, &out); err != nil || len(out.UnsafeSettings) > 0 {
 		return out, err
 	}
 	snap, notes, end, err := v.restorer.begin(ctx, c, in.Job)
@@ -241,7 +241,7 @@ func (v *verifier) verify(ctx context.Context, c flow.Call, in checksIn) (out Ch
 	}
 	defer end(&err)
 	out.Notes = append(out.Notes, notes...)
-	if err := v.describeChange(ctx, in, snap, &out); err != nil || len(out.Stray) > 0 {
+	if err := v.describeChange(ctx, in, snap, &out); err != nil || len(out.UncommittedPaths) > 0 {
 		return out, err
 	}
 	if err := v.runAll(ctx, c, in, &out); err != nil || len(out.Results) == 0 {
@@ -269,11 +269,11 @@ func (fv *freshVerifier) verify(ctx context.Context, c flow.Call, in checksIn) (
 	if !in.Fresh {
 		return fv.verifier.verify(ctx, c, in)
 	}
-	if err := fv.verifier.checkEnvironment(ctx, c, in, &out); err != nil || len(out.Bent) > 0 {
+	if err := fv.verifier.checkEnvironment(ctx, c, in, &out); err != nil || len(out.UnsafeSettings) > 0 {
 		return out, err
 	}
 	text := message(commitIn{Job: in.Job, Task: fv.verifier.task.id()})
-	commit, tree, err := snapshot.New(fv.repo).Commit(ctx, in.Job.Worktree, text, Outside(in.Job)...)
+	commit, tree, err := snapshot.New(fv.repo).Commit(ctx, in.Job.Worktree, text, UncommittedPaths(in.Job)...)
 	if err != nil {
 		return out, err
 	}
@@ -282,7 +282,7 @@ func (fv *freshVerifier) verify(ctx context.Context, c flow.Call, in checksIn) (
 		return out, err
 	}
 	out.Tree = tree
-	if err := fv.verifier.describe(ctx, in, changes, &out); err != nil || len(out.Stray) > 0 {
+	if err := fv.verifier.describe(ctx, in, changes, &out); err != nil || len(out.UncommittedPaths) > 0 {
 		return out, err
 	}
 	if list, err := fv.verifier.decidingCommands(in); err != nil || len(list)+len(in.Criteria) == 0 {
@@ -293,7 +293,7 @@ func (fv *freshVerifier) verify(ctx context.Context, c flow.Call, in checksIn) (
 	}
 	for _, ch := range changes {
 		if ch.Submodule() && ch.Kind == 'A' && !allPassed(out) {
-			out.Unseen = append(out.Unseen, ch.Path+" (a repository within the work tree)")
+			out.IgnoredFiles = append(out.IgnoredFiles, ch.Path+" (a repository within the work tree)")
 		}
 	}
 	return out, nil
@@ -324,7 +324,7 @@ func (fv *freshVerifier) run(ctx context.Context, c flow.Call, in checksIn, comm
 
 // checkEnvironment compares the environment with its fingerprint, and undoes changes that no agent may make.
 func (v *verifier) checkEnvironment(ctx context.Context, c flow.Call, in checksIn, out *Checks) (err error) {
-	if out.Environment, out.Bent, out.Notes, err = v.environment.checkDrift(ctx, in); err != nil || len(out.Bent) > 0 {
+	if out.Environment, out.UnsafeSettings, out.Notes, err = v.environment.checkDrift(ctx, in); err != nil || len(out.UnsafeSettings) > 0 {
 		return err
 	}
 	notes, err := v.repairer.repair(ctx, c, in.Job)
@@ -414,7 +414,7 @@ func (r *checksRun) run(ctx context.Context, i int, line string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.results[i], r.failed = &res, r.failed || res.Code != 0 && !res.Forgiven
-	return r.reportCheck(r.call, Told{Check: res.event(i+1, r.total)})
+	return r.reportCheck(r.call, CheckNews{Check: res.event(i+1, r.total)})
 }
 
 // commandResult returns the result of a command, nil if it was not run.
@@ -431,18 +431,18 @@ func (p *Passed) commandResult(line string) *CommandResult {
 	return nil
 }
 
-// ToldChecks is a file beside the output of an activity's commands, with one [Told] per line, written while the activity runs.
+// ToldChecks is a file beside the output of an activity's commands, with one [CheckNews] per line, written while the activity runs.
 // Other processes read it.
 const ToldChecks = "checks.jsonl"
 
-// Told is news of an activity's commands: how one of them ended, or, with Wait, what they wait for.
-type Told struct {
+// CheckNews is news of an activity's commands: how one of them ended, or, with Wait, what they wait for.
+type CheckNews struct {
 	events.Check
 	Wait *events.Wait `json:"wait,omitempty"`
 }
 
 // reportCheck reports told in this process, and to other processes in ToldChecks.
-func (v *verifier) reportCheck(c flow.Call, news Told) error {
+func (v *verifier) reportCheck(c flow.Call, news CheckNews) error {
 	if v.onCheck != nil {
 		v.onCheck(c, news)
 	}
@@ -507,7 +507,7 @@ func (v *verifier) describe(ctx context.Context, in checksIn, changes []git.Chan
 		return err
 	}
 	out.Unchanged = len(changes) == 0
-	changes = slices.DeleteFunc(slices.Clone(changes), func(ch git.Change) bool { return git.Covers(Outside(j), ch.Path) })
+	changes = slices.DeleteFunc(slices.Clone(changes), func(ch git.Change) bool { return git.Covers(UncommittedPaths(j), ch.Path) })
 	out.Stat = stat(changes)
 	finder := newDefiningFinder(j.Worktree, j.Verify)
 	for _, ch := range changes {
@@ -517,14 +517,14 @@ func (v *verifier) describe(ctx context.Context, in checksIn, changes []git.Chan
 	}
 	out.Defining = shortList(out.Defining)
 	if in.Filled != nil {
-		out.Stray, err = v.unseenSubmodules(ctx, in)
+		out.UncommittedPaths, err = v.unseenSubmodules(ctx, in)
 	}
 	return err
 }
 
 // changed describes what a phase has changed in the worktree.
 func (v *verifier) changed(ctx context.Context, _ flow.Call, in checksIn) (out Checks, err error) {
-	snap, err := snapshot.New(v.repo).Snapshot(ctx, in.Job.Worktree, Outside(in.Job)...)
+	snap, err := snapshot.New(v.repo).Snapshot(ctx, in.Job.Worktree, UncommittedPaths(in.Job)...)
 	if err != nil {
 		return out, err
 	}

@@ -101,7 +101,7 @@ func (wt *worktrees) disposable(ctx context.Context, in prepareIn) (bool, error)
 // exists, since there may have been a crash after the step before.
 func (wt *worktrees) backUpAndRemove(ctx context.Context, c flow.Call, j Job) (notes []string, err error) {
 	ref := wt.task.backupRef(c)
-	if err := wt.repo.Worktrees().Only(ctx, j.Branch, j.Worktree); err != nil {
+	if err := wt.repo.Worktrees().CheckOnlyAt(ctx, j.Branch, j.Worktree); err != nil {
 		return nil, wt.failure(ctx, j, err)
 	}
 	if err := gitupdate.New(wt.repo).EndUpdate(ctx, filepath.Base(wt.task.dir)); err != nil {
@@ -168,7 +168,7 @@ func (wt *worktrees) failure(ctx context.Context, j Job, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, new(*git.SwappedError)):
+	case errors.As(err, new(*git.ReplacedError)):
 		return wt.guard.explain(err)
 	case errors.As(err, &taken):
 		return wt.takenFailure(ctx, j, taken)
@@ -267,7 +267,7 @@ func (wt *worktrees) namesTask(worktree string) bool {
 // agent switched away, and the run ended before that was undone.
 func (wt *worktrees) leftBranch(ctx context.Context, in prepareIn) bool {
 	now, err := wt.repo.Refs().CurrentBranch(ctx, in.Job.Worktree)
-	return in.Begun && err == nil && now != in.Job.Branch && wt.repo.Worktrees().Only(ctx, in.Job.Branch, in.Job.Worktree) == nil
+	return in.Begun && err == nil && now != in.Job.Branch && wt.repo.Worktrees().CheckOnlyAt(ctx, in.Job.Branch, in.Job.Worktree) == nil
 }
 
 // discard removes the worktree and the branch of a run that changed nothing against its base. Commits or files that are there
@@ -303,7 +303,7 @@ func (wt *worktrees) ignoredFilesNote(ctx context.Context, j Job) ([]string, err
 	if _, err := os.Stat(j.Worktree); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	list, err := wt.repo.Index().Ignored(ctx, j.Worktree, Outside(j)...)
+	list, err := wt.repo.Index().Ignored(ctx, j.Worktree, UncommittedPaths(j)...)
 	list = shortList(slices.DeleteFunc(list, func(path string) bool {
 		return path == runtimeDir+"/" || git.IsBuildArtifact(strings.TrimSuffix(path, "/"))
 	}))

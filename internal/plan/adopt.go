@@ -6,10 +6,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/research"
 )
 
-// Adopt converts a plan that a model wrote in the format of tascer to a plan.json: tascs become work for agents, their outcomes
+// ConvertTascer converts a plan that a model wrote in the format of tascer to a plan.json: tascs become work for agents, their outcomes
 // the criteria and requirements, and the verification that f asks for is added at the end. warnings are about what was
 // skipped. An answer in another format, or one that can't be converted, is returned unchanged, with adopted false.
-func Adopt(answer []byte, f Facts) (planJSON []byte, warnings []Problem, adopted bool) {
+func ConvertTascer(answer []byte, f Facts) (planJSON []byte, warnings []Problem, adopted bool) {
 	d, broken := parseDocument(answer)
 	if broken != nil {
 		return answer, nil, false

@@ -79,8 +79,8 @@ func Fill(text string, values map[string]string) string {
 	})
 }
 
-// Called returns the key of the file that a step in another file names.
-func (b *Bundle) Called(file, name string) string {
+// FileKey returns the key of the file that a step in another file names.
+func (b *Bundle) FileKey(file, name string) string {
 	file = cmp.Or(file, b.Main)
 	if strings.Contains(name, "://") || path.IsAbs(name) {
 		return name

@@ -165,7 +165,7 @@ func TestCheckVars(t *testing.T) {
 		check(t, tt.name, doc(vars(tt.vars), tt.steps), plan.Facts{Exists: there}, tt.want)
 	}
 	p, _ := plan.Parse([]byte(doc(vars(`"todo": "x"`), `{"id": "a", "command": "ls {{tood}}"}`)))
-	if got := p.Check(plan.Facts{})[0]; got.Hint != "did you mean {{todo}}?" || got.Words() != got.Pointer+": "+got.Message+" (did you mean {{todo}}?)" {
+	if got := p.Check(plan.Facts{})[0]; got.Hint != "did you mean {{todo}}?" || got.ForModel() != got.Pointer+": "+got.Message+" (did you mean {{todo}}?)" {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -390,11 +390,11 @@ func TestProtected(t *testing.T) {
 
 func TestProblemForPeople(t *testing.T) {
 	p := plan.Problem{Pointer: "/steps/0", Line: 3, Message: "m", Hint: "h", Warning: true}
-	if got := p.In("plan.json"); got.Error() != "plan.json:3: /steps/0: m" || got.Hint != "h" || !got.Warning {
+	if got := p.ForFile("plan.json"); got.Error() != "plan.json:3: /steps/0: m" || got.Hint != "h" || !got.Warning {
 		t.Errorf("got %+v", got)
 	}
 	whole := plan.Problem{Line: 1, Column: 2, Message: "m"}
-	if got := whole.In("plan.json"); got.Error() != "plan.json:1:2: m" || whole.Words() != "/: m" {
-		t.Errorf("got %q and %q", got.Error(), whole.Words())
+	if got := whole.ForFile("plan.json"); got.Error() != "plan.json:1:2: m" || whole.ForModel() != "/: m" {
+		t.Errorf("got %q and %q", got.Error(), whole.ForModel())
 	}
 }

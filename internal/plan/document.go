@@ -27,8 +27,8 @@ type Problem struct {
 	Warning bool
 }
 
-// Words returns the problem for a model: "<pointer>: <message>", with the hint.
-func (p Problem) Words() string {
+// ForModel returns the problem for a model: "<pointer>: <message>", with the hint.
+func (p Problem) ForModel() string {
 	s := p.withPointer()
 	if p.Hint != "" {
 		s += " (" + p.Hint + ")"
@@ -43,8 +43,8 @@ func (p Problem) withPointer() string {
 	return p.Pointer + ": " + p.Message
 }
 
-// In returns the problem for people who know the plan as file.
-func (p Problem) In(file string) trellis.Problem {
+// ForFile returns the problem for people who know the plan as file.
+func (p Problem) ForFile(file string) trellis.Problem {
 	message := p.Message
 	if p.Pointer != "" {
 		message = p.withPointer()

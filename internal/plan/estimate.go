@@ -21,7 +21,7 @@ func (s *Step) countActivities(inner int) int {
 			n++
 		}
 	}
-	if s.Asks() {
+	if s.NeedsApproval() {
 		n++
 	}
 	return min(n, manyActivities)

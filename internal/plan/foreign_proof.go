@@ -76,7 +76,7 @@ func (t *tascer) proofType(at *node, typ string) string {
 	case slices.Contains(learning, typ):
 		t.warn(at, "", "a proof of type %s is one of its command here: it exits with 0", typ)
 	default:
-		t.addProblem(at, "", "must be one of %s, not %q", strings.Join(slices.Concat(types, learning), ", "), typ).Hint = trellis.Meant(typ, types)
+		t.addProblem(at, "", "must be one of %s, not %q", strings.Join(slices.Concat(types, learning), ", "), typ).Hint = trellis.NearestHint(typ, types)
 	}
 	return "script"
 }

@@ -154,7 +154,7 @@ func (t *tascer) dependencies(n *node, i int) *node {
 		case !isText:
 			out.items = append(out.items, item)
 		default:
-			t.addProblem(item, "", "depends on %q, which is not a tasc", s).Hint = trellis.Meant(s, t.otherIDs(n, i))
+			t.addProblem(item, "", "depends on %q, which is not a tasc", s).Hint = trellis.NearestHint(s, t.otherIDs(n, i))
 		}
 	}
 	return out

@@ -18,7 +18,7 @@ func Format(raw []byte) ([]byte, error) {
 	if p, problems := Parse(raw); p == nil {
 		var errs []error
 		for _, found := range problems {
-			if wrong := found.In("plan.json"); !found.Warning {
+			if wrong := found.ForFile("plan.json"); !found.Warning {
 				errs = append(errs, &wrong)
 			}
 		}

@@ -148,7 +148,7 @@ func FuzzLoad(f *testing.F) {
 			}
 			return
 		}
-		_ = got.Resolved()
+		_ = got.ResolvedSteps()
 		if err := got.Save(dir, nil); err != nil {
 			t.Fatal(err)
 		}

@@ -123,7 +123,7 @@ func (l *loader) result() (*Bundle, []trellis.Problem) {
 		sortByLine(f.problems)
 		for i, p := range f.problems {
 			if !slices.Contains(f.problems[:i], p) { // a file called twice may have the same problem twice
-				problems, ok = append(problems, p.In(f.name)), ok && p.Warning
+				problems, ok = append(problems, p.ForFile(f.name)), ok && p.Warning
 			}
 		}
 	}
@@ -219,7 +219,7 @@ func (l *loader) setVars(main *loadedFile) bool {
 
 // varHint returns a hint about the var that may have been meant, or about what to do if no name is close.
 func varHint(name string, vars map[string]*string) string {
-	if hint := trellis.Meant(name, names(vars)); hint != "" {
+	if hint := trellis.NearestHint(name, names(vars)); hint != "" {
 		return hint
 	}
 	if len(vars) == 0 {

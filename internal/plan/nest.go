@@ -147,7 +147,7 @@ func (l *loader) visitCall(f *loadedFile, s *Step, at string, sc scope) (n int) 
 		if strings.Contains(name, "://") {
 			l.addProblem(f, at+"/workflow", "fetch the file first, and name the copy", "step %s: %s is not here: Trellis runs no file from elsewhere", s.ID, name)
 		} else {
-			n = max(n, l.visitFile(f, s, at, l.bundle.Called(sc.file, name), sc))
+			n = max(n, l.visitFile(f, s, at, l.bundle.FileKey(sc.file, name), sc))
 		}
 	}
 	return n

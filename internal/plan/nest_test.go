@@ -41,7 +41,7 @@ func TestWorkflowsAreFound(t *testing.T) {
 	for _, tt := range []struct{ file, name, want string }{
 		{"", "sub/a.yaml", "sub/a.yaml"}, {"sub/a.yaml", "../more.json", "more.json"}, {"sub/a.yaml", "n1.yaml", "sub/n1.yaml"}, {"", "/opt/x.yaml", "/opt/x.yaml"},
 	} {
-		if got := b.Called(tt.file, tt.name); got != tt.want || b.Plan(got) == nil {
+		if got := b.FileKey(tt.file, tt.name); got != tt.want || b.Plan(got) == nil {
 			t.Errorf("got %q, want %q, and that in the bundle", got, tt.want)
 		}
 	}

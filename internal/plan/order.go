@@ -69,7 +69,7 @@ func (c *checker) addUnknownStep(s Step, id, at string, neighbours []Step) {
 			ids = append(ids, o.ID)
 		}
 	}
-	c.add(at, "step %s depends on %s, which is not a step", s.ID, id).Hint = trellis.Meant(id, ids)
+	c.add(at, "step %s depends on %s, which is not a step", s.ID, id).Hint = trellis.NearestHint(id, ids)
 }
 
 // cycleFinder finds cycles of dependencies.

@@ -23,9 +23,9 @@ type Line struct {
 	Checked bool   `json:"-"` // whether something proves the step
 }
 
-// Resolved returns all steps of the bundle in the order of its files, those of a group or another file after the step that
+// ResolvedSteps returns all steps of the bundle in the order of its files, those of a group or another file after the step that
 // contains them. Loop variables stay as {{name}}.
-func (b *Bundle) Resolved() []Line {
+func (b *Bundle) ResolvedSteps() []Line {
 	main := b.Plan("")
 	return b.lines(main.Steps, scope{}.inFile(b.Main, main, nil), "", 0)
 }
@@ -45,7 +45,7 @@ func (b *Bundle) lines(steps []Step, sc scope, path string, depth int) (list []L
 		if s.Kind() == Workflow {
 			files, _ := in.expansions(s.Workflow)
 			for _, name := range files {
-				key := b.Called(sc.file, name)
+				key := b.FileKey(sc.file, name)
 				if p := b.Plan(key); p != nil {
 					list = append(list, b.lines(p.Steps, in.inFile(key, p, s.Vars), l.Path, depth+1)...)
 				}
@@ -58,7 +58,7 @@ func (b *Bundle) lines(steps []Step, sc scope, path string, depth int) (list []L
 
 func (b *Bundle) line(s *Step, sc scope, path string, depth int) Line {
 	l := Line{Depth: depth, Path: stepPath(path, s.ID), Kind: s.Kind(), Title: Fill(s.Title, sc.values), Verify: summaryLine(Fill(s.Verify, sc.values)),
-		Proof: s.Proof.description(), Asks: s.Asks(), After: []string{}, Hash: b.Plan(sc.file).StepHash(*s), Checked: s.Provable()}
+		Proof: s.Proof.description(), Asks: s.NeedsApproval(), After: []string{}, Hash: b.Plan(sc.file).StepHash(*s), Checked: s.Provable()}
 	switch l.Kind {
 	case Script:
 		l.Does = s.Command
@@ -69,7 +69,7 @@ func (b *Bundle) line(s *Step, sc scope, path string, depth int) Line {
 	case Workflow:
 		files, _ := sc.expansions(s.Workflow)
 		for i, name := range files {
-			files[i] = b.Called(sc.file, name)
+			files[i] = b.FileKey(sc.file, name)
 		}
 		l.Does = strings.Join(files, ", ")
 		return l
@@ -84,8 +84,10 @@ func summaryLine(s string) string {
 	return first + textUnless(first == strings.TrimSpace(s), " …")
 }
 
-// Asks reports whether people are asked before the step.
-func (s *Step) Asks() bool { return s.Kind() == Approval || s.Risk == "high" || s.Proof.has("manual") }
+// NeedsApproval reports whether people are asked before the step.
+func (s *Step) NeedsApproval() bool {
+	return s.Kind() == Approval || s.Risk == "high" || s.Proof.has("manual")
+}
 
 // dependencyIndexes returns the indexes of the steps that steps[i] waits for.
 func dependencyIndexes(steps []Step, i int) (places []int) {

@@ -38,7 +38,7 @@ steps:
   proof: {type: file, path: a}
 `, "sub/fast1.yaml", "schema_version: 1\ntitle: T\nvars: {where: , n: }\nsteps: [{id: a, command: 'ls {{where}} {{n}}'}]\n", "sub/fast2.yaml", "goal: G\nvars: {where: x, n: }\nsteps: [{name: a, command: 'cat {{where}} {{n}}'}]\n")
 	var got []string
-	for _, l := range b.Resolved() {
+	for _, l := range b.ResolvedSteps() {
 		got = append(got, fmt.Sprintf("%s%s|%s|%s|%s|%s|%s|%s|%v|%s", strings.Repeat(" ", l.Depth), l.Path, l.Kind, l.Title, l.Does, l.Loop, l.Verify, l.Proof, l.Asks, strings.Join(l.After, ",")))
 	}
 	want := []string{

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Salvage repairs harmless mistakes in a TaskSpec: it cuts lists that are too long, drops optional items that are blank or
+// RepairTaskSpec repairs harmless mistakes in a TaskSpec: it cuts lists that are too long, drops optional items that are blank or
 // null, and returns a warning for each. Everything else stays unchanged, in particular user_intent and unknown keys. Data that
 // needs no repair, or is not a JSON object with an unambiguous meaning, is returned unchanged.
-func Salvage(data []byte) (mended []byte, warnings []string) {
+func RepairTaskSpec(data []byte) (mended []byte, warnings []string) {
 	d, broken := parseDocument(data)
 	if broken != nil || d.root.open != '{' || len(d.duplicates) > 0 {
 		return data, nil

@@ -11,7 +11,7 @@ import (
 func CheckTaskSpec(file string, data []byte) (problems []trellis.Problem) {
 	_, wrong := openTaskSpec(data)
 	for _, p := range wrong {
-		problems = append(problems, p.In(file))
+		problems = append(problems, p.ForFile(file))
 	}
 	return problems
 }
@@ -30,20 +30,20 @@ func ParseTaskSpec(data []byte) (*TaskSpec, []string) {
 	d, problems := openTaskSpec(data)
 	var wrong []string
 	for _, p := range problems {
-		wrong = append(wrong, p.Words())
+		wrong = append(wrong, p.ForModel())
 	}
 	if wrong != nil {
 		return nil, wrong
 	}
-	t := Stub("")
+	t := MinimalTaskSpec("")
 	if err := json.Unmarshal([]byte(d.text), &t); err != nil {
 		return nil, []string{"/: " + err.Error()}
 	}
 	return &t, nil
 }
 
-// Stub returns a TaskSpec that contains nothing but the requirement.
-func Stub(requirement string) TaskSpec {
+// MinimalTaskSpec returns a TaskSpec that contains nothing but the requirement.
+func MinimalTaskSpec(requirement string) TaskSpec {
 	if strings.TrimSpace(requirement) == "" {
 		requirement = "(the requirement is blank)"
 	}

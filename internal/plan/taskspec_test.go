@@ -94,7 +94,7 @@ func TestTaskSpecIsWhole(t *testing.T) {
 
 func TestStub(t *testing.T) {
 	for requirement, want := range map[string]string{"page the list": "page the list", "": "(the requirement is blank)", " \n\u00a0": "(the requirement is blank)"} {
-		stub := plan.Stub(requirement)
+		stub := plan.MinimalTaskSpec(requirement)
 		if stub.UserIntent != want || stub.Priority != "normal" {
 			t.Errorf("got %+v", stub)
 		}
@@ -146,7 +146,7 @@ Priority: high
 	if got := spec.Hint(); got != want {
 		t.Errorf("got\n%s", got)
 	}
-	if got := plan.Stub("x").Hint(); got != "x\n" {
+	if got := plan.MinimalTaskSpec("x").Hint(); got != "x\n" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -176,7 +176,7 @@ func TestSalvage(t *testing.T) {
 		{"I can't help", "I can't help", ""},
 		{"[null]", "[null]", ""},
 	} {
-		got, warnings := plan.Salvage([]byte(tt.doc))
+		got, warnings := plan.RepairTaskSpec([]byte(tt.doc))
 		if string(got) != tt.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", tt.doc, got, tt.want)
 		}
@@ -197,7 +197,7 @@ func FuzzTaskSpec(f *testing.F) {
 		if (before == nil) != (len(problems) > 0) {
 			t.Fatalf("a TaskSpec: %v, problems: %q", before != nil, problems)
 		}
-		mended, warnings := plan.Salvage(data)
+		mended, warnings := plan.RepairTaskSpec(data)
 		if bytes.Equal(mended, data) != (len(warnings) == 0) {
 			t.Fatalf("changed to %s, told %q", mended, warnings)
 		}
@@ -205,7 +205,7 @@ func FuzzTaskSpec(f *testing.F) {
 		if len(problems) < 20 && len(left) > len(problems) {
 			t.Fatalf("more is wrong than before: %q, %q", left, problems)
 		}
-		if again, more := plan.Salvage(mended); !bytes.Equal(again, mended) || more != nil {
+		if again, more := plan.RepairTaskSpec(mended); !bytes.Equal(again, mended) || more != nil {
 			t.Fatalf("mended twice: %q", more)
 		}
 		if after == nil {

@@ -33,7 +33,7 @@ func (s Step) verifies() bool {
 	if s.Kind() != Group {
 		return s.proves()
 	}
-	own := s.ContinueOnError || s.Asks() || s.Provable()
+	own := s.ContinueOnError || s.NeedsApproval() || s.Provable()
 	return !own && len(s.Steps) > 0 && !slices.ContainsFunc(s.Steps, func(inner Step) bool { return !inner.verifies() })
 }
 

@@ -13,8 +13,8 @@ import (
 // its verdict only in that it has to be an acceptance. Later calls, a repair say, are made only for an accepted requirement. A
 // rejection, or no verdict at all, ends the calls that are running.
 
-// CallsOff is the name of the activity that ends calls that are no longer needed.
-const CallsOff = string(agentcall.CallOff)
+// CallOffActivity is the name of the activity that ends calls that are no longer needed.
+const CallOffActivity = string(agentcall.CallOff)
 
 // tinyBytes is the minimum length of a requirement for which calls are made ahead. A shorter one is usually tiny work, which needs
 // no TaskSpec, or it is too short to be understood, and is rejected.
@@ -92,7 +92,7 @@ func (p *planning) aheadRoles() []trellis.Role {
 // callOff ends the calls made ahead that are not needed: all of them without an acceptance, the TaskSpec for tiny work. err is why
 // there is no verdict.
 func (p *planning) callOff(f flow.Flow, roles []trellis.Role, err error) error {
-	off := agentcall.Needless{}
+	off := agentcall.UnneededCalls{}
 	switch v := p.rep.Verdict; {
 	case err != nil && nonFailure(err) != nil: // the run stops
 		return nil

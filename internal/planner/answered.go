@@ -35,7 +35,7 @@ func surroundings(ctx context.Context, repo *git.Repo, cfg *config.Config) strin
 	if err != nil {
 		return ""
 	}
-	return agentcall.Sum(append(programs, string(cfg.Sandbox)+" "+files...))
+	return agentcall.SHA256Hex(append(programs, string(cfg.Sandbox)+" "+files...))
 }
 
 // surroundingsOf returns the surroundings of a planning, "" if its journal has none.
@@ -65,7 +65,7 @@ func Nonce(ctx context.Context, repo *git.Repo, cfg *config.Config, h *journal.H
 type earlierAnswers struct {
 	files
 	check func(r agentcall.Request, answer json.RawMessage) []string
-	calls []agentcall.Made
+	calls []agentcall.CompletedCall
 }
 
 // Reuse has the calls of a planning, whose journal is h, answered from the previous planning, if both have the same nonce and the
@@ -88,7 +88,7 @@ func (d Deps) Reuse(ctx context.Context, calls *agentcall.Caller, h *journal.His
 	}
 	a := earlierAnswers{files: d.files(), check: d.prompts().check}
 	for _, e := range before.Calls {
-		var m agentcall.Made
+		var m agentcall.CompletedCall
 		if e.Done && e.Fail == nil && json.Unmarshal(e.In, &m.Request) == nil && m.Request.Role != "" && json.Unmarshal(e.Out, &m.Reply) == nil {
 			a.calls = append(a.calls, m)
 		}

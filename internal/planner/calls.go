@@ -86,7 +86,7 @@ func (p *planning) askWithTally(f flow.Flow, t *tally, role trellis.Role, repair
 	asker := agentcall.Policy{Repairs: repairs, Again: func(*flow.Failure) bool { again--; return again >= 0 }, Used: t.count,
 		Pause: func(flow.Flow, *flow.Failure) error { t.paused = true; return nil }, Eager: p.in.Code < 6}
 	if p.in.Code > 3 {
-		asker.Left = func() (agentcall.Limits, error) { return p.sv.Limits.Left(p.rep.Usage.Add(t.usage)) }
+		asker.Left = func() (agentcall.Limits, error) { return p.sv.Limits.Remaining(p.rep.Usage.Add(t.usage)) }
 	}
 	if first := t.first; first != nil {
 		t.first, t.earlierCalls = nil, 1
@@ -109,7 +109,7 @@ func (p *planning) request(role trellis.Role, a promptData, used trellis.Usage) 
 	if err != nil {
 		return agentcall.Request{}, err
 	}
-	limits, err := p.sv.Limits.Left(p.rep.Usage.Add(used))
+	limits, err := p.sv.Limits.Remaining(p.rep.Usage.Add(used))
 	if err != nil {
 		return agentcall.Request{}, err
 	}

@@ -30,7 +30,7 @@ func (f files) keepAt(name string, data []byte) (agentcall.Ref, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return agentcall.Ref{}, fmt.Errorf("keeping %s: %w", name, err)
 	}
-	return agentcall.Ref{Path: filepath.ToSlash(name), SHA256: agentcall.Sum(data), Bytes: len(data)}, f.disk.WriteFile(path, data, 0o600)
+	return agentcall.Ref{Path: filepath.ToSlash(name), SHA256: agentcall.SHA256Hex(data), Bytes: len(data)}, f.disk.WriteFile(path, data, 0o600)
 }
 
 func (f files) read(ref agentcall.Ref) (string, error) {
@@ -38,7 +38,7 @@ func (f files) read(ref agentcall.Ref) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("reading what an earlier call said: %w", err)
 	}
-	if agentcall.Sum(data) != ref.SHA256 {
+	if agentcall.SHA256Hex(data) != ref.SHA256 {
 		return "", fmt.Errorf("%s was changed since it was written", ref.Path)
 	}
 	return string(data), nil

@@ -188,9 +188,9 @@ func (i intent) summary() string {
 	return fmt.Sprintf(" priority=%s goals=%d taskspec=%s", cmp.Or(i.givenPriority, i.spec.Priority, "unset"), i.spec.Goals, i.state)
 }
 
-// SoFar reports the completed calls of a planning, up to its end or its interruption, and the usage of these and all earlier
+// PartialReport reports the completed calls of a planning, up to its end or its interruption, and the usage of these and all earlier
 // calls. The other fields of the Report are empty.
-func SoFar(h *journal.History) (rep Report, err error) {
+func PartialReport(h *journal.History) (rep Report, err error) {
 	var in Input
 	if err := json.Unmarshal(h.Input, &in); err != nil {
 		return rep, fmt.Errorf("reading the input of planning %s: %w", h.Run, err)

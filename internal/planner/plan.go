@@ -180,7 +180,7 @@ func (dr drafter) faults(g ground, answer json.RawMessage) []string {
 	var wrong []string
 	for _, p := range problems {
 		if !p.Warning {
-			wrong = append(wrong, p.Words())
+			wrong = append(wrong, p.ForModel())
 		}
 	}
 	return wrong
@@ -196,13 +196,13 @@ func (dr drafter) convertTascer(r agentcall.Request, answer json.RawMessage) (js
 	if err != nil {
 		return answer, nil // the check reports the error
 	}
-	ours, passed, adopted := plan.Adopt(answer, f)
+	ours, passed, adopted := plan.ConvertTascer(answer, f)
 	if !adopted {
 		return answer, nil
 	}
 	notes := []string{"the plan came in the form of tascer: it is taken over as a plan.json"}
 	for _, p := range passed {
-		notes = append(notes, "tascer: "+p.Words())
+		notes = append(notes, "tascer: "+p.ForModel())
 	}
 	return ours, notes
 }
@@ -219,10 +219,10 @@ func (dr drafter) draft(_ context.Context, c flow.Call, in draftIn) (d Draft, er
 	}
 	p, problems := plan.Parse(text)
 	if p == nil {
-		return d, flow.Fail(string(trellis.Internal), "plan.json can't be read any more: %s", problems[0].Words())
+		return d, flow.Fail(string(trellis.Internal), "plan.json can't be read any more: %s", problems[0].ForModel())
 	}
 	for _, p := range append(problems, p.Check(facts)...) {
-		d.Warnings = append(d.Warnings, taskdir.Plan+": "+p.Words())
+		d.Warnings = append(d.Warnings, taskdir.Plan+": "+p.ForModel())
 	}
 	d.Warnings = agentcall.TruncateList(d.Warnings, maxWarnings)
 	d.Title, d.Steps = title(p.Title), len(p.Steps)

@@ -152,7 +152,7 @@ func (p prompts) check(r agentcall.Request, answer json.RawMessage) []string {
 func (p prompts) mend(r agentcall.Request, answer json.RawMessage) (mended json.RawMessage, notes []string) {
 	switch r.Role {
 	case trellis.TaskSpec:
-		return plan.Salvage(answer)
+		return plan.RepairTaskSpec(answer)
 	case trellis.Plan:
 		return p.convertTascer(r, answer)
 	}

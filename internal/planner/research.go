@@ -202,7 +202,7 @@ func (r researcher) addRunnable(from string, commands []string, f *Findings) {
 }
 
 // validRows returns the cited paths that can be context.
-func (r researcher) validRows(name string, list []research.Cited) (rows []contextfiles.Row, warnings []string) {
+func (r researcher) validRows(name string, list []research.Citation) (rows []contextfiles.Row, warnings []string) {
 	for _, c := range list {
 		rows = append(rows, newRow(c.Line, c.Path, c.Reason))
 	}

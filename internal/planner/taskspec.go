@@ -72,7 +72,7 @@ func (s specifier) settle(_ context.Context, c flow.Call, in settleIn) (out sett
 		if err != nil {
 			return out, err
 		}
-		spec = plan.Stub(agentcall.Truncate(string(requirement), plan.MaxBytes/2)) // a larger one could not be read
+		spec = plan.MinimalTaskSpec(agentcall.Truncate(string(requirement), plan.MaxBytes/2)) // a larger one could not be read
 	} else {
 		s, problems := plan.ParseTaskSpec(in.Answer)
 		if s == nil {

@@ -229,7 +229,7 @@ func (wr writer) documentFromPlan(in writeIn, step *roadmapStep) (Document, erro
 	}
 	p, problems := plan.Parse([]byte(text))
 	if p == nil {
-		return Document{}, fmt.Errorf("reading the plan: %s", problems[0].Words())
+		return Document{}, fmt.Errorf("reading the plan: %s", problems[0].ForModel())
 	}
 	d := Document{Title: title(p.Title), Summary: p.Summary, Requirements: p.Requirements, DesignDecisions: p.DesignDecisions, OutOfScope: p.OutOfScope}
 	step.copyPlan(p)

@@ -27,7 +27,7 @@ func isStray(pid int) bool {
 	env := environ(pid)
 	call, _ := Getenv(env, callVar)
 	marker, _ := Getenv(env, MarkerVar)
-	if _, busy := activeCalls.Load(call); busy || MarkerVar+"="+marker == Owned(Self()) {
+	if _, busy := activeCalls.Load(call); busy || MarkerVar+"="+marker == OwnerVariable(Self()) {
 		return false
 	}
 	t, tagged := tagOf(pid), false

@@ -112,9 +112,9 @@ func selected(all []info, pids map[int]bool) (list []info) {
 	return list
 }
 
-// InsideRun reports whether this process, whose environment is env, was started by a run: it or one of its ancestors carries a
+// StartedByRun reports whether this process, whose environment is env, was started by a run: it or one of its ancestors carries a
 // marker. A process that clears its environment and leaves its parents is not recognized.
-func InsideRun(env []string) bool {
+func StartedByRun(env []string) bool {
 	marked := func(env []string) bool {
 		marker, _ := Getenv(env, MarkerVar)
 		return marker != ""

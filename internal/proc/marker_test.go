@@ -81,10 +81,10 @@ func TestSweepSparesItself(t *testing.T) {
 }
 
 func TestInsideRun(t *testing.T) {
-	if proc.InsideRun(os.Environ()) {
+	if proc.StartedByRun(os.Environ()) {
 		t.Skip("these tests are run by a run themselves")
 	}
-	if proc.InsideRun([]string{"A=1"}) {
+	if proc.StartedByRun([]string{"A=1"}) {
 		t.Error("outside it is said to be inside")
 	}
 	c := play("inside")
@@ -119,6 +119,6 @@ func inside(args []string) int {
 			return 1
 		}
 	}
-	fmt.Println(proc.InsideRun(os.Environ()))
+	fmt.Println(proc.StartedByRun(os.Environ()))
 	return 0
 }

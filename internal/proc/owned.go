@@ -1,8 +1,8 @@
 package proc
 
-// Owned returns the variable that short-lived commands of the process p, those of git, have in their environment, with all that
+// OwnerVariable returns the variable that short-lived commands of the process p, those of git, have in their environment, with all that
 // they start.
-func Owned(p ID) string { return MarkerVar + "=" + ownerPrefix + p.String() }
+func OwnerVariable(p ID) string { return MarkerVar + "=" + ownerPrefix + p.String() }
 
 const ownerPrefix = "git-"
 

@@ -85,9 +85,9 @@ func (h *hangups) deliver() bool {
 	return true
 }
 
-// Hangups returns a channel that receives every SIGHUP from now on, instead of having it end ctx, a context of SignalContext. A
+// ReloadSignals returns a channel that receives every SIGHUP from now on, instead of having it end ctx, a context of SignalContext. A
 // process with a terminal gets nil, and ends as before: there the signal means that the terminal is gone.
-func Hangups(ctx context.Context) <-chan struct{} {
+func ReloadSignals(ctx context.Context) <-chan struct{} {
 	h, ok := ctx.Value(hangupKey{}).(*hangups)
 	if !ok || onTerminal() {
 		return nil

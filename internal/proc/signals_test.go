@@ -102,7 +102,7 @@ func secondSignal(t *testing.T) bool {
 func reloads([]string) int {
 	ctx, stop := proc.SignalContext(context.Background())
 	defer stop()
-	hangups := proc.Hangups(ctx)
+	hangups := proc.ReloadSignals(ctx)
 	fmt.Println("ready")
 	for {
 		select {
@@ -138,7 +138,7 @@ func TestHangups(t *testing.T) {
 	if _, err := p.Wait(); err != nil {
 		t.Error(err)
 	}
-	if proc.Hangups(context.Background()) != nil {
+	if proc.ReloadSignals(context.Background()) != nil {
 		t.Error("a context of others has hangups")
 	}
 }

@@ -19,8 +19,8 @@ func (e *FailedError) Error() string {
 	return fmt.Sprintf("exit %d", e.Code)
 }
 
-// Succeed is [Run] for a program that has to exit with 0. Otherwise the error is a *FailedError, or that of Run.
-func Succeed(ctx context.Context, c Command) error {
+// RunSuccessfully is [Run] for a program that has to exit with 0. Otherwise the error is a *FailedError, or that of Run.
+func RunSuccessfully(ctx context.Context, c Command) error {
 	res, err := Run(ctx, c)
 	if err == nil && (res.TimedOut || res.Code != 0) {
 		return &FailedError{res, c.Wall}

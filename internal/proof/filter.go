@@ -14,8 +14,8 @@ func (c Filter) Read(dir string) ([]Approval, error) {
 	return c(dir, list)
 }
 
-// OnlyThese wraps hash, for Bind, so that only the lines in list are bound.
-func OnlyThese(list []Approval, hash func(step string) string) func(Approval) (string, error) {
+// OnlyListed wraps hash, for Bind, so that only the lines in list are bound.
+func OnlyListed(list []Approval, hash func(step string) string) func(Approval) (string, error) {
 	return func(a Approval) (string, error) {
 		if !slices.ContainsFunc(list, func(counts Approval) bool { return counts.Text == a.Text }) {
 			return "", nil

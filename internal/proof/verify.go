@@ -33,14 +33,14 @@ type Step struct {
 
 // Report is the result of Verify.
 type Report struct {
-	Nothing      bool      // there is no plan, and nothing had to be proven
-	Overall      string    // head of the chain, set if every step with a check is proven and nothing is wrong
-	Records      []Proof   // records without a fault
-	Proven       []string  // paths of proven steps
-	Unchecked    []string  // steps without a check, or in a loop without items; they are never proven
-	Unproven     []Finding // steps without a proof; stale ones, and all in a delivered task, are usually in Findings too
-	Findings     []Finding
-	NotRechecked int // number of outputs that are no longer kept here
+	NothingToProve bool      // there is no plan, and nothing had to be proven
+	Overall        string    // head of the chain, set if every step with a check is proven and nothing is wrong
+	Records        []Proof   // records without a fault
+	Proven         []string  // paths of proven steps
+	Unchecked      []string  // steps without a check, or in a loop without items; they are never proven
+	Unproven       []Finding // steps without a proof; stale ones, and all in a delivered task, are usually in Findings too
+	Findings       []Finding
+	NotRechecked   int // number of outputs that are no longer kept here
 }
 
 // OK reports whether nothing is wrong. Before delivery some steps may still be unproven.
@@ -57,7 +57,7 @@ func Verify(dir string, w ExpectedState) (*Report, error) {
 	c := readChain(data, w.Task, w.Runs)
 	a := &Report{Records: c.validProofs(), Findings: c.findings()}
 	if len(c.entries) == 0 && w.Plan == "" && len(w.Steps) == 0 && w.Head == "" {
-		a.Nothing = true
+		a.NothingToProve = true
 		return a, nil
 	}
 	a.checkSteps(w, a.OK())

@@ -87,7 +87,7 @@ func TestHonestChainVerifies(t *testing.T) {
 	dir, w := honest(t)
 	all := strings.SplitAfter(strings.TrimSpace(proofs(t, dir)), "\n")
 	a := verify(t, dir, w)
-	if !a.OK() || a.Nothing || a.NotRechecked != 0 || len(a.Unproven) > 0 || len(a.Records) != len(all) {
+	if !a.OK() || a.NothingToProve || a.NotRechecked != 0 || len(a.Unproven) > 0 || len(a.Records) != len(all) {
 		t.Errorf("got %+v", a)
 	}
 	if got, want := a.Overall, a.Records[len(all)-1].Hash; got != want || !strings.HasPrefix(got, "sha256:") {
@@ -359,7 +359,7 @@ func TestVerifyOnTheWay(t *testing.T) {
 		t.Errorf("with a step that changed: got %+v", a)
 	}
 	setProofs(t, dir, "")
-	if a := verify(t, dir, w); !a.OK() || a.Nothing || a.Overall != "" || len(a.Unproven) != 5 {
+	if a := verify(t, dir, w); !a.OK() || a.NothingToProve || a.Overall != "" || len(a.Unproven) != 5 {
 		t.Errorf("at the beginning: got %+v", a)
 	}
 	w.Steps = []proof.Step{{Path: "note", Hash: "sha256:of note"}}
@@ -412,11 +412,11 @@ func TestLastRecordCounts(t *testing.T) {
 func TestNothingToProve(t *testing.T) {
 	dir := t.TempDir()
 	for _, delivered := range []bool{false, true} {
-		if a := verify(t, dir, proof.ExpectedState{Task: task, Delivered: delivered}); !a.OK() || !a.Nothing || a.Overall != "" {
+		if a := verify(t, dir, proof.ExpectedState{Task: task, Delivered: delivered}); !a.OK() || !a.NothingToProve || a.Overall != "" {
 			t.Errorf("delivered %t: got %+v, want that nothing was to be proven", delivered, a)
 		}
 	}
-	if a := verify(t, dir, proof.ExpectedState{Task: task, Plan: planHash}); !a.OK() || a.Nothing {
+	if a := verify(t, dir, proof.ExpectedState{Task: task, Plan: planHash}); !a.OK() || a.NothingToProve {
 		t.Errorf("with a plan: got %+v", a)
 	}
 	if a := verify(t, dir, proof.ExpectedState{Task: task, Plan: planHash, Delivered: true}); a.OK() {
@@ -424,10 +424,10 @@ func TestNothingToProve(t *testing.T) {
 	}
 	final := proof.Proof{Task: task, Run: "r", Activity: "f#1", Kind: proof.Final, Began: noon, Ended: noon, Tree: "t"}
 	add(t, dir, final)
-	if a := verify(t, dir, proof.ExpectedState{Task: task, Tree: "t", Delivered: true}); !a.OK() || a.Nothing || a.Overall != a.Records[0].Hash {
+	if a := verify(t, dir, proof.ExpectedState{Task: task, Tree: "t", Delivered: true}); !a.OK() || a.NothingToProve || a.Overall != a.Records[0].Hash {
 		t.Errorf("a final without a plan: got %+v", a)
 	}
-	if a := verify(t, t.TempDir(), proof.ExpectedState{Task: task, Head: "sha256:" + sha("head")}); a.OK() || a.Nothing {
+	if a := verify(t, t.TempDir(), proof.ExpectedState{Task: task, Head: "sha256:" + sha("head")}); a.OK() || a.NothingToProve {
 		t.Errorf("a head was reported, and the file is gone: got %+v", a)
 	}
 	folder := t.TempDir()

@@ -41,9 +41,9 @@ func (c *check) checkBranchFree(ctx context.Context) error {
 	return nil
 }
 
-// Branch returns a *git.BranchError if the task of in, which has not begun, could not work on the branch of that name. Check
+// CheckBranch returns a *git.BranchError if the task of in, which has not begun, could not work on the branch of that name. Check
 // reports that once task.json names the branch.
-func Branch(ctx context.Context, in Input, name string) error {
+func CheckBranch(ctx context.Context, in Input, name string) error {
 	t, err := in.Store.Load(in.Dir)
 	if err != nil {
 		return err

@@ -90,9 +90,9 @@ func Check(ctx context.Context, in Input) ([]trellis.Problem, error) {
 	return c.problems, err
 }
 
-// Overlooked returns the warnings about what somebody wrote and Trellis ignores, or did not mean: in task.json and documents, and
+// IgnoredWarnings returns the warnings about what somebody wrote and Trellis ignores, or did not mean: in task.json and documents, and
 // about files whose names are nearly those of others. They are shown when the work begins, since it may be other work than was meant.
-func Overlooked(problems []trellis.Problem) (list []trellis.Problem) {
+func IgnoredWarnings(problems []trellis.Problem) (list []trellis.Problem) {
 	for _, p := range problems {
 		name := filepath.Base(p.File)
 		written := p.Line > 0 && (name == taskdir.TaskJSON || path.Ext(name) == ".md")
@@ -138,7 +138,7 @@ func (c *check) addMissing(name, hint, format string, args ...any) *trellis.Prob
 
 // addUnread adds a problem for a file that can't be read.
 func (c *check) addUnread(name string, err error) {
-	c.problems = append(c.problems, *trellis.Unread(c.file(name), err))
+	c.problems = append(c.problems, *trellis.UnreadableProblem(c.file(name), err))
 }
 
 // documents checks the other files that a run reads: one that can't be read would end the run midway.
@@ -210,7 +210,7 @@ func (c *check) prd() {
 		items, problems := criteria.Parse(c.file(taskdir.PRD), data)
 		c.problems, c.hasCriteria = append(c.problems, problems...), len(items)+len(problems) > 0
 		c.hasText = true
-		for _, line := range taskdir.Unfilled(data) {
+		for _, line := range taskdir.PlaceholderLines(data) {
 			c.add(taskdir.PRD, "trellis edit "+trellis.ShellWord(c.As), "is not filled in here: it still says what a new one says").Line = line
 		}
 		if size := sizeOf(items); size > criteria.MaxBytes {
@@ -243,7 +243,7 @@ func (c *check) contexts(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	checker := contextfiles.Checker{Root: c.Store.Root, Git: c.Repo.Typed(), InBase: c.inBase(ctx)}
+	checker := contextfiles.Checker{Root: c.Store.Root, Git: c.Repo.CommandPrefix(), InBase: c.inBase(ctx)}
 	for _, name := range []string{taskdir.ImplementContext, taskdir.CheckContext, taskdir.DebugContext} {
 		if slices.Contains(names, name) {
 			continue

@@ -15,15 +15,15 @@ import (
 
 // Report is a parsed research.md.
 type Report struct {
-	Context   map[string][]Cited // by context file: implement.jsonl, check.jsonl, debug.jsonl
+	Context   map[string][]Citation // by context file: implement.jsonl, check.jsonl, debug.jsonl
 	Scope     string
 	Commands  []string // commands below Verification Plan, lint before test before build
 	Protected []string // files not to modify
 	Notes     string   // text below Technical Notes, with its headings turned into bold text
 }
 
-// Cited is a path that the research names for a phase.
-type Cited struct {
+// Citation is a path that the research names for a phase.
+type Citation struct {
 	Line         int
 	Path, Reason string
 }
@@ -34,7 +34,7 @@ var ContextFiles = []string{"implement.jsonl", "check.jsonl", "debug.jsonl"}
 // Parse reads a research.md. Headings and lists in code blocks don't count.
 func Parse(src []byte) Report {
 	doc := goldmark.DefaultParser().Parse(text.NewReader(src))
-	res := Report{Context: map[string][]Cited{}}
+	res := Report{Context: map[string][]Citation{}}
 	var commands []command
 	section := ""
 	for n := doc.FirstChild(); n != nil; n = n.NextSibling() {
@@ -132,7 +132,7 @@ func codeSpans(n ast.Node, src []byte) (list []string) {
 }
 
 // parseCitation reads "path: P, reason: R" in the ways models write it: with backticks, bold, without either word.
-func parseCitation(it item) (Cited, bool) {
+func parseCitation(it item) (Citation, bool) {
 	s := strings.TrimSpace(strings.NewReplacer("**", "", "`", "").Replace(it.text))
 	s = strings.TrimSpace(s[cmp.Or(labelLength(s, "path"), labelLength(s, "file")):])
 	path, reason := s, ""
@@ -143,7 +143,7 @@ func parseCitation(it item) (Cited, bool) {
 	}
 	path = strings.Trim(path, " \t,;:*\"'")
 	reason = strings.TrimSpace(reason)
-	return Cited{it.line, path, reason}, path != "" && !strings.EqualFold(path, "none") && !strings.ContainsAny(path, " \t")
+	return Citation{it.line, path, reason}, path != "" && !strings.EqualFold(path, "none") && !strings.ContainsAny(path, " \t")
 }
 
 // labelLength returns the length of "word:" at the start of s, in any letter case, or 0.

@@ -67,9 +67,9 @@ func (e *Error) Busy() bool {
 	return e.Status == http.StatusTooManyRequests || e.Status == http.StatusForbidden && (e.Wait > 0 || e.Header.Get("X-RateLimit-Remaining") == "0")
 }
 
-// Passing reports whether the same request may succeed later: the server was asked too often, is out of order, somebody was
+// IsTransient reports whether the same request may succeed later: the server was asked too often, is out of order, somebody was
 // faster, or what was pushed a moment ago is not known everywhere.
-func (e *Error) Passing() bool {
+func (e *Error) IsTransient() bool {
 	switch e.Status {
 	case http.StatusRequestTimeout, http.StatusConflict, http.StatusLocked, http.StatusBadRequest, http.StatusUnprocessableEntity:
 		return true
@@ -85,8 +85,8 @@ func StatusOf(err error) int {
 	return 0
 }
 
-// ErrAway is returned if a server gave no answer.
-var ErrAway = errors.New("no answer")
+// ErrNoAnswer is returned if a server gave no answer.
+var ErrNoAnswer = errors.New("no answer")
 
 // client follows redirects of GET requests within their host, and no others.
 var client = sync.OnceValue(func() *http.Client {
@@ -184,7 +184,7 @@ func (s *Server) noAnswerError(ctx context.Context, u *url.URL, err error) error
 	if failed, ok := errors.AsType[*url.Error](err); ok {
 		err = failed.Err
 	}
-	return fmt.Errorf("%w of %s at %s: %w", ErrAway, s.Name, u.Host, err)
+	return fmt.Errorf("%w of %s at %s: %w", ErrNoAnswer, s.Name, u.Host, err)
 }
 
 // host returns where an answer redirects to.

@@ -184,11 +184,11 @@ func TestSettleYAML(t *testing.T) {
 	} {
 		put(t, filepath.Join(task.Dir, taskdir.TaskJSON), fmt.Sprintf(`{"status": %q, "pr_url": %q, "pipeline": {"objective": {"name": "x", "step": "1"}}}`, c.status, c.url))
 		for range 2 {
-			works, err := roadmap.Survey(store, false)
+			works, err := roadmap.ReadStepTasks(store, false)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := d.Settle(context.Background(), store, "x", works); err != nil {
+			if _, err := d.WriteDue(context.Background(), store, "x", works); err != nil {
 				t.Fatal(err)
 			}
 			if got := strings.NewReplacer(`'`, "", `"`, "").Replace(get(t, path)); !strings.Contains(got, c.want) {
@@ -211,11 +211,11 @@ func TestPlanColumn(t *testing.T) {
 		t.Helper()
 		put(t, filepath.Join(task.Dir, taskdir.TaskJSON), fmt.Sprintf(`{"status": %q, "pr_url": %q, "pipeline": {"objective": {"name": "x", "step": "1"}}}`, status, url))
 		for range 2 {
-			works, err := roadmap.Survey(store, false)
+			works, err := roadmap.ReadStepTasks(store, false)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := d.Settle(context.Background(), store, "x", works); err != nil {
+			if _, err := d.WriteDue(context.Background(), store, "x", works); err != nil {
 				t.Fatal(err)
 			}
 			if got := strings.Join(strings.Fields(strings.TrimPrefix(get(t, path), rows)), ""); got != strings.ReplaceAll(want, " ", "") {
@@ -229,7 +229,7 @@ func TestPlanColumn(t *testing.T) {
 	if err != nil || r.Step("1").Link() != "plan "+task.ID || r.Step("1").Linked() != roadmap.Plan {
 		t.Errorf("it says %q, %v", r.Step("1").Link(), err)
 	}
-	works, err := roadmap.Survey(store, false)
+	works, err := roadmap.ReadStepTasks(store, false)
 	if err != nil || r.Free(works, *r.Step("1")) {
 		t.Errorf("what the Plan cell names is free to be planned, %v", err)
 	}
@@ -258,7 +258,7 @@ func TestWorkOfAStep(t *testing.T) {
 	}
 	check := func(want string) {
 		t.Helper()
-		works, err := roadmap.Survey(store, true)
+		works, err := roadmap.ReadStepTasks(store, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -276,7 +276,7 @@ func TestWorkOfAStep(t *testing.T) {
 		t.Fatal(err)
 	}
 	check(alive)
-	works, err := roadmap.Survey(store, false)
+	works, err := roadmap.ReadStepTasks(store, false)
 	if err != nil {
 		t.Fatal(err)
 	}

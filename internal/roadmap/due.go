@@ -14,7 +14,7 @@ import (
 // Due is the changes to a step's row that follow from the state of its task.
 type Due struct {
 	Step    string
-	Work    Work
+	Work    StepTask
 	Changes []Change
 	Note    Note   // the note after the changes
 	Other   string // content of the PR cell instead of the task, which may not be overwritten; "" if there is none
@@ -34,7 +34,7 @@ type Change struct {
 
 // Due returns the changes that are due. What a person wrote stays: only an empty cell gets a link, and only a blocked that was
 // written for the task is reverted.
-func (r *Roadmap) Due(w *Works) (list []Due) {
+func (r *Roadmap) Due(w *StepTasks) (list []Due) {
 	for _, s := range r.Steps {
 		work, ok := r.work(w, s)
 		if !ok || work.Draft {
@@ -60,7 +60,7 @@ func (r *Roadmap) hasCell(s Step, c Cell) bool {
 }
 
 // work returns the task of a step: the one that its cell names, otherwise one that says it belongs to the step.
-func (r *Roadmap) work(w *Works, s Step) (Work, bool) {
+func (r *Roadmap) work(w *StepTasks, s Step) (StepTask, bool) {
 	if s.Plan != "" {
 		if work, ok := w.Planned(r.Name, s.Plan); ok {
 			return work, true
@@ -68,19 +68,19 @@ func (r *Roadmap) work(w *Works, s Step) (Work, bool) {
 	}
 	work, ok := w.Of(r.Name, s.ID)
 	if ok && work.unlinkedByPerson(s) {
-		return Work{}, false
+		return StepTask{}, false
 	}
 	return work, ok
 }
 
 // unlinkedByPerson reports whether a person removed the link to a dead task from the roadmap, which makes the step free again.
-func (w Work) unlinkedByPerson(s Step) bool {
+func (w StepTask) unlinkedByPerson(s Step) bool {
 	return w.Dead() && s.Plan == "" && isEmptyCell(plainText(s.Text(PR))) && ReadNote(w.Dir).Linked
 }
 
 // Free reports whether a step can be planned, or its planning resumed: it has no task, a draft, or a dead one whose link a
 // person removed.
-func (r *Roadmap) Free(w *Works, s Step) bool {
+func (r *Roadmap) Free(w *StepTasks, s Step) bool {
 	work, ok := w.Of(r.Name, s.ID)
 	return !ok || work.Draft || work.unlinkedByPerson(s)
 }
@@ -130,7 +130,7 @@ func (d *Due) addChange(s Step, c Cell, value, why string) {
 var pullNumberOf = trellis.Pattern(`/(?:pull|pulls|merge_requests)/([1-9]\d*)/?$`)
 
 // pullRequest returns #12 for the pull request of a task that is in review or completed, "" if there is none.
-func (w Work) pullRequest() string {
+func (w StepTask) pullRequest() string {
 	if w.Task.Status != trellis.Review && w.Task.Status != trellis.Completed {
 		return ""
 	}
@@ -166,7 +166,7 @@ func (d *Due) setStatus(s Step) {
 }
 
 // resultPhrase describes the result of a completed task.
-func (w Work) resultPhrase() string {
+func (w StepTask) resultPhrase() string {
 	switch w.Pipeline.Outcome {
 	case trellis.NoChangeNeeded:
 		return "done: no change was needed"
@@ -177,7 +177,7 @@ func (w Work) resultPhrase() string {
 }
 
 // Why returns the reason why a task is dead.
-func (w Work) Why() string {
+func (w StepTask) Why() string {
 	switch f := w.Pipeline.Failure; {
 	case w.Status == trellis.Rejected && w.Pipeline.Rejection.Details != "":
 		return fmt.Sprintf("%s is rejected: %s", w.Name(), text.OneLine(w.Pipeline.Rejection.Details))

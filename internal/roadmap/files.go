@@ -95,7 +95,7 @@ func Read(root, name string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %s", ErrNotFound, name)
 	}
 	if err != nil {
-		return nil, trellis.Unread(File(name), err)
+		return nil, trellis.UnreadableProblem(File(name), err)
 	}
 	return src, nil
 }

@@ -107,7 +107,7 @@ func TestNew(t *testing.T) {
 		t.Errorf("got %+v, %v", r, err)
 	}
 	for _, s := range r.Steps { // edge C8
-		if s.Unwritten() == (s.Description == "") {
+		if s.HasTemplateText() == (s.Description == "") {
 			t.Errorf("step %s: %q counts as written", s.ID, s.Description)
 		}
 	}

@@ -23,7 +23,7 @@ func TestNewestOverNewYear(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	works, err := roadmap.Survey(s, false)
+	works, err := roadmap.ReadStepTasks(s, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -108,7 +108,7 @@ func (s *Step) assess(tasks Tasks) (stepState, string) {
 		return stopped, fmt.Sprintf("is planned as %s, whose task.json can't be read", s.Plan)
 	case status == trellis.Review || status == trellis.Completed:
 		return finished, ""
-	case status.Lost():
+	case status.EndedBadly():
 		return stopped, fmt.Sprintf("is planned as %s, which is %s", s.Plan, status)
 	default:
 		return underWay, fmt.Sprintf("is %s (plan %s, %s)", s.State.words(), s.Plan, status)

@@ -8,9 +8,9 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Settle writes the due changes into a roadmap, and returns them. After a crash at any point it can be repeated: that a cell
+// WriteDue writes the due changes into a roadmap, and returns them. After a crash at any point it can be repeated: that a cell
 // names a task is noted after the cell is written, that a status becomes blocked is noted before it is written.
-func (d Store) Settle(ctx context.Context, s taskdir.Store, name string, w *Works) (due []Due, err error) {
+func (d Store) WriteDue(ctx context.Context, s taskdir.Store, name string, w *StepTasks) (due []Due, err error) {
 	err = d.withLock(ctx, name, func(ctx context.Context) error {
 		err := d.edit(ctx, name, func(src []byte) ([]byte, error) {
 			r, err := Parse(name, src)
@@ -55,15 +55,15 @@ func (d Store) write(s taskdir.Store, r *Roadmap, due []Due) ([]byte, error) {
 			}
 		}
 	}
-	r, err := r.With(due)
+	r, err := r.Apply(due)
 	if err != nil {
 		return nil, err
 	}
 	return r.src, nil
 }
 
-// With returns the roadmap with all due changes applied.
-func (r *Roadmap) With(due []Due) (_ *Roadmap, err error) {
+// Apply returns the roadmap with all due changes applied.
+func (r *Roadmap) Apply(due []Due) (_ *Roadmap, err error) {
 	for _, one := range due {
 		for _, c := range one.Changes {
 			if r, err = r.set(c.Step, c.Cell, c.Value); err != nil {
@@ -84,9 +84,9 @@ func (r *Roadmap) Linkable(step string) error {
 	return err
 }
 
-// Missing returns a dependency of s that prevents planning s, since nothing in progress would complete it, and the reason; ""
+// BlockingDependency returns a dependency of s that prevents planning s, since nothing in progress would complete it, and the reason; ""
 // if there is none.
-func (r *Roadmap) Missing(w *Works, s Step) (id, why string) {
+func (r *Roadmap) BlockingDependency(w *StepTasks, s Step) (id, why string) {
 	tasks := w.Tasks(r.Name)
 	for _, id := range s.DependsOn {
 		stands, why := r.Step(id).assess(tasks)
@@ -101,9 +101,9 @@ func (r *Roadmap) Missing(w *Works, s Step) (id, why string) {
 	return "", ""
 }
 
-// Before returns the directory names of the tasks that a step's task depends on: those of its dependencies whose work is not in
+// DependencyTasks returns the directory names of the tasks that a step's task depends on: those of its dependencies whose work is not in
 // the base branch yet.
-func (r *Roadmap) Before(w *Works, s Step) (ids []string) {
+func (r *Roadmap) DependencyTasks(w *StepTasks, s Step) (ids []string) {
 	for _, id := range s.DependsOn {
 		work, ok := r.work(w, *r.Step(id))
 		if !ok || work.Archived || work.Dead() {

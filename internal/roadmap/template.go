@@ -10,8 +10,8 @@ import (
 //go:embed objective.md
 var objectiveTemplate string
 
-// Unwritten reports whether a step still has a description of the template for new objectives.
-func (s *Step) Unwritten() bool {
+// HasTemplateText reports whether a step still has a description of the template for new objectives.
+func (s *Step) HasTemplateText() bool {
 	description := strings.TrimSpace(s.Description)
 	return description != "" && strings.Contains(objectiveTemplate, "| "+description+" |")
 }

@@ -14,18 +14,18 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Work is a task that a step was planned as.
-type Work struct {
+// StepTask is a task that a step was planned as.
+type StepTask struct {
 	*taskdir.Task
 	Draft    bool // being planned, or its planner was interrupted
 	Archived bool
 }
 
 // Name returns the directory name of the task, for a draft the one after it is published.
-func (w Work) Name() string { return strings.TrimPrefix(w.ID, taskdir.DraftPrefix) }
+func (w StepTask) Name() string { return strings.TrimPrefix(w.ID, taskdir.DraftPrefix) }
 
 // Dead reports whether the task will not deliver anything unless a person does something about it.
-func (w Work) Dead() bool {
+func (w StepTask) Dead() bool {
 	switch w.Status {
 	case trellis.Failed, trellis.Rejected, trellis.Cancelled:
 		return true
@@ -35,19 +35,19 @@ func (w Work) Dead() bool {
 	return w.Archived && w.Status != trellis.Completed
 }
 
-// Works holds the tasks of a repository that belong to objectives.
-type Works struct {
-	byID      map[string]Work
+// StepTasks holds the tasks of a repository that belong to objectives.
+type StepTasks struct {
+	byID      map[string]StepTask
 	broken    map[string]bool // tasks whose task.json can't be read
-	byStep    map[taskdir.Objective][]Work
-	issues    map[string]map[string]Work // tasks whose plan an issue holds, by objective and #number
-	find      func(id string) (work Work, readable, there bool)
+	byStep    map[taskdir.Objective][]StepTask
+	issues    map[string]map[string]StepTask // tasks whose plan an issue holds, by objective and #number
+	find      func(id string) (work StepTask, readable, there bool)
 	createdAt func(*taskdir.Task) time.Time
 }
 
-// Survey reads the tasks of a repository, archived ones only if deep is set. Tasks that can't be read belong to no step.
-func Survey(s taskdir.Store, deep bool) (*Works, error) {
-	w := &Works{byID: map[string]Work{}, broken: map[string]bool{}, byStep: map[taskdir.Objective][]Work{}, issues: map[string]map[string]Work{}, createdAt: s.Made}
+// ReadStepTasks reads the tasks of a repository, archived ones only if deep is set. Tasks that can't be read belong to no step.
+func ReadStepTasks(s taskdir.Store, deep bool) (*StepTasks, error) {
+	w := &StepTasks{byID: map[string]StepTask{}, broken: map[string]bool{}, byStep: map[taskdir.Objective][]StepTask{}, issues: map[string]map[string]StepTask{}, createdAt: s.Made}
 	list, err := s.List()
 	if err != nil {
 		return nil, err
@@ -60,32 +60,32 @@ func Survey(s taskdir.Store, deep bool) (*Works, error) {
 		}
 		w.add(old, true)
 	}
-	w.find = func(id string) (Work, bool, bool) { return find(s, id) }
+	w.find = func(id string) (StepTask, bool, bool) { return find(s, id) }
 	return w, nil
 }
 
 // find looks up a task that was not in the listing: it is archived, or was created since.
-func find(s taskdir.Store, id string) (work Work, readable, there bool) {
+func find(s taskdir.Store, id string) (work StepTask, readable, there bool) {
 	if !taskdir.ValidID(id) {
-		return Work{}, false, false
+		return StepTask{}, false, false
 	}
 	dir := filepath.Join(s.Tasks(), id)
 	if st, err := os.Lstat(dir); err != nil || !st.IsDir() {
 		if dir, err = s.Archived(id); err != nil || dir == "" {
-			return Work{}, false, err != nil
+			return StepTask{}, false, err != nil
 		}
 	}
 	t, err := s.Load(dir)
-	return Work{Task: t, Archived: filepath.Dir(dir) != s.Tasks()}, err == nil, true
+	return StepTask{Task: t, Archived: filepath.Dir(dir) != s.Tasks()}, err == nil, true
 }
 
-func (w *Works) add(list []taskdir.Entry, archived bool) {
+func (w *StepTasks) add(list []taskdir.Entry, archived bool) {
 	for _, e := range list {
 		if e.Err != nil {
 			w.broken[e.ID] = true
 			continue
 		}
-		work := Work{Task: e.Task, Draft: e.Planning, Archived: archived}
+		work := StepTask{Task: e.Task, Draft: e.Planning, Archived: archived}
 		if _, there := w.byID[work.Name()]; !there {
 			w.byID[work.Name()] = work
 		}
@@ -97,7 +97,7 @@ func (w *Works) add(list []taskdir.Entry, archived bool) {
 }
 
 // Task returns the task with a directory name, archived ones included.
-func (w *Works) Task(id string) (Work, bool) {
+func (w *StepTasks) Task(id string) (StepTask, bool) {
 	work, ok := w.byID[id]
 	if ok || w.broken[id] {
 		return work, ok
@@ -112,7 +112,7 @@ func (w *Works) Task(id string) (Work, bool) {
 }
 
 // InReview returns the tasks of steps whose work waits to be merged.
-func (w *Works) InReview() (list []*taskdir.Task) {
+func (w *StepTasks) InReview() (list []*taskdir.Task) {
 	for _, objective := range slices.SortedFunc(maps.Keys(w.byStep), func(a, b taskdir.Objective) int { return strings.Compare(a.Name+"\x00"+a.Step, b.Name+"\x00"+b.Step) }) {
 		for _, work := range w.byStep[objective] {
 			if work.Status == trellis.Review && !work.Archived {
@@ -123,19 +123,19 @@ func (w *Works) InReview() (list []*taskdir.Task) {
 	return list
 }
 
-func (w *Works) addIssue(name string, work Work) {
+func (w *StepTasks) addIssue(name string, work StepTask) {
 	n := ReadNote(work.Dir).Issue
 	if n == 0 {
 		return
 	}
 	if w.issues[name] == nil {
-		w.issues[name] = map[string]Work{}
+		w.issues[name] = map[string]StepTask{}
 	}
 	w.issues[name][fmt.Sprint("#", n)] = work
 }
 
 // Planned returns the task that a cell of an objective refers to by plan <task>, or plan #12 for the issue with its plan.
-func (w *Works) Planned(name, plan string) (Work, bool) {
+func (w *StepTasks) Planned(name, plan string) (StepTask, bool) {
 	if strings.HasPrefix(plan, "#") {
 		work, ok := w.issues[name][plan]
 		return work, ok
@@ -144,7 +144,7 @@ func (w *Works) Planned(name, plan string) (Work, bool) {
 }
 
 // Tasks returns a function for the status of the tasks that an objective's steps were planned as.
-func (w *Works) Tasks(name string) Tasks {
+func (w *StepTasks) Tasks(name string) Tasks {
 	return func(plan string) (trellis.Status, bool) {
 		work, ok := w.Planned(name, plan)
 		if !ok {
@@ -154,9 +154,9 @@ func (w *Works) Tasks(name string) Tasks {
 	}
 }
 
-// Gone returns warnings about unfinished steps that are planned as a task that exists neither live nor in the archive. It may
+// LostPlans returns warnings about unfinished steps that are planned as a task that exists neither live nor in the archive. It may
 // be on another machine: only a person can tell that the plan is lost.
-func (r *Roadmap) Gone(w *Works) (list []trellis.Problem) {
+func (r *Roadmap) LostPlans(w *StepTasks) (list []trellis.Problem) {
 	tasks := w.Tasks(r.Name)
 	for _, s := range r.Steps {
 		if s.Plan == "" || !s.State.isInProgress() && s.State != Blocked || strings.HasPrefix(s.Plan, "#") {
@@ -178,12 +178,12 @@ func (r *Roadmap) Gone(w *Works) (list []trellis.Problem) {
 
 // Of returns the task that a step was planned as: one that can still deliver rather than a dead one, and among those the
 // newest.
-func (w *Works) Of(name, step string) (Work, bool) {
+func (w *StepTasks) Of(name, step string) (StepTask, bool) {
 	list := w.byStep[taskdir.Objective{Name: name, Step: step}]
 	if len(list) == 0 {
-		return Work{}, false
+		return StepTask{}, false
 	}
-	return slices.MaxFunc(list, func(a, b Work) int {
+	return slices.MaxFunc(list, func(a, b StepTask) int {
 		if a.Dead() != b.Dead() {
 			return map[bool]int{true: -1, false: 1}[a.Dead()]
 		}

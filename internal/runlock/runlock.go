@@ -32,7 +32,7 @@ const dyingWait = 2 * time.Second
 // holds the lock, the error is a *durable.HeldError.
 func Take(dir string, now time.Time) (lock *durable.Lock, err error) {
 	err = Await(func() (err error) {
-		lock, err = durable.TakeOver(filepath.Join(dir, "run", "lock"), Holder(dir, now), func(former durable.Holder) error { return Clear(dir, former) })
+		lock, err = durable.TakeOver(filepath.Join(dir, "run", "lock"), Holder(dir, now), func(former durable.Holder) error { return EndLeftovers(dir, former) })
 		return err
 	})
 	return lock, err
@@ -78,9 +78,9 @@ func Holder(dir string, now time.Time) durable.Holder {
 // guardWait is how long the guard of a former holder may take to end the holder's processes.
 const guardWait = 10 * time.Second
 
-// Clear waits until the processes that a former holder of the task in dir started are gone, and ends the rest. It also removes the
+// EndLeftovers waits until the processes that a former holder of the task in dir started are gone, and ends the rest. It also removes the
 // temporary files of killed writers.
-func Clear(dir string, former durable.Holder) error {
+func EndLeftovers(dir string, former durable.Holder) error {
 	for _, folder := range []string{dir, filepath.Join(dir, "run")} {
 		durable.Sweep(folder, time.Now())
 	}

@@ -35,7 +35,7 @@ func (ap Approvals) openStep(dir string, h *journal.History) (asked bool, step s
 	if !underWay(h) {
 		return false, "", nil
 	}
-	open, err := workflow.Open(h)
+	open, err := workflow.OpenRequests(h)
 	if err != nil {
 		return false, "", err
 	}
@@ -62,7 +62,7 @@ func (ap Approvals) planAgreement(t *taskdir.Task, h *journal.History) (g pipeli
 		}
 		claimed = p.Claimed
 	}
-	return ap.Of(t, claimed)
+	return ap.Judge(t, claimed)
 }
 
 // Agreement returns what people decided about the current plan of the task in dir.
@@ -115,11 +115,11 @@ func (ap Approvals) missingApproval(t *taskdir.Task, h *journal.History) (what, 
 		if _, err := os.Lstat(filepath.Join(t.Dir, taskdir.Requirement)); errors.Is(err, fs.ErrNotExist) {
 			next = "trellis edit " + trellis.ShellWord(t.ID) + " prd" // after the edit, people are asked again
 		}
-		return "another plan: this one was " + g.No(), next, nil
+		return "another plan: this one was " + g.RejectionReason(), next, nil
 	}
 	what = "approval of the plan"
 	if len(g.Changed) > 0 {
-		what = pipeline.AskedAbout(g.Changed)
+		what = pipeline.ApprovalSubject(g.Changed)
 	}
 	if len(g.Protected) > 0 && len(g.Changed) > 0 {
 		what += " and of the plan"
@@ -158,7 +158,7 @@ func (ap Approvals) answerToSignal(dir string, h *journal.History, signal string
 	if signal == pipeline.Approval {
 		return ap.planAnswer(dir, h)
 	}
-	open, err := workflow.Open(h)
+	open, err := workflow.OpenRequests(h)
 	if err != nil {
 		return workflow.Answer{}, err
 	}
@@ -180,7 +180,7 @@ func (ap Approvals) planAnswer(dir string, h *journal.History) (workflow.Answer,
 	case err != nil:
 		return workflow.Answer{}, err
 	case g.State == proof.Rejected:
-		return workflow.Answer{State: workflow.Rejected, Why: g.No()}, nil
+		return workflow.Answer{State: workflow.Rejected, Why: g.RejectionReason()}, nil
 	case g.State == proof.Approved:
 		return workflow.Answer{State: workflow.Approved}, nil
 	}
@@ -219,7 +219,7 @@ func (ap Approvals) decidePlan(dir string, a proof.Approval) (v proof.ApprovalSt
 		return v, ErrPlanning
 	}
 	if err == nil && !h.Ended {
-		open, err := workflow.Open(h)
+		open, err := workflow.OpenRequests(h)
 		if err != nil {
 			return v, err
 		}
@@ -409,7 +409,7 @@ func (ap Approvals) Request(dir, step string) (q workflow.Request, err error) {
 	if err != nil {
 		return q, err
 	}
-	open, err := workflow.Open(h)
+	open, err := workflow.OpenRequests(h)
 	if err != nil {
 		return q, err
 	}

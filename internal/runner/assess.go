@@ -33,7 +33,7 @@ type Assessor struct {
 	budgets    Budgets
 	guard      trustGuard
 	states     states
-	elsewhere  func(dir string) *ElsewhereError
+	elsewhere  func(dir string) *OtherMachineError
 }
 
 // Assessment is the result of assessing a task directory in its current state.
@@ -49,7 +49,7 @@ type Assessment struct {
 	Warnings []trellis.Problem // what the author is told although the task can run; set only if its files were checked
 
 	Untrusted *trust.UntrustedError // who has to be trusted first; Waits is then for pulse.Trust
-	Elsewhere *ElsewhereError       // the other machine that has the task; if set, nothing else was checked
+	Elsewhere *OtherMachineError    // the other machine that has the task; if set, nothing else was checked
 	journal   *journal.History      // nil if there is none
 }
 
@@ -268,7 +268,7 @@ func baseAndWaits(ctx context.Context, b bases.Finder, t *taskdir.Task, h *journ
 	if err != nil {
 		return bases.Base{}, nil, err
 	}
-	return b.Of(ctx, t, recordedBase(t, h, p), p.Fresh)
+	return b.BaseOf(ctx, t, recordedBase(t, h, p), p.Fresh)
 }
 
 // recordedBase returns where the branch of a task began, by its journal or, without one, by task.json; zero if it has not begun.
@@ -289,7 +289,7 @@ func (as Assessor) check(ctx context.Context, dir string, adopt bool) (warnings 
 	if wrong := trellis.Errors(problems); len(wrong) > 0 {
 		return nil, &NotReadyError{wrong}
 	}
-	return ready.Overlooked(problems), nil
+	return ready.IgnoredWarnings(problems), nil
 }
 
 // Touches returns the globs of the files that a task changes, from task.json or else from its plan.
@@ -320,7 +320,7 @@ func (as Assessor) conflictingTask(t *taskdir.Task) string {
 		}
 		if glob, both := ready.Overlap(own, as.Touches(e.Task)); both {
 			if _, held := Held(e.Dir); held {
-				return SameFiles(e.Dir, glob)
+				return SameFilesText(e.Dir, glob)
 			}
 		}
 	}

@@ -11,19 +11,19 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// CrowdedError is returned for a task that does not fit beside what runs now. Why says what that is; when it ends there may be room.
-type CrowdedError struct{ Task, Why string }
+// ConflictError is returned for a task that does not fit beside what runs now. Why says what that is; when it ends there may be room.
+type ConflictError struct{ Task, Why string }
 
-func (e *CrowdedError) Error() string { return e.Task + " waits for " + e.Why }
+func (e *ConflictError) Error() string { return e.Task + " waits for " + e.Why }
 
-// SameFiles returns the text that says that another task waits for the task in dir, since both change files of glob.
-func SameFiles(dir, glob string) string {
+// SameFilesText returns the text that says that another task waits for the task in dir, since both change files of glob.
+func SameFilesText(dir, glob string) string {
 	return fmt.Sprintf("%s, which changes the same files (%s)", filepath.Base(dir), glob)
 }
 
-// Crowded returns which of the agents in own already works for as many tasks as it may, or "" if all can take another one.
+// BusyAgent returns which of the agents in own already works for as many tasks as it may, or "" if all can take another one.
 // others are the agents of each task that runs.
-func (rs Roles) Crowded(own []string, others [][]string) string {
+func (rs Roles) BusyAgent(own []string, others [][]string) string {
 	for _, agent := range own {
 		limit, limited := rs.config.Limits.PerAgent[agent]
 		works := 0
@@ -39,8 +39,8 @@ func (rs Roles) Crowded(own []string, others [][]string) string {
 	return ""
 }
 
-// Players returns the agents that play roles for a task that asks for agent ("": none), each once. Starting the task reports errors.
-func (rs Roles) Players(roles []trellis.Role, agent string) []string {
+// AgentsOf returns the agents that play roles for a task that asks for agent ("": none), each once. Starting the task reports errors.
+func (rs Roles) AgentsOf(roles []trellis.Role, agent string) []string {
 	list := []string{}
 	for _, role := range roles {
 		if c, err := rs.Choose(role, agent, ""); err == nil && !slices.Contains(list, c.Agent) {
@@ -53,7 +53,7 @@ func (rs Roles) Players(roles []trellis.Role, agent string) []string {
 // checkConflicts returns a *CrowdedError if a task does not fit beside the running tasks in the given directories: they change the
 // same files, or take up its agents. competes reports whether the answer depends on what runs at all.
 func (s TaskRunner) checkConflicts(t *taskdir.Task, running []string) (competes bool, err error) {
-	own, players := s.Assessor().Touches(t), s.Roles().Players(pipeline.Roles(), t.Pipeline.Agent)
+	own, players := s.Assessor().Touches(t), s.Roles().AgentsOf(pipeline.Roles(), t.Pipeline.Agent)
 	limited := slices.ContainsFunc(players, func(agent string) bool { _, ok := s.Config.Limits.PerAgent[agent]; return ok })
 	if len(own) == 0 && !limited {
 		return false, nil
@@ -62,15 +62,15 @@ func (s TaskRunner) checkConflicts(t *taskdir.Task, running []string) (competes 
 	for _, dir := range running {
 		other, err := s.Store.Load(dir)
 		if err != nil {
-			return true, &CrowdedError{t.ID, fmt.Sprintf("%s, which another machine works on and nothing is known of here yet: %v", filepath.Base(dir), err)}
+			return true, &ConflictError{t.ID, fmt.Sprintf("%s, which another machine works on and nothing is known of here yet: %v", filepath.Base(dir), err)}
 		}
 		if glob, both := ready.Overlap(own, s.Assessor().Touches(other)); both {
-			return true, &CrowdedError{t.ID, SameFiles(dir, glob)}
+			return true, &ConflictError{t.ID, SameFilesText(dir, glob)}
 		}
-		agents = append(agents, s.Roles().Players(pipeline.Roles(), other.Pipeline.Agent))
+		agents = append(agents, s.Roles().AgentsOf(pipeline.Roles(), other.Pipeline.Agent))
 	}
-	if why := s.Roles().Crowded(players, agents); why != "" {
-		return true, &CrowdedError{t.ID, why}
+	if why := s.Roles().BusyAgent(players, agents); why != "" {
+		return true, &ConflictError{t.ID, why}
 	}
 	return true, nil
 }

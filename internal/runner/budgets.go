@@ -116,8 +116,8 @@ func (b Budgets) resumeTime(t *taskdir.Task) time.Time {
 	return t.Pipeline.ResumeAt
 }
 
-// Early reports whether a paused task is resumed before the time until which it was paused.
-func (l Assessment) Early() bool { return l.Task.Status == trellis.Paused && l.At.IsZero() }
+// ResumesEarly reports whether a paused task is resumed before the time until which it was paused.
+func (l Assessment) ResumesEarly() bool { return l.Task.Status == trellis.Paused && l.At.IsZero() }
 
 // SleepingCall returns the call after which a run sleeps, and the failure that it sleeps for; nil if the journal has none.
 func SleepingCall(dir string) (r agentcall.Request, fail *flow.Failure) {

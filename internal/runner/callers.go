@@ -64,7 +64,7 @@ func (cs callers) reportCalls(dir string, calls []flow.Activity) []flow.Activity
 func (cs callers) reportFixes(dir string, calls []flow.Activity) []flow.Activity {
 	for i, call := range calls {
 		calls[i].Run = func(ctx context.Context, c flow.Call, in json.RawMessage) (any, error) {
-			if said := pipeline.Untold(call.Name, in); said != "" {
+			if said := pipeline.UnreportedTrouble(call.Name, in); said != "" {
 				cs.tell(Event{Task: filepath.Base(dir), Role: trellis.Role(call.Name), Call: c.ID, Agent: agents.Event{Kind: agents.EventNotice, Text: said}})
 			}
 			return call.Run(ctx, c, in)

@@ -240,7 +240,7 @@ func (s Deliveries) bringUpToDateLocked(ctx context.Context, dir string, in pipe
 		return false, err
 	}
 	behind, err := s.TaskRunner().effects(dir).Upstream.Behind(ctx, in, cmp.Or(with.To, in.Report.Commit), true)
-	if err != nil || behind == "" && !with.Moved() {
+	if err != nil || behind == "" && !with.HasUnverified() {
 		return true, err
 	}
 	said, err := with.TakeIn(ctx, s.guard().trustedPush) // before anything is made that could not be pushed
@@ -254,7 +254,7 @@ func (s Deliveries) bringUpToDateLocked(ctx context.Context, dir string, in pipe
 	}
 	held := *p.Report
 	held.Delivery.Pushed = held.Delivery.Pushed || t.PRURL != "" // others have seen the commit: the base is merged into it
-	with.Hold(&held)
+	with.UpdateReport(&held)
 	next.Undelivered, next.Revision = &held, max(p.Revision, t.Pipeline.Revision)
 	next.Retries++
 	if err := beginRun(j, next); err != nil {

@@ -185,7 +185,7 @@ func TestProgramThatFailsOnAFullDisk(t *testing.T) {
 		return nil
 	}}
 	dir := w.Hand("02-01-bye", lyingPRD)
-	if res, err := w.Site.Starter().Start(t.Context(), dir, runner.RunOptions{}); !durable.Unfit(err) || !strings.Contains(err.Error(), "test -f") || res.Status != trellis.InProgress {
+	if res, err := w.Site.Starter().Start(t.Context(), dir, runner.RunOptions{}); !durable.IsDiskError(err) || !strings.Contains(err.Error(), "test -f") || res.Status != trellis.InProgress {
 		t.Fatalf("got %s, %v, %v", res.Status, res.Failure, err)
 	}
 	full = false

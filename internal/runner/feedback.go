@@ -39,12 +39,12 @@ func (s Orders) hasSameFeedback(dir string, h *journal.History, p pipeline.Progr
 }
 
 func containsText(list []agentcall.Ref, text string) bool {
-	return slices.ContainsFunc(list, func(r agentcall.Ref) bool { return r.SHA256 == agentcall.Sum([]byte(text)) })
+	return slices.ContainsFunc(list, func(r agentcall.Ref) bool { return r.SHA256 == agentcall.SHA256Hex([]byte(text)) })
 }
 
 // addFeedback adds a person's feedback to the input of the run that begins with it.
 func (s Orders) addFeedback(t *taskdir.Task, p pipeline.Progress, said string, number int, in *pipeline.Input) error {
-	ref := agentcall.Ref{Path: fmt.Sprintf("feedback/%d.md", number), SHA256: agentcall.Sum([]byte(said)), Bytes: len(said)}
+	ref := agentcall.Ref{Path: fmt.Sprintf("feedback/%d.md", number), SHA256: agentcall.SHA256Hex([]byte(said)), Bytes: len(said)}
 	file := filepath.Join(t.Dir, taskdir.Run, ref.Path)
 	if err := s.Disk.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return fmt.Errorf("making the folder of feedback: %w", err)
@@ -101,7 +101,7 @@ func (s Orders) reviewedWork(ctx context.Context, t *taskdir.Task, p pipeline.Pr
 	}
 	s.Deliveries().tell(t.ID, more)
 	held.Delivery.Pushed = true
-	with.Hold(&held)
+	with.UpdateReport(&held)
 	return &held, nil
 }
 

@@ -243,7 +243,7 @@ func (s FileRunner) execute(ctx context.Context, dir string, begun func(FileRun,
 	}
 	s.traced(a.caller, j)
 	defer watchEvents(dir, j.Poke)()
-	past, err := workflow.Past(j.History())
+	past, err := workflow.PastEvents(j.History())
 	if err != nil {
 		return res, err
 	}
@@ -265,7 +265,7 @@ func (s FileRunner) fileEnd(ctx context.Context, res FileRun, h *journal.History
 		err = nil
 	case errors.As(err, &parked):
 		res.Until = parked.Until
-		res.Waits, err = workflow.Open(h)
+		res.Waits, err = workflow.OpenRequests(h)
 	case errors.Is(err, flow.ErrSuspended) && ctx.Err() != nil:
 		res.Interrupted, err = true, nil
 	}
@@ -317,7 +317,7 @@ func (s FileRunner) canRun(ctx context.Context, b *plan.Bundle, o FileOptions) e
 	if o.File != "" {
 		steps = "trellis run " + trellis.ShellWord(o.File) + " --dry-run"
 	}
-	wanted, err := workflow.Wanted(b, o.Steps)
+	wanted, err := workflow.PossibleCalls(b, o.Steps)
 	if fail, ok := errors.AsType[*flow.Failure](err); ok {
 		return &RefusedError{fail.Detail, steps}
 	}

@@ -96,7 +96,7 @@ func (a *fileActs) job(in workflow.FileInput) (workflow.FileJob, error) {
 	l := a.s.Config.Limits
 	j := workflow.FileJob{Choices: map[trellis.Role]agentcall.Choice{}, Idle: l.Idle, Attempts: max(1, l.Attempts), Approvers: a.s.Config.Planning.Approvers,
 		Walls: map[trellis.Role]time.Duration{trellis.Implement: l.Implement, trellis.Grade: l.Evaluate, trellis.Heal: l.Debug}}
-	wanted, err := workflow.Wanted(a.b, in.Options)
+	wanted, err := workflow.PossibleCalls(a.b, in.Options)
 	if err != nil {
 		return j, err
 	}
@@ -139,7 +139,7 @@ func (p *runBudget) limit(l *agentcall.Limits, all config.Limits) *flow.Failure 
 	defer p.mu.Unlock()
 	rest := agentcall.Limits{Wall: l.Wall, Idle: l.Idle, Tokens: all.Tokens, CostUSD: all.CostUSD, Seconds: float64(all.Seconds)}
 	var err error
-	if *l, err = rest.Left(p.used); err != nil {
+	if *l, err = rest.Remaining(p.used); err != nil {
 		return flow.AsFailure(err)
 	}
 	return nil

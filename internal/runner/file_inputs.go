@@ -49,7 +49,7 @@ func (s FileRunner) keepFinished(dir string, done map[string]string) (string, er
 	if err != nil {
 		return "", fmt.Errorf("encoding the finished steps: %w", err)
 	}
-	hash := agentcall.Sum(raw)
+	hash := agentcall.SHA256Hex(raw)
 	if err := s.Disk.MkdirAll(inputDir(dir, hash), 0o700); err != nil {
 		return "", err
 	}
@@ -65,7 +65,7 @@ func openFinished(dir, hash string) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the finished steps: %w", err)
 	}
-	if agentcall.Sum(raw) != hash {
+	if agentcall.SHA256Hex(raw) != hash {
 		return nil, fmt.Errorf("%s was changed", filepath.Join(inputDir(dir, hash), "finished.json"))
 	}
 	if err := json.Unmarshal(raw, &done); err != nil {
@@ -135,7 +135,7 @@ func fileUsage(dir string, h *journal.History) (used trellis.Usage, err error) {
 		list, used = append(list, old), used.Add(lostUsage(dir, old)) // lost calls of the last run are counted when it is resumed
 	}
 	for _, h := range list {
-		u, err := workflow.Used(h)
+		u, err := workflow.UsageOf(h)
 		if err != nil {
 			return used, err
 		}

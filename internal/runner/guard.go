@@ -111,8 +111,8 @@ func (g trustGuard) recordPlanned(draft, final string) {
 	g.recordMadeHere(final, texts, g.judge.Standing)
 }
 
-// Brought records the content of a task directory from a machine of the team as made by people who may make tasks here.
-func (s *Site) Brought(dir string) {
+// RecordBrought records the content of a task directory from a machine of the team as made by people who may make tasks here.
+func (s *Site) RecordBrought(dir string) {
 	of, err := subject.Task(s.Store.Root, s.Store.Rel(dir))
 	if err != nil {
 		return // the task is judged when it can be read
@@ -128,7 +128,7 @@ func (s *Site) Brought(dir string) {
 
 // recordMadeHere records the items in files of a task that pick returns as made here. What an agent asks for is judged instead.
 func (g trustGuard) recordMadeHere(dir string, texts map[string][]byte, pick func([]trust.Item) ([]trust.Item, error)) {
-	if proc.InsideRun(g.environ) || g.judge == nil {
+	if proc.StartedByRun(g.environ) || g.judge == nil {
 		return
 	}
 	err := func() error {
@@ -163,7 +163,7 @@ func (g trustGuard) checkSubject(ctx context.Context, of trust.Subject) error {
 
 // warnUnsaved warns once if findings of the judge could not be stored.
 func (g trustGuard) warnUnsaved(v trust.Verdict) {
-	if v.Unsaved == nil || errors.Is(v.Unsaved, trust.ErrNowhere) {
+	if v.Unsaved == nil || errors.Is(v.Unsaved, trust.ErrNoLedger) {
 		return
 	}
 	g.unsaved.Do(func() {

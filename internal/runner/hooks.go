@@ -44,9 +44,9 @@ func (hk Hooks) hook(ctx context.Context, e hooks.Event, dir, occasion string) {
 	r.Run(ctx, e, dir, occasion)
 }
 
-// CalledOff runs the hooks for a task that was cancelled while no process executed its run. A process that executes it runs
+// RunAfterCancel runs the hooks for a task that was cancelled while no process executed its run. A process that executes it runs
 // the hooks when the run ends.
-func (hk Hooks) CalledOff(ctx context.Context, dir string) {
+func (hk Hooks) RunAfterCancel(ctx context.Context, dir string) {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if _, held := Held(dir); err == nil && !held && h.Flow == pipeline.Flow && !h.Ended {
 		hk.afterFinish(ctx, dir, h.Run, trellis.Cancelled)

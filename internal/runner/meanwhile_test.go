@@ -252,7 +252,7 @@ func TestSettleOfWhatWentOn(t *testing.T) {
 	if res := w.Start(dir); res.Status != trellis.Review {
 		t.Fatalf("sent back: %s, %v", res.Status, res.Failure)
 	}
-	done, err := clean.Completer().Settle(context.Background(), []cleanup.Leftover{before})
+	done, err := clean.Completer().CompleteMerged(context.Background(), []cleanup.Leftover{before})
 	if err != nil || len(done) > 0 || w.Task(dir).Status != trellis.Review {
 		t.Errorf("completed %v, %v: it is %s", done, err, w.Task(dir).Status)
 	}

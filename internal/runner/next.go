@@ -163,16 +163,16 @@ func (n next) waits(waits bases.Waits) (string, error) {
 	if why, command, err := n.as.approvals.missingApproval(n.t, n.h); err != nil || why != "" {
 		return command, err
 	}
-	if first, _ := waits.Unsaid(); first.Task != "" {
+	if first, _ := waits.FirstWithoutNext(); first.Task != "" {
 		return "trellis status " + trellis.ShellWord(first.Task), nil
 	}
 	for _, id := range n.t.Pipeline.DependsOn {
 		other, err := n.as.store.Load(filepath.Join(filepath.Dir(n.t.Dir), id))
-		if err == nil && other.Status.Lost() {
+		if err == nil && other.Status.EndedBadly() {
 			return "trellis status " + trellis.ShellWord(id), nil
 		}
 		if away, err := n.as.store.Archived(id); err == nil && away != "" {
-			if other, err := n.as.store.Load(away); err == nil && other.Status.Lost() {
+			if other, err := n.as.store.Load(away); err == nil && other.Status.EndedBadly() {
 				return n.say("edit") + " task", nil // to remove the dependency
 			}
 		}

@@ -60,7 +60,7 @@ type Advance struct {
 }
 
 // Advance writes into a roadmap what became of its tasks, and returns what comes next. With dry, it returns the same and writes nothing.
-func (s Objectives) Advance(ctx context.Context, name string, works *roadmap.Works, dry bool) (a Advance, err error) {
+func (s Objectives) Advance(ctx context.Context, name string, works *roadmap.StepTasks, dry bool) (a Advance, err error) {
 	a.Name = name
 	road, err := roadmap.Load(s.Store.Root, name)
 	if err != nil {
@@ -68,9 +68,9 @@ func (s Objectives) Advance(ctx context.Context, name string, works *roadmap.Wor
 	}
 	due := road.Due(works)
 	if dry {
-		road, err = road.With(due)
+		road, err = road.Apply(due)
 	} else if len(due) > 0 {
-		if due, err = s.roadmaps().Settle(ctx, s.Store, name, works); err == nil {
+		if due, err = s.roadmaps().WriteDue(ctx, s.Store, name, works); err == nil {
 			road, err = roadmap.Load(s.Store.Root, name)
 		}
 	}
@@ -83,7 +83,7 @@ func (s Objectives) Advance(ctx context.Context, name string, works *roadmap.Wor
 			a.Others = append(a.Others, d)
 		}
 	}
-	a.Road, a.Gone = road, road.Gone(works)
+	a.Road, a.Gone = road, road.LostPlans(works)
 	tasks := works.Tasks(name)
 	a.Decision = road.Next(tasks)
 	for _, step := range road.Ready(tasks) {
@@ -102,8 +102,8 @@ type ReconcileOptions struct {
 	Creator string   // creator of the tasks
 }
 
-// Reconciled is the result for one objective.
-type Reconciled struct {
+// ReconcileResult is the result for one objective.
+type ReconcileResult struct {
 	Advance
 	Steps   []roadmap.Step // steps that are planned, or would be in a dry run
 	Planned []StepResult   // results of those steps that were planned
@@ -113,12 +113,12 @@ type Reconciled struct {
 
 // Reconcile writes into roadmaps what became of their tasks, and plans what comes next, one step after the other. An error of
 // one objective does not stop the others. After an interruption, objectives that were not begun are left out.
-func (s Objectives) Reconcile(ctx context.Context, o ReconcileOptions) ([]Reconciled, error) {
+func (s Objectives) Reconcile(ctx context.Context, o ReconcileOptions) ([]ReconcileResult, error) {
 	names, err := s.objectives(o.Names)
 	if err != nil {
 		return nil, err
 	}
-	var all []Reconciled
+	var all []ReconcileResult
 	for _, name := range names {
 		if ctx.Err() != nil {
 			break
@@ -146,7 +146,7 @@ func (s Objectives) objectives(names []string) (list []string, err error) {
 	return list, nil
 }
 
-func (s Objectives) reconcile(ctx context.Context, name string, o ReconcileOptions) (r Reconciled) {
+func (s Objectives) reconcile(ctx context.Context, name string, o ReconcileOptions) (r ReconcileResult) {
 	works, err := s.SurveyWorks(ctx, o.Dry)
 	if err == nil {
 		r.Advance, err = s.Advance(ctx, name, works, o.Dry)

@@ -12,8 +12,8 @@ import (
 
 // SurveyWorks returns the tasks of objectives in their current state. It first completes those in review that were merged, as
 // far as the git repository here knows. With dry, it returns the same and writes nothing.
-func (s Objectives) SurveyWorks(ctx context.Context, dry bool) (*roadmap.Works, error) {
-	works, err := roadmap.Survey(s.Store, false)
+func (s Objectives) SurveyWorks(ctx context.Context, dry bool) (*roadmap.StepTasks, error) {
+	works, err := roadmap.ReadStepTasks(s.Store, false)
 	if err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (s Objectives) completeMerged(ctx context.Context, t *taskdir.Task, dry boo
 	list := []cleanup.Leftover{left}
 	if dry {
 		list[0].Status = trellis.Completed
-	} else if _, err := clean.Completer().Settle(ctx, list); err != nil {
+	} else if _, err := clean.Completer().CompleteMerged(ctx, list); err != nil {
 		return true, err
 	}
 	if list[0].Status == trellis.Completed {

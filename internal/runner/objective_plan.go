@@ -42,7 +42,7 @@ type StepResult struct {
 // planning that was cut off, and links a task that its step does not name. Errors that callers tell apart, besides those of
 // Plan: *StepError, *BusyError, *trellis.Problem, roadmap.ErrNotFound, roadmap.ErrNoStep, ErrOtherPlan, ErrNoIssue.
 func (s Objectives) PlanStep(ctx context.Context, name string, o StepOptions) (StepResult, error) {
-	works, err := roadmap.Survey(s.Store, true)
+	works, err := roadmap.ReadStepTasks(s.Store, true)
 	if err != nil {
 		return StepResult{}, err
 	}
@@ -70,7 +70,7 @@ func (r StepResult) isPublished() bool { return !r.Interrupted && len(r.Waits) =
 
 // pick returns the step that a person names, if it can be planned, or else the steps that come next, of which the first that
 // nobody plans yet is to be planned.
-func (a Advance) pick(works *roadmap.Works, id string) (ids []string, err error) {
+func (a Advance) pick(works *roadmap.StepTasks, id string) (ids []string, err error) {
 	if id == "" {
 		for _, step := range a.Ready {
 			ids = append(ids, step.ID)
@@ -87,7 +87,7 @@ func (a Advance) pick(works *roadmap.Works, id string) (ids []string, err error)
 	if _, planned := works.Of(a.Name, id); planned || step.State != roadmap.Pending {
 		return []string{id}, nil // PlanOne decides, once it has claimed the step, whether it can be resumed
 	}
-	if on, why := a.Road.Missing(works, *step); on != "" {
+	if on, why := a.Road.BlockingDependency(works, *step); on != "" {
 		return nil, &StepError{a.Name, id, roadmap.Waiting, fmt.Sprintf("it depends on step %s, which %s", on, why)}
 	}
 	return []string{id}, nil
@@ -103,7 +103,7 @@ func (s Objectives) PlanOne(ctx context.Context, name string, o StepOptions, ask
 		return res, err
 	}
 	defer claim.Unlock()
-	works, err := roadmap.Survey(s.Store, true)
+	works, err := roadmap.ReadStepTasks(s.Store, true)
 	if err != nil {
 		return res, err
 	}
@@ -144,7 +144,7 @@ type stepPlanning struct {
 	*Site
 	road  *roadmap.Roadmap
 	step  roadmap.Step
-	works *roadmap.Works
+	works *roadmap.StepTasks
 	src   []byte // text of the roadmap
 	o     StepOptions
 }
@@ -165,7 +165,7 @@ func (p stepPlanning) plan(ctx context.Context, asked bool) (res PlanResult, kno
 	case p.step.State != roadmap.Pending:
 		return res, false, &StepError{p.road.Name, p.step.ID, roadmap.Stuck, p.takenReason()}
 	}
-	if p.step.Unwritten() {
+	if p.step.HasTemplateText() {
 		return res, false, &StepError{p.road.Name, p.step.ID, roadmap.Stuck, fmt.Sprintf("%s:%d still says what a new objective says there: write what is to be done", roadmap.File(p.road.Name), p.step.Line)}
 	}
 	if err := p.road.Linkable(p.step.ID); err != nil { // before anything is paid for
@@ -203,7 +203,7 @@ const names = 100
 func (p stepPlanning) draft() (o PlanOptions, dir string, err error) {
 	o.Requirement, o.Agent = roadmap.Requirement(p.road.Name, p.road.Title, p.step, p.src), p.o.Agent
 	o.New = taskdir.New{Title: p.step.Title(), DevType: p.o.DevType, Creator: p.o.Creator, Assignee: p.o.Creator,
-		DependsOn: p.road.Before(p.works, p.step), Objective: taskdir.Objective{Name: p.road.Name, Step: p.step.ID}}
+		DependsOn: p.road.DependencyTasks(p.works, p.step), Objective: taskdir.Objective{Name: p.road.Name, Step: p.step.ID}}
 	name := p.step.TaskName()
 	for n := 1; n <= names; n++ {
 		if o.New.Name = name; n > 1 {
@@ -219,11 +219,11 @@ func (p stepPlanning) draft() (o PlanOptions, dir string, err error) {
 
 // link makes the roadmap name the task of a step.
 func (s Objectives) link(ctx context.Context, name string, res *StepResult) error {
-	works, err := roadmap.Survey(s.Store, false)
+	works, err := roadmap.ReadStepTasks(s.Store, false)
 	if err != nil {
 		return err
 	}
-	due, err := s.roadmaps().Settle(ctx, s.Store, name, works)
+	due, err := s.roadmaps().WriteDue(ctx, s.Store, name, works)
 	if err != nil {
 		return err
 	}

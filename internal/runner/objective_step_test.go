@@ -24,7 +24,7 @@ import (
 // settle writes into the roadmap what became of the tasks.
 func (w *world) settle() runner.Advance {
 	w.Helper()
-	works, err := roadmap.Survey(w.Site.Store, false)
+	works, err := roadmap.ReadStepTasks(w.Site.Store, false)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -342,7 +342,7 @@ func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*jou
 	s.traced(caller, j)
 	res.Report, err = journal.Execute(ctx, j, planner.Run)
 	res.Asked = asked.Load()
-	if errors.As(err, new(*journal.GoneError)) && durable.Goes(dir) {
+	if errors.As(err, new(*journal.GoneError)) && durable.WaitGone(dir) {
 		j.Close() // the error is about the lock, which is gone too
 		return res, &RefusedError{s.Store.Rel(dir) + " was removed or renamed while it was planned", "name it so again, then trellis plan --retry " + trellis.ShellWord(filepath.Base(dir))}
 	}
@@ -373,7 +373,7 @@ func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*jou
 
 // soFar returns the report of a planning in dir up to the end of its journal, calls without an answer included.
 func soFar(dir string, h *journal.History) (planner.Report, error) {
-	rep, err := planner.SoFar(h)
+	rep, err := planner.PartialReport(h)
 	rep.Usage = rep.Usage.Add(lostUsage(dir, h))
 	return rep, err
 }

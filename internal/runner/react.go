@@ -16,8 +16,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Reacted is the result of checking open pull requests.
-type Reacted struct {
+// ReactionResult is the result of checking open pull requests.
+type ReactionResult struct {
 	Begun []string // directories of tasks that have a run to execute now
 	Why   []string // for each of Begun: what the run is for
 	Notes []string // what to report about other tasks
@@ -37,10 +37,10 @@ func (s PullRequests) Remote() *delivery.Remote {
 }
 
 // Refresh asks the remote what became of the work in review, of the task in dir or with "" of all tasks, and reacts to it.
-func (s PullRequests) Refresh(ctx context.Context, dir string) (delivery.Refreshed, Reacted, error) {
+func (s PullRequests) Refresh(ctx context.Context, dir string) (delivery.Refreshed, ReactionResult, error) {
 	seen, err := s.Remote().Refresh(ctx, dir)
 	if err != nil {
-		return seen, Reacted{}, err
+		return seen, ReactionResult{}, err
 	}
 	done, err := s.React(ctx, seen.Open)
 	return seen, done, err
@@ -48,7 +48,7 @@ func (s PullRequests) Refresh(ctx context.Context, dir string) (delivery.Refresh
 
 // React begins a run for each pull request that checks or reviewers find wanting, one for all that they found: the input of a
 // run holds what it was begun for, which is not a reason for another run. Without delivery.react it only notes what is wrong.
-func (s PullRequests) React(ctx context.Context, open []delivery.OpenPR) (out Reacted, err error) {
+func (s PullRequests) React(ctx context.Context, open []delivery.OpenPR) (out ReactionResult, err error) {
 	for _, seen := range open {
 		if ctx.Err() != nil {
 			return out, context.Cause(ctx)
@@ -127,7 +127,7 @@ func (s PullRequests) reactTo(ctx context.Context, pr delivery.OpenPR, asked boo
 		return true, p.React.Detail, s.states().resume(pr.Dir, p)
 	}
 	r := reaction{PullRequests: s, pr: pr, task: t, past: p, asked: asked, found: delivery.NewFindings(pr, p.Reactions, asked)}
-	noted := delivery.Noted{Reacted: p.Reactions.Seen, Rounds: p.Reactions.Rounds}
+	noted := delivery.ReactionState{Reacted: p.Reactions.Seen, Rounds: p.Reactions.Rounds}
 	begun, note, err = r.begin(ctx, j)
 	switch {
 	case err != nil:
@@ -135,7 +135,7 @@ func (s PullRequests) reactTo(ctx context.Context, pr delivery.OpenPR, asked boo
 	case begun:
 		note = r.found.Detail()
 		now := r.found.Reactions()
-		noted = delivery.Noted{Note: "a run was begun for it: " + note, Reacted: now.Seen, Rounds: now.Rounds}
+		noted = delivery.ReactionState{Note: "a run was begun for it: " + note, Reacted: now.Seen, Rounds: now.Rounds}
 	default:
 		noted.Note = note
 	}
@@ -157,7 +157,7 @@ const nothingNew = ": a run was begun for that before, and there is nothing new"
 
 // begin begins a run if there is something to react to. Otherwise it returns why not.
 func (r *reaction) begin(ctx context.Context, j *journal.Run) (begun bool, note string, err error) {
-	if r.found.None() {
+	if r.found.IsEmpty() {
 		return false, "", r.clearFailure()
 	}
 	if r.pr.Status.Waits && !r.asked || r.past.Outcome != trellis.Delivered {
@@ -188,9 +188,9 @@ func (r *reaction) run(ctx context.Context, j *journal.Run) (begun bool, note st
 		return false, "what is wrong with it could not be read: " + err.Error(), nil
 	}
 	wrong, asked := r.found.Detail(), r.found.Code() == trellis.ChangesRequested
-	switch r.found.Choose(d); {
+	switch r.found.AddDetails(d); {
 	case len(r.found.New()) > 0:
-	case r.found.None() && !asked:
+	case r.found.IsEmpty() && !asked:
 		return false, "only checks fail that its base branch does not require", nil
 	default:
 		return false, wrong + nothingNew, nil
@@ -249,7 +249,7 @@ func (r *reaction) follow(ctx context.Context) (string, error) {
 		return "", nil // people have to say at which commits the submodules are
 	}
 	may := func(ctx context.Context) error { return r.guard().trustedPush(ctx, tip, head) }
-	there, err := r.Remote().Follow(ctx, r.task, ours, head, pipeline.Outside(r.past.Job), may)
+	there, err := r.Remote().Follow(ctx, r.task, ours, head, pipeline.UncommittedPaths(r.past.Job), may)
 	if err != nil || !there {
 		return "", err
 	}

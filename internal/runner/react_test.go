@@ -23,7 +23,7 @@ import (
 // say has the pull request say something, and returns what a look at it comes to.
 func (w *world) say(at interface {
 	Change(testing.TB, func(*githubtest.State))
-}, fields map[string]any) runner.Reacted {
+}, fields map[string]any) runner.ReactionResult {
 	w.Helper()
 	at.Change(w.T, func(s *githubtest.State) {
 		s.PRs[0]["headRefOid"] = w.Git("-C", "../origin.git", "rev-parse", "feature/bye")

@@ -121,8 +121,8 @@ func (rs Roles) Named() []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// Unplayed returns the roles of planning and of running for which no agent is named, if there is no agent to fall back on either.
-func (rs Roles) Unplayed() (planning, running []trellis.Role) {
+// RolesWithoutAgent returns the roles of planning and of running for which no agent is named, if there is no agent to fall back on either.
+func (rs Roles) RolesWithoutAgent() (planning, running []trellis.Role) {
 	if _, err := rs.fallback(); err == nil {
 		return nil, nil
 	}
@@ -159,7 +159,7 @@ func CheckTemp() error {
 	if err == nil {
 		err = os.Remove(dir)
 	}
-	if err == nil || durable.Unfit(err) {
+	if err == nil || durable.IsDiskError(err) {
 		return err
 	}
 	return &trellis.Problem{File: os.TempDir(), Message: "no temporary files can be made here: " + err.Error(), Hint: "have TMPDIR name a folder that you can write to"}

@@ -104,7 +104,7 @@ func (s TaskRunner) run(ctx context.Context, dir string, o RunOptions, begun fun
 	calls := agentCallers(s.Site)
 	effects, caller := pipeline.New(deps), calls.caller(dir, deps.Marker)
 	caller.Slots, caller.Check, caller.Watch = effects.Prompts.Slots, effects.Prompts.Check, effects.Calls.Watch
-	j, err := s.open(ctx, dir, publishEffects(lease, pipeline.Coded(append(effects.Activities(), calls.reportFixes(dir, caller.Activities(pipeline.Roles()...))...))), s.mailbox(dir))
+	j, err := s.open(ctx, dir, publishEffects(lease, pipeline.WithFailureCodes(append(effects.Activities(), calls.reportFixes(dir, caller.Activities(pipeline.Roles()...))...))), s.mailbox(dir))
 	if errors.Is(err, journal.ErrDamaged) {
 		return s.states().failDamaged(ctx, s.Repo, dir)
 	}
@@ -145,11 +145,11 @@ func (s TaskRunner) run(ctx context.Context, dir string, o RunOptions, begun fun
 	if past.State.Status == trellis.InProgress { // a replay does not report the state that the journal holds, so report it here
 		onState(past.State)
 	}
-	before := pipeline.Worked(j.History())
+	before := pipeline.CompletedActivities(j.History())
 	rep, err := journal.Execute(ctx, j, pipeline.Run(effects.Bundles.Bundle))
 	res, err := s.result(ctx, dir, rep, err)
 	after := j.History()
-	res.Progress = after.Ended || pipeline.Worked(after) > before
+	res.Progress = after.Ended || pipeline.CompletedActivities(after) > before
 	if res.Status == trellis.Completed {
 		_, perr := s.Store.CompleteParents(dir)
 		err = errors.Join(err, perr)
@@ -254,7 +254,7 @@ func (s TaskRunner) result(ctx context.Context, dir string, rep pipeline.Report,
 	case errors.Is(err, flow.ErrSuspended) && ctx.Err() != nil:
 		r.Interrupted = true
 		err = errors.Join(s.states().noteInterrupted(dir), s.states().recordUsage(dir, trellis.InProgress))
-	case errors.As(err, new(*journal.GoneError)), errors.Is(err, flow.ErrSuspended) && !errors.As(err, new(*ElsewhereError)) && !durable.Exists(dir):
+	case errors.As(err, new(*journal.GoneError)), errors.Is(err, flow.ErrSuspended) && !errors.As(err, new(*OtherMachineError)) && !durable.Exists(dir):
 		err = s.goneError(dir)
 	case errors.Is(err, flow.ErrSuspended) && !errors.Is(err, journal.ErrFenced):
 		err = s.taskJSONProblem(dir, err)
@@ -290,7 +290,7 @@ func currentWaits(l Assessment) bases.Waits {
 func (s TaskRunner) goneError(dir string) error {
 	p := trellis.Problem{File: s.Store.Rel(dir), Message: "was removed or renamed while its run was at work, which ended there",
 		Hint: "name it so again, then trellis start " + trellis.ShellWord(filepath.Base(dir)) + "; of one that was removed trellis cleanup shows what is left"}
-	if !durable.Goes(dir) {
+	if !durable.WaitGone(dir) {
 		p.File, p.Hint = filepath.Join(p.File, taskdir.Run), "trellis retry "+trellis.ShellWord(filepath.Base(dir))
 	}
 	return &NotReadyError{[]trellis.Problem{p}}

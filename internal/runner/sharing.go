@@ -24,20 +24,20 @@ import (
 // called concurrently.
 type Sharing interface {
 	// Elsewhere returns which other machine has a task, by what this one heard last; nil if none has. It asks no other machine.
-	Elsewhere(dir string) *ElsewhereError
+	Elsewhere(dir string) *OtherMachineError
 	// Last reports whether this machine was the last to have a task, or no machine had it.
 	Last(dir string) bool
 	// Take makes a task this machine's, and its directory and worktree what the last machine left, if fit allows it. Of two
 	// tasks that compete, one is taken after the other, on whatever machines, and for the second the first is among the
 	// running ones. Errors: *ElsewhereError; the error of fit; others if nobody could be asked, and then the task is not run.
-	Take(ctx context.Context, dir string, fit Fit) (Lease, error)
+	Take(ctx context.Context, dir string, fit FitCheck) (Lease, error)
 	// SpentElsewhere returns what agents of other machines used today, as far as this one heard. It asks no other machine.
 	SpentElsewhere() trellis.Usage
 }
 
-// Fit checks a task after its directory was brought here and returns why this machine does not run it now; it is then left to others.
+// FitCheck checks a task after its directory was brought here and returns why this machine does not run it now; it is then left to others.
 // running are the directories of other tasks that are worked on, here or elsewhere; competes reports whether the answer depends on them.
-type Fit func(running []string) (competes bool, err error)
+type FitCheck func(running []string) (competes bool, err error)
 
 // Lease is the right of this machine to work on a task.
 type Lease interface {
@@ -58,14 +58,14 @@ type lease interface {
 	Save(ctx context.Context, why string) error
 }
 
-// ElsewhereError is returned if another machine has a task.
-type ElsewhereError struct {
+// OtherMachineError is returned if another machine has a task.
+type OtherMachineError struct {
 	Task  string
 	Host  string    // name of the machine, for people
 	Since time.Time // when it took the task
 }
 
-func (e *ElsewhereError) Error() string {
+func (e *OtherMachineError) Error() string {
 	said := fmt.Sprintf("%s is at work on %s", e.Host, e.Task)
 	if !e.Since.IsZero() {
 		said += ", since " + e.Since.Local().Format("2006-01-02 15:04:05")
@@ -74,10 +74,10 @@ func (e *ElsewhereError) Error() string {
 }
 
 // Is makes errors.Is(err, durable.ErrHeld) true, as for other errors about something that somebody else holds.
-func (e *ElsewhereError) Is(target error) bool { return target == durable.ErrHeld }
+func (e *OtherMachineError) Is(target error) bool { return target == durable.ErrHeld }
 
 // Elsewhere returns which other machine has a task, nil if none has.
-func (s *Site) Elsewhere(dir string) *ElsewhereError {
+func (s *Site) Elsewhere(dir string) *OtherMachineError {
 	if s.Sharing == nil {
 		return nil
 	}
@@ -155,7 +155,7 @@ func publishEffects(l lease, list []flow.Activity) []flow.Activity {
 				}
 			}
 			out, err := act.Run(ctx, c, in)
-			if ctx.Err() != nil || pipeline.OnlyLooks(act.Name) || err != nil && !errors.As(err, new(*flow.Failure)) {
+			if ctx.Err() != nil || pipeline.LeavesNothing(act.Name) || err != nil && !errors.As(err, new(*flow.Failure)) {
 				return out, err
 			}
 			if serr := l.Save(ctx, "after "+c.ID); serr != nil {
@@ -180,5 +180,5 @@ func (s TaskRunner) loadProgress(ctx context.Context, l lease, e *pipeline.Effec
 			return err
 		}
 	}
-	return e.Settle(run, p)
+	return e.LoadRefit(run, p)
 }

@@ -23,7 +23,7 @@ import (
 
 // team is a Sharing that lets one machine have all tasks, and notes what it is given.
 type team struct {
-	by *runner.ElsewhereError // who has them all, nil for this machine
+	by *runner.OtherMachineError // who has them all, nil for this machine
 
 	mu     sync.Mutex
 	whys   []string
@@ -33,10 +33,10 @@ type team struct {
 	ended  []runner.Result
 }
 
-func (s *team) Elsewhere(string) *runner.ElsewhereError { return s.by }
-func (s *team) Last(string) bool                        { return s.by == nil }
-func (s *team) SpentElsewhere() trellis.Usage           { return trellis.Usage{} }
-func (s *team) Take(_ context.Context, dir string, fit runner.Fit) (runner.Lease, error) {
+func (s *team) Elsewhere(string) *runner.OtherMachineError { return s.by }
+func (s *team) Last(string) bool                           { return s.by == nil }
+func (s *team) SpentElsewhere() trellis.Usage              { return trellis.Usage{} }
+func (s *team) Take(_ context.Context, dir string, fit runner.FitCheck) (runner.Lease, error) {
 	if s.by != nil {
 		return nil, s.by
 	}
@@ -118,7 +118,7 @@ func TestTaskOfAnotherMachine(t *testing.T) {
 	w := newWorld(t, runnertest.Counted())
 	dir := w.Hand("02-01-bye", runnertest.ProvenPRD)
 	before := texts(t, dir)
-	w.Site.Sharing = &team{by: &runner.ElsewhereError{Task: "02-01-bye", Host: "anna-laptop", Since: time.Date(2026, 2, 1, 9, 0, 0, 0, time.UTC)}}
+	w.Site.Sharing = &team{by: &runner.OtherMachineError{Task: "02-01-bye", Host: "anna-laptop", Since: time.Date(2026, 2, 1, 9, 0, 0, 0, time.UTC)}}
 	_, err := w.Site.Starter().Start(context.Background(), dir, runner.RunOptions{})
 	if !errors.Is(err, durable.ErrHeld) || !strings.Contains(err.Error(), "anna-laptop is at work on 02-01-bye, since ") {
 		t.Errorf("start: %v", err)

@@ -130,7 +130,7 @@ func (s *Site) traced(c *agentcall.Caller, j *journal.Run) {
 	if s.Traces == nil {
 		return
 	}
-	trace, env := traces.Of(j.History()), c.Env
+	trace, env := traces.TraceOf(j.History()), c.Env
 	c.Env = func(call flow.Call, r agentcall.Request) []string {
 		return append(env(call, r), "TRACEPARENT="+trace.Parent(call.ID))
 	}
@@ -139,8 +139,8 @@ func baseFinder(s *Site) bases.Finder {
 	return bases.Finder{Repo: s.Repo, Store: s.Store, OnlyMerged: s.Config.DependsOnMerged, Merges: &s.shared().merges}
 }
 
-// Succeed makes s, which has newer settings, replace old: s takes over what old has learned and reports to the same callbacks.
-func (s *Site) Succeed(old *Site) {
+// ReplaceSite makes s, which has newer settings, replace old: s takes over what old has learned and reports to the same callbacks.
+func (s *Site) ReplaceSite(old *Site) {
 	s.common, s.Event, s.Seen, s.Sharing = old.shared(), old.Event, old.Seen, old.Sharing
 }
 
@@ -157,7 +157,7 @@ type Event struct {
 	Step    *workflow.Event     // what a step of a file did
 	Told    *events.Event       // a check, a wait or the end of a run, as all interfaces report it
 	Ended   *Result             // set with a Told that the run has ended: the state of the task
-	Watch   *Watching           // what a watcher does not run, whenever that changes
+	Watch   *WatchState         // what a watcher does not run, whenever that changes
 	Message string              // text to show in addition
 	Level   slog.Level          // severity of Message
 }
@@ -198,7 +198,7 @@ func (s *Site) open(ctx context.Context, dir string, acts []flow.Activity, mailb
 	}, Holder: runlock.Holder(dir, s.Clock()), Now: s.Clock, ParkAfter: ParkAfter,
 		Waits: func(c journal.Entry) { s.eventsOf(dir).sendWait(j, c) },
 		Wrote: s.Traces.Follow(dir, func(text string) { s.Tell(Event{Level: slog.LevelWarn, Message: text}) }),
-		Clear: func(former durable.Holder) error { return runlock.Clear(dir, former) }}
+		Clear: func(former durable.Holder) error { return runlock.EndLeftovers(dir, former) }}
 	err = runlock.Await(func() (err error) {
 		j, err = journal.Open(o)
 		return err

@@ -53,7 +53,7 @@ func (st Starter) Start(ctx context.Context, dir string, o RunOptions) (Result, 
 		return res, err
 	}
 	st.PrintAssumptions(dir)
-	_, taken := st.TakenBy(dir)
+	_, taken := st.WatcherFor(dir)
 	hand := taken && o == (RunOptions{}) // options can't be passed to a watcher
 	if why := st.assessor.conflictingTask(t); why != "" && hand {
 		st.tell(Event{Task: t.ID, Message: t.ID + " waits for " + why})
@@ -401,8 +401,8 @@ func holder(path string) (by durable.Holder, held bool) {
 	return by, held
 }
 
-// TakenBy returns the watcher and whether it takes a task that a person starts: it leaves a task alone whose not_before is to come.
-func (st Starter) TakenBy(dir string) (durable.Holder, bool) {
+// WatcherFor returns the watcher and whether it takes a task that a person starts: it leaves a task alone whose not_before is to come.
+func (st Starter) WatcherFor(dir string) (durable.Holder, bool) {
 	h, watched := st.Watcher()
 	t, err := st.store.Load(dir)
 	return h, watched && !(err == nil && t.Pipeline.NotBefore.After(st.now()))

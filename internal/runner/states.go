@@ -159,7 +159,7 @@ func (s states) failDamaged(ctx context.Context, repo *git.Repo, dir string) (Re
 	}
 	res.Status, res.Outcome, res.Failure = trellis.Failed, trellis.OutcomeFailed, fail
 	return res, s.update(dir, func(_ *taskdir.Task, e *taskdir.Edit) {
-		e.Project(res.Status)
+		e.SetFromJournal(res.Status)
 		e.Set("pipeline.outcome", res.Outcome)
 		e.Set("pipeline.failure", taskdir.Failure{Code: trellis.JournalDamaged, Detail: fail.Detail, At: fail.At})
 	})
@@ -172,7 +172,7 @@ func (s states) restore(dir string, h *journal.History) (*taskdir.Task, error) {
 		return nil, err
 	}
 	return s.store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {
-		e.Project(p.State.Status)
+		e.SetFromJournal(p.State.Status)
 		e.Set("pipeline.outcome", p.Outcome)
 		e.Set("pipeline.failure", taskdir.Failure{})
 		e.Set("pipeline.resume_at", time.Time{})

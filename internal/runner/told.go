@@ -31,7 +31,7 @@ func (t eventSender) send(e events.Event) {
 }
 
 // sendCheck reports how a command of an activity ended, or what the command waits for.
-func (t eventSender) sendCheck(c flow.Call, told pipeline.Told) {
+func (t eventSender) sendCheck(c flow.Call, told pipeline.CheckNews) {
 	if told.Wait != nil {
 		t.send(events.Event{Kind: events.Waiting, Run: c.Run, Call: c.ID, Wait: told.Wait})
 		return
@@ -67,12 +67,12 @@ func (t eventSender) sendEnd(h *journal.History, r Result) {
 	t.tell(Event{Task: e.Task, Told: &e, Ended: &r})
 }
 
-// Watching is what a watcher does besides running tasks.
-type Watching struct {
+// WatchState is what a watcher does besides running tasks.
+type WatchState struct {
 	Runs  []string       // the tasks that it runs
 	Idle  time.Time      // since when nothing has run; zero while something runs
 	Waits []events.Event // tasks that would run, and why they don't
 }
 
 // Words returns the text that says that nothing runs.
-func (w Watching) Words() string { return events.Idle(w.Idle, w.Waits) }
+func (w WatchState) Words() string { return events.IdleText(w.Idle, w.Waits) }

@@ -31,7 +31,7 @@ func usedBy(t *taskdir.Task, h *journal.History) (trellis.Usage, error) {
 func lostUsage(dir string, h *journal.History) (used trellis.Usage) {
 	for _, c := range h.Calls {
 		if replied := c.Done && c.Fail == nil; !replied && slices.Contains(trellis.Roles, trellis.Role(c.Activity)) {
-			used = used.Add(agentcall.Lost(filepath.Join(dir, taskdir.Run), flow.Call{Run: h.Run, ID: c.ID, Attempt: c.Entries}))
+			used = used.Add(agentcall.LostUsage(filepath.Join(dir, taskdir.Run), flow.Call{Run: h.Run, ID: c.ID, Attempt: c.Entries}))
 		}
 	}
 	return used

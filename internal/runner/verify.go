@@ -62,7 +62,7 @@ func addPlan(store taskdir.Store, dir string, w *proof.ExpectedState) error {
 	if data == nil {
 		return err
 	}
-	w.Plan = pipeline.PlanSum(data)
+	w.Plan = pipeline.FileDigest(data)
 	if b, err := pipeline.LoadPlan(store, dir); err == nil {
 		w.Steps = workflow.Provable(b)
 	}

@@ -12,10 +12,10 @@ import (
 // entranceArgument is the first argument of a program that plays the entrance of a cell whose network is restricted.
 const entranceArgument = "sandbox-entrance"
 
-// Entered plays the entrance if args, this process's arguments without its name, ask for it. It listens on the addresses in args,
+// RunEntrance plays the entrance if args, this process's arguments without its name, ask for it. It listens on the addresses in args,
 // passes the listeners to Trellis, and replaces itself by the program after them, with its proxy in the environment. It returns
 // only if that fails, or with is false if args do not ask for it. Programs named in Box.Program call it first.
-func Entered(args []string) (code int, is bool) {
+func RunEntrance(args []string) (code int, is bool) {
 	if len(args) == 0 || args[0] != entranceArgument {
 		return 0, false
 	}

@@ -49,13 +49,13 @@ func (b *Box) Environment(env []string) []string {
 	})
 }
 
-// Withheld returns the names of the variables of env that commands do not get and that look as if they held an account. Variables
+// WithheldVariables returns the names of the variables of env that commands do not get and that look as if they held an account. Variables
 // of agents are left out, since no command gets them.
-func (b *Box) Withheld(env []string) (names []string) {
+func (b *Box) WithheldVariables(env []string) (names []string) {
 	given := b.Environment(env)
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")
-		if value != "" && secrets.MayHold(name, value) && !b.isAgentAccount(name, value) && !slices.Contains(given, e) {
+		if value != "" && secrets.MayBeSecret(name, value) && !b.isAgentAccount(name, value) && !slices.Contains(given, e) {
 			names = append(names, name)
 		}
 	}
@@ -68,10 +68,10 @@ func (b *Box) enabled() bool { return b != nil && b.Mode != Off && b.Mode != "" 
 // isAgentAccount reports whether a variable holds the account of an agent.
 func (b *Box) isAgentAccount(name, value string) bool {
 	begins := func(start string) bool { return strings.HasPrefix(name, start) }
-	return secrets.MayHold(name, value) && (slices.Contains(b.Keys, name) || slices.ContainsFunc(agentPrefixes, begins))
+	return secrets.MayBeSecret(name, value) && (slices.Contains(b.Keys, name) || slices.ContainsFunc(agentPrefixes, begins))
 }
 
 // isBuildVariable reports whether builds read a variable and it does not hold a secret.
 func isBuildVariable(name, value string) bool {
-	return len(proc.Environ([]string{name + "=" + value}, usualVariables)) > 0 && !secrets.MayHold(name, value)
+	return len(proc.Environ([]string{name + "=" + value}, usualVariables)) > 0 && !secrets.MayBeSecret(name, value)
 }

@@ -57,7 +57,7 @@ func TestEnvironmentWithoutASandbox(t *testing.T) {
 
 func TestWithheld(t *testing.T) {
 	b := &sandbox.Box{Mode: sandbox.Auto, Env: []string{"GH_TOKEN"}}
-	if got, want := b.Withheld([]string{"GH_TOKEN=x", "PATH=/bin", "MINE=x", "DB_PASS=x", "EMPTY_TOKEN=", "ANTHROPIC_API_KEY=x", "API_URL=https://a:b@c"}), "API_URL DB_PASS"; strings.Join(got, " ") != want {
+	if got, want := b.WithheldVariables([]string{"GH_TOKEN=x", "PATH=/bin", "MINE=x", "DB_PASS=x", "EMPTY_TOKEN=", "ANTHROPIC_API_KEY=x", "API_URL=https://a:b@c"}), "API_URL DB_PASS"; strings.Join(got, " ") != want {
 		t.Errorf("got %q, want %s", got, want)
 	}
 }

@@ -144,8 +144,8 @@ func holdsAccount(path string) bool {
 	return err != nil || secrets.InSettings(data)
 }
 
-// Undisclosed returns the settings files of the home folder that are hidden because they hold an account.
-func (b *Box) Undisclosed() (paths []string) {
+// HiddenSettings returns the settings files of the home folder that are hidden because they hold an account.
+func (b *Box) HiddenSettings() (paths []string) {
 	for _, name := range b.settingNames() {
 		path := b.home(name)
 		if _, err := os.Stat(path); err == nil && holdsAccount(path) && !slices.Contains(b.absolutePaths(b.Home), path) {
@@ -200,7 +200,7 @@ func (b *Box) secretPaths() (paths []string) {
 	}
 	for _, e := range b.Environ {
 		name, value, _ := strings.Cut(e, "=")
-		if slices.Contains(accountVariables, name) || secrets.MayName(name) && filepath.IsAbs(value) && !slices.Contains(b.Env, name) {
+		if slices.Contains(accountVariables, name) || secrets.NameMayBeSecret(name) && filepath.IsAbs(value) && !slices.Contains(b.Env, name) {
 			paths = append(paths, b.withoutProtected(filepath.SplitList(value))...)
 		}
 	}

@@ -28,8 +28,8 @@ func (f Found) String() string { return strings.TrimSpace("bubblewrap " + f.Vers
 // startTimeout is how long bubblewrap may take to start. 5 ms is usual; a machine under load needs longer.
 const startTimeout = 30 * time.Second
 
-// Look determines whether the machine has a sandbox that works, by trying it.
-func Look(ctx context.Context, env []string) (f Found) {
+// Detect determines whether the machine has a sandbox that works, by trying it.
+func Detect(ctx context.Context, env []string) (f Found) {
 	if runtime.GOOS != "linux" {
 		f.Why, f.Hint = "there is no sandbox for "+runtime.GOOS, "run trellis on Linux, in a container say"
 		return f

@@ -18,7 +18,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if code, entered := sandbox.Entered(os.Args[1:]); entered {
+	if code, entered := sandbox.RunEntrance(os.Args[1:]); entered {
 		os.Exit(code)
 	}
 	gittest.HearSignals()
@@ -50,7 +50,7 @@ func newWorld(t *testing.T) *world {
 	}
 	w := &world{t: t, Root: root, Main: filepath.Join(root, "main"), Tree: filepath.Join(root, "trees", "a"), Home: filepath.Join(root, "home")}
 	w.Box = &sandbox.Box{Mode: sandbox.Require, Environ: w.env(), Program: "/proc/self/exe"}
-	if f := sandbox.Look(t.Context(), w.env()); !f.OK() {
+	if f := sandbox.Detect(t.Context(), w.env()); !f.OK() {
 		if os.Getenv("CI") != "" {
 			t.Fatalf("%s: %s", f.Why, f.Hint)
 		}

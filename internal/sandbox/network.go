@@ -15,9 +15,9 @@ func (b *Box) offline(kind string) bool {
 	return slices.Contains(b.Offline, kind) || asks && !slices.Contains(b.Network, kind)
 }
 
-// Narrow reports whether the network of a program is restricted to a few hosts. That holds for agents and for the setup of what
+// RestrictsNetwork reports whether the network of a program is restricted to a few hosts. That holds for agents and for the setup of what
 // they wrote, if a sandbox is required or hosts are configured, unless the project gives the kind the machine's network.
-func (b *Box) Narrow(n Need) bool {
+func (b *Box) RestrictsNetwork(n Need) bool {
 	asked := b.Mode == Require || b.Mode == Auto && b.Hosts != nil
 	command := slices.Contains(CommandKinds(), n.Kind) && !(n.Kind == Setup && n.Agents)
 	return asked && !command && !b.offline(n.Kind) && !slices.Contains(b.Network, n.Kind)
@@ -26,8 +26,8 @@ func (b *Box) Narrow(n Need) bool {
 // CommandKinds returns the kinds of the project's own commands.
 func CommandKinds() []string { return []string{Verify, Steps, Setup} }
 
-// Unconnected returns the kinds of commands that have no network on this machine.
-func (b *Box) Unconnected(ctx context.Context) []string {
+// OfflineKinds returns the kinds of commands that have no network on this machine.
+func (b *Box) OfflineKinds(ctx context.Context) []string {
 	if !b.enabled() || !b.detect(ctx).OK() {
 		return nil
 	}

@@ -103,8 +103,8 @@ func missingSandbox(why string) error {
 	return flow.Fail(string(trellis.AgentMissing), "sandbox: require, but %s", why)
 }
 
-// Lacking returns why programs run without the sandbox that auto asks for, or "" if they run in it.
-func (b *Box) Lacking(ctx context.Context) string {
+// MissingReason returns why programs run without the sandbox that auto asks for, or "" if they run in it.
+func (b *Box) MissingReason(ctx context.Context) string {
 	if b == nil || b.Mode != Auto {
 		return ""
 	}
@@ -136,7 +136,7 @@ func (b *Box) Enter(ctx context.Context, n Need) (Cell, error) {
 	switch {
 	case b.offline(n.Kind):
 		c.Offline = n.Kind
-	case b.Narrow(n):
+	case b.RestrictsNetwork(n):
 		return b.restrictNetwork(c, n)
 	}
 	return c, nil
@@ -155,8 +155,8 @@ func (b *Box) workingLauncher(ctx context.Context, f Found, n Need) (launcher []
 	return launcher, err
 }
 
-// Words returns what an agent in this role that edits in dir is told about the sandbox, or "" if it runs in none.
-func (b *Box) Words(ctx context.Context, role, dir string) string {
+// PromptText returns what an agent in this role that edits in dir is told about the sandbox, or "" if it runs in none.
+func (b *Box) PromptText(ctx context.Context, role, dir string) string {
 	if !b.enabled() || !b.detect(ctx).OK() {
 		return ""
 	}
@@ -169,7 +169,7 @@ func (b *Box) Words(ctx context.Context, role, dir string) string {
 	switch {
 	case b.offline(role):
 		text += " There is no network."
-	case b.Narrow(Need{Kind: role}):
+	case b.RestrictsNetwork(Need{Kind: role}):
 		text += " The network reaches " + strings.Join(append([]string{"your model"}, b.Hosts...), ", ") + " and nothing else, by the proxy in HTTPS_PROXY."
 	case b.offline(Verify):
 		text += " The commands that decide have no network, but for the loopback of their own."
@@ -204,7 +204,7 @@ func (b *Box) tryOnce(ctx context.Context, f Found, launcher []string) error {
 }
 
 func (b *Box) detect(ctx context.Context) Found {
-	b.once.Do(func() { b.found = Look(ctx, b.Environ) })
+	b.once.Do(func() { b.found = Detect(ctx, b.Environ) })
 	return b.found
 }
 
@@ -215,7 +215,7 @@ func (b *Box) launcher(f Found, n Need) ([]string, error) {
 		return nil, fmt.Errorf("what may not be written there can't be told: %w; mend that, or remove what is named, and start again", err)
 	}
 	args := append([]string{f.Path}, isolationArgs()...)
-	if b.offline(n.Kind) || b.Narrow(n) {
+	if b.offline(n.Kind) || b.RestrictsNetwork(n) {
 		args = append(args, "--unshare-net")
 	}
 	return append(append(args, l.mounts()...), "--chdir", n.Dir, "--"), nil

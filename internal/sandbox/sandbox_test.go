@@ -236,7 +236,7 @@ func TestModes(t *testing.T) {
 		if (len(cell.Launcher) > 0) != c.inside || (cell.Name != "") != c.inside {
 			t.Errorf("%+v: got %v, want a place: %v", c.box, cell, c.inside)
 		}
-		if got := c.box.Lacking(t.Context()); !strings.Contains(got, c.lacks) || (got == "") != (c.lacks == "") {
+		if got := c.box.MissingReason(t.Context()); !strings.Contains(got, c.lacks) || (got == "") != (c.lacks == "") {
 			t.Errorf("%+v: got %q, want %q", c.box, got, c.lacks)
 		}
 		for _, err := range []error{err, c.box.Ready(t.Context())} {
@@ -254,7 +254,7 @@ func TestBubblewrapThatCannot(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bin, "bwrap"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	f := sandbox.Look(t.Context(), []string{"PATH=" + bin + ":/usr/bin:/bin"})
+	f := sandbox.Detect(t.Context(), []string{"PATH=" + bin + ":/usr/bin:/bin"})
 	if f.OK() || f.Version != "9.9.9" || !strings.Contains(f.Why, "uid map: Permission denied") || !strings.Contains(f.Hint, "AppArmor") {
 		t.Errorf("got %+v", f)
 	}

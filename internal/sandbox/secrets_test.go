@@ -161,7 +161,7 @@ func TestUndisclosed(t *testing.T) {
 		}
 	}
 	b.Home = []string{"~/.cargo/config.toml"}
-	if got := b.Undisclosed(); !slices.Equal(got, []string{"~/.gitconfig"}) {
+	if got := b.HiddenSettings(); !slices.Equal(got, []string{"~/.gitconfig"}) {
 		t.Errorf("got %q", got)
 	}
 }
@@ -188,7 +188,7 @@ func TestStoresOfTools(t *testing.T) {
 			t.Errorf("%s did not stay", name)
 		}
 	}
-	if got := strings.Join(w.Box.Undisclosed(), " "); got != "~/.gradle/init.d/nexus.gradle" {
+	if got := strings.Join(w.Box.HiddenSettings(), " "); got != "~/.gradle/init.d/nexus.gradle" {
 		t.Errorf("not shown: %s", got)
 	}
 }

@@ -130,7 +130,7 @@ func TestWhoseNetworkIsNarrow(t *testing.T) {
 		{&sandbox.Box{Mode: sandbox.Auto, Hosts: hosts}, "research", true},
 		{&sandbox.Box{Mode: sandbox.Off, Hosts: hosts}, "implement", false},
 	} {
-		if got := c.box.Narrow(sandbox.Need{Kind: c.kind}); got != c.want {
+		if got := c.box.RestrictsNetwork(sandbox.Need{Kind: c.kind}); got != c.want {
 			t.Errorf("%s, %s, hosts %v: got %v", c.box.Mode, c.kind, c.box.Hosts, got)
 		}
 	}
@@ -141,7 +141,7 @@ func TestWordsOfANarrowNetwork(t *testing.T) {
 	w := newWorld(t)
 	for want, hosts := range map[string][]string{"The network reaches your model and nothing else": nil, "reaches your model, a.example.org, b.example.org and nothing else": {"a.example.org", "b.example.org"}} {
 		w.Box.Hosts = hosts
-		if got := w.Box.Words(t.Context(), "implement", w.Tree); !strings.Contains(got, want) {
+		if got := w.Box.PromptText(t.Context(), "implement", w.Tree); !strings.Contains(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

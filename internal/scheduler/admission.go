@@ -75,7 +75,7 @@ func (a *admission) learn(f inspectionResult) {
 
 // learnStep records that a step of an objective is to be planned.
 func (a *admission) learnStep(s step) {
-	a.needs[s.key()] = needs{agents: a.s.Roles().Players(planner.Roles(), "")}
+	a.needs[s.key()] = needs{agents: a.s.Roles().AgentsOf(planner.Roles(), "")}
 }
 
 // noteLocked records that another process holds a directory, and returns how long to leave it alone: 250 ms, since that process
@@ -93,7 +93,7 @@ func (a *admission) full() bool { return len(a.tasks)+len(a.steps) >= a.slots() 
 func (a *admission) agents(key string) []string {
 	n := a.needs[key]
 	if n.agents == nil {
-		n.agents = a.s.Roles().Players(pipeline.Roles(), n.agent)
+		n.agents = a.s.Roles().AgentsOf(pipeline.Roles(), n.agent)
 		a.needs[key] = n
 	}
 	return n.agents
@@ -143,7 +143,7 @@ func (a *admission) admit(l runner.Assessment, claims []fileUse) hold {
 	own := a.needs[l.Dir].touches
 	for _, c := range claims {
 		if glob, both := ready.Overlap(own, []string{c.glob}); both {
-			return hold{why: runner.SameFiles(c.dir, glob)}
+			return hold{why: runner.SameFilesText(c.dir, glob)}
 		}
 	}
 	return hold{}
@@ -201,7 +201,7 @@ func (a *admission) busyAgent(key string) string {
 	for _, dir := range a.running() {
 		others = append(others, a.agents(dir))
 	}
-	return a.s.Roles().Crowded(a.agents(key), others)
+	return a.s.Roles().BusyAgent(a.agents(key), others)
 }
 
 // stuck reports whether no task of a queue waits for anything that this watcher runs: then only others can end the wait.

@@ -27,7 +27,7 @@ type notices struct {
 
 // reportWaits reports the waits of a heartbeat and, unless the watcher is busy, since when there has been nothing to do.
 func (n *notices) reportWaits(b pulse.Beat, busy bool) {
-	w := runner.Watching{Waits: make([]told.Event, 0, len(b.Waiting))}
+	w := runner.WatchState{Waits: make([]told.Event, 0, len(b.Waiting))}
 	if !busy {
 		w.Idle = n.idleSince
 	}

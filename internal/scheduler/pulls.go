@@ -31,7 +31,7 @@ type pulls struct {
 
 // pullCheck is the result of a check of pull requests.
 type pullCheck struct {
-	runner.Reacted
+	runner.ReactionResult
 	silent bool
 	notes  []string // what could not be found out
 	err    error
@@ -54,7 +54,7 @@ func askPulls(ctx context.Context, s *runner.Site) (a pullCheck) {
 	seen, err := s.PullRequests().Remote().Pulls(ctx, "")
 	a.silent, a.notes, a.err = seen.Silent, seen.Notes, err
 	if err == nil {
-		a.Reacted, a.err = s.PullRequests().React(ctx, seen.Open)
+		a.ReactionResult, a.err = s.PullRequests().React(ctx, seen.Open)
 	}
 	return a
 }

@@ -67,7 +67,7 @@ func (w *watch) place(f inspectionResult) {
 	case l.Run && l.At.After(w.s.Clock()):
 		w.schedule.put(dir, w.realTime(l.At), l.Task.Status == trellis.Paused)
 		w.results.put(dir, runner.Result{Dir: dir, Status: l.Task.Status, Until: l.At})
-	case l.Run && !l.Early() && w.resting(l):
+	case l.Run && !l.ResumesEarly() && w.resting(l):
 		w.schedule.put(dir, w.rest[dir].until, true)
 	case l.Run && f.held:
 		w.retryLocked(dir)
@@ -241,7 +241,7 @@ func (w *watch) start(ctx context.Context, l runner.Assessment) {
 	w.admission.tasks[l.Dir] = true
 	w.s.TaskRunner().LastPhase(l.Dir) // discard the phase of an earlier run
 	w.heartbeat.setPhase(l.Dir, runner.Phase{Name: l.Task.Pipeline.Phase, Round: l.Task.Pipeline.Round})
-	s, full := w.s, durable.Unfit(w.failed[l.Dir].err) // a reload replaces w.s
+	s, full := w.s, durable.IsDiskError(w.failed[l.Dir].err) // a reload replaces w.s
 	go func() { w.ended <- attempt(ctx, s, l, full) }()
 }
 
@@ -261,7 +261,7 @@ func priority(t *taskdir.Task) string {
 func attempt(ctx context.Context, s *runner.Site, l runner.Assessment, full bool) (r runOutcome) {
 	r.Assessment, r.files = l, fileStampsOf(l.Dir)
 	if full {
-		if r.err = s.Disk.Room(l.Dir); r.err != nil {
+		if r.err = s.Disk.CheckSpace(l.Dir); r.err != nil {
 			r.res = runner.Result{Dir: l.Dir, Status: l.Task.Status}
 			return r
 		}

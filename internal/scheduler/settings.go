@@ -73,7 +73,7 @@ func (c *settings) reload() (bool, error) {
 	if err != nil || next == nil {
 		return false, err
 	}
-	next.Succeed(c.s)
+	next.ReplaceSite(c.s)
 	c.s = next
 	return true, nil
 }

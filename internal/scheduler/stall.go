@@ -60,7 +60,7 @@ type stalls map[string]stall
 
 // record records whether a run came to nothing.
 func (s stalls) record(r runOutcome) {
-	if r.res.Progress || !r.res.Until.IsZero() && !r.Early() {
+	if r.res.Progress || !r.res.Until.IsZero() && !r.ResumesEarly() {
 		delete(s, r.Dir)
 		return
 	}

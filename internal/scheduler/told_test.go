@@ -44,7 +44,7 @@ func TestWatcherTellsWhatItDoesNotRun(t *testing.T) {
 	w.Hand("02-02-asks", runnertest.PrdText)
 	w.Write(".trellis/tasks/02-02-asks/task.json", `{"status": "ready", "pipeline": {"approval": {"required": true}}}`)
 	var ended []events.Event
-	var last runner.Watching
+	var last runner.WatchState
 	checks, say := 0, w.Site.Event
 	w.Site.Event = func(e runner.Event) {
 		say(e)

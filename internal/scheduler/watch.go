@@ -367,9 +367,9 @@ func (w *watch) end(r runOutcome) {
 	var nobody *git.IdentityError
 	var not *runner.NotReadyError
 	var untrusted *trust.UntrustedError
-	var elsewhere *runner.ElsewhereError
+	var elsewhere *runner.OtherMachineError
 	var refused *runner.RefusedError
-	var crowded *runner.CrowdedError
+	var crowded *runner.ConflictError
 	switch {
 	case errors.As(r.err, &untrusted):
 		w.reportUntrusted(r.Dir, untrusted)
@@ -409,7 +409,7 @@ func (w *watch) end(r runOutcome) {
 			w.notices.idleSince = time.Time{}
 		}
 		w.fail(r.Assessment, r.err)
-		if durable.Unfit(r.err) && r.begun { // otherwise an agent that fills the disk would be asked again and again
+		if durable.IsDiskError(r.err) && r.begun { // otherwise an agent that fills the disk would be asked again and again
 			w.stalls.record(r)
 		}
 	default:

@@ -44,7 +44,7 @@ func (l *watchLock) take() (err error) {
 // renew takes the lock again if its file is gone, as after git clean: until then, a second watcher could take it. It returns
 // an error if there is a second watcher, or the lock can't be taken.
 func (l *watchLock) renew() (anew bool, err error) {
-	if l.lock.Owned() {
+	if l.lock.StillInPlace() {
 		return false, nil
 	}
 	lost := l.lock
@@ -58,7 +58,7 @@ func (l *watchLock) renew() (anew bool, err error) {
 // release ends the watch. It removes the last heartbeat, unless that is another watcher's.
 func (l *watchLock) release() error {
 	defer l.lock.Unlock()
-	if !l.lock.Owned() {
+	if !l.lock.StillInPlace() {
 		return nil
 	}
 	return pulse.Remove(l.s.Store.Root)

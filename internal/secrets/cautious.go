@@ -13,14 +13,16 @@ import (
 // looseStems matches parts of names, besides the stems, that secrets may have at any position.
 var looseStems = trellis.Pattern(`PASS|COOKIE|AUTH(?:$|[^O]|ORIZ)`)
 
-// MayName reports whether something with this name may be secret, or lead to a secret.
-func MayName(name string) bool {
+// NameMayBeSecret reports whether something with this name may be secret, or lead to a secret.
+func NameMayBeSecret(name string) bool {
 	upper := strings.ToUpper(name)
 	return slices.ContainsFunc(stems, func(stem string) bool { return strings.Contains(upper, stem) }) || looseStems().MatchString(upper) || hintOf(name) != noHint
 }
 
-// MayHold reports whether a variable may hold a secret, by its name or by what its value looks like.
-func MayHold(name, value string) bool { return MayName(name) || suspectValue().MatchString(value) }
+// MayBeSecret reports whether a variable may hold a secret, by its name or by what its value looks like.
+func MayBeSecret(name, value string) bool {
+	return NameMayBeSecret(name) || suspectValue().MatchString(value)
+}
 
 // suspectValue matches values that seem to contain an account.
 var suspectValue = trellis.Pattern(`(?i)://(?:[^/\s:@]*:[^/\s@]+|[^/\s:@]{12,})@|-----BEGIN|\beyJ[\w-]{6,}\.|\b(?:` + tokens + `|AKIA|AIza)\w{8,}|\b(?:npm|hf)_[a-z0-9]{20,}|(?:password|passwd|token|secret|api_?key)=\S`)

@@ -102,7 +102,7 @@ func TestFitsBesideOtherMachines(t *testing.T) {
 			second := filepath.Join(b.Site.Store.Tasks(), "02-02-second")
 			before := a.Git("ls-remote", "origin", "refs/trellis/*")
 			_, err = b.Site.TaskRunner().Run(t.Context(), second, runner.RunOptions{Beside: true}, nil)
-			if crowded := (*runner.CrowdedError)(nil); !errors.As(err, &crowded) || crowded.Error() != c.waits {
+			if crowded := (*runner.ConflictError)(nil); !errors.As(err, &crowded) || crowded.Error() != c.waits {
 				t.Errorf("got %v", err)
 			}
 			if after := a.Git("ls-remote", "origin", "refs/trellis/*"); after != before {

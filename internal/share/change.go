@@ -85,7 +85,7 @@ func (t *Team) Withdraw(ctx context.Context, dir string) error {
 		err = by
 	}
 	if err == nil && s.Commit != "" {
-		err = t.Remote.Drop(ctx, s)
+		err = t.Remote.Remove(ctx, s)
 	}
 	if err == nil {
 		err = t.sightings.record(nil, s.Task)

@@ -25,10 +25,10 @@ const (
 	maxInterval = 15 * time.Second
 )
 
-// Follow keeps this checkout and the team up to date with each other until ctx ends: what other machines do appears in the
+// Sync keeps this checkout and the team up to date with each other until ctx ends: what other machines do appears in the
 // task directories here, what is ready here is offered to them, and orders for what this machine has are carried out. look is
 // called with directories that may have become free to run.
-func (t *Team) Follow(ctx context.Context, look func(dir string)) {
+func (t *Team) Sync(ctx context.Context, look func(dir string)) {
 	t.follower(look, false).run(ctx)
 }
 
@@ -68,7 +68,7 @@ func (f *follower) run(ctx context.Context) {
 
 // reportErrors reports what went wrong in a round, once as long as it is the same.
 func (f *follower) reportErrors(err error) {
-	unbrought := (*UnbroughtError)(nil)
+	unbrought := (*SyncError)(nil)
 	if answers := err == nil || errors.As(err, &unbrought); answers && f.failing {
 		f.failing = false
 		f.tell("", f.Remote.Name+" answers again")
@@ -93,10 +93,10 @@ func (f *follower) reportErrors(err error) {
 	f.reported = now
 }
 
-// UnbroughtError has the tasks that could not be updated to what other machines made of them, or not be published. All others were.
-type UnbroughtError struct{ Of map[string]error } // by task
+// SyncError has the tasks that could not be updated to what other machines made of them, or not be published. All others were.
+type SyncError struct{ Of map[string]error } // by task
 
-func (e *UnbroughtError) Error() string {
+func (e *SyncError) Error() string {
 	var lines []string
 	for _, task := range slices.Sorted(maps.Keys(e.Of)) {
 		lines = append(lines, unbroughtText(task, e.Of[task]))
@@ -105,7 +105,7 @@ func (e *UnbroughtError) Error() string {
 }
 
 // Unwrap returns the errors of all tasks.
-func (e *UnbroughtError) Unwrap() []error { return slices.Collect(maps.Values(e.Of)) }
+func (e *SyncError) Unwrap() []error { return slices.Collect(maps.Values(e.Of)) }
 
 func unbroughtText(task string, why error) string {
 	return fmt.Sprintf("%s is not the same here and on other machines: %v", task, why)
@@ -151,7 +151,7 @@ func (f *follower) round(ctx context.Context) error {
 		f.obey(ctx, states, orders, failed)
 	}
 	if err == nil && len(failed) > 0 {
-		err = &UnbroughtError{failed}
+		err = &SyncError{failed}
 	}
 	return err
 }
@@ -246,7 +246,7 @@ func (f *follower) bringResult(ctx context.Context, dir string, s taskref.State)
 		return err
 	}
 	if _, gone := os.Stat(task.WorktreePath); task.WorktreePath == "" || gone != nil {
-		return f.Remote.BringBranch(ctx, s)
+		return f.Remote.ImportBranch(ctx, s)
 	}
 	if s.Claim.Machine != "" || s.Worker == f.Machine {
 		return nil

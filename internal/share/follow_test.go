@@ -22,7 +22,7 @@ func TestOneTaskKeepsNoOther(t *testing.T) {
 	a.Git("push", "-q", "origin", a.Git("commit-tree", "-m", "trellis: no task", "-m", "Status: ready", empty)+":refs/trellis/run/02-01-empty")
 	a.lay("02-02-theirs")
 	b := a.beside("b", 4*time.Second) // which looks often
-	var unbrought *share.UnbroughtError
+	var unbrought *share.SyncError
 	changed, err := b.team.Pull(t.Context())
 	if !errors.As(err, &unbrought) || len(unbrought.Of) != 1 || !strings.Contains(err.Error(), "02-01-empty is not the same here and on other machines: ") || !strings.Contains(err.Error(), "it has no task.json") {
 		t.Errorf("got %v", err)
@@ -66,7 +66,7 @@ func TestLockThatCantBeTaken(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(filepath.Dir(share.SightingsFile(b.Dir)), "02-01-first.lock"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.team.Pull(t.Context()); !errors.As(err, new(*share.UnbroughtError)) || !strings.Contains(err.Error(), "02-01-first.lock") {
+	if _, err := b.team.Pull(t.Context()); !errors.As(err, new(*share.SyncError)) || !strings.Contains(err.Error(), "02-01-first.lock") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -58,14 +58,14 @@ func (t *Team) turnAfter(s taskref.State) time.Time {
 }
 
 // laterHolder returns which machine was given a task later than this one; nil if none was, or no server assigns tasks.
-func (t *Team) laterHolder(s taskref.State) *runner.ElsewhereError {
+func (t *Team) laterHolder(s taskref.State) *runner.OtherMachineError {
 	t.mu.Lock()
 	g := t.grants[s.Task]
 	t.mu.Unlock()
 	if g.n == 0 || !s.Turn.After(g.turn) {
 		return nil
 	}
-	return &runner.ElsewhereError{Task: s.Task, Host: s.From, Since: s.At}
+	return &runner.OtherMachineError{Task: s.Task, Host: s.From, Since: s.At}
 }
 
 // Receive brings a task that no other machine works on to where the others left it, takes it from the machine that had it
@@ -102,7 +102,7 @@ func (t *Team) receive(ctx context.Context, dir string) error {
 			return err
 		}
 	}
-	_, orders, err := t.Remote.Seen(ctx)
+	_, orders, err := t.Remote.LastFetched(ctx)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,7 @@ func TestGranted(t *testing.T) {
 	_, end := lease.Hold(t.Context())
 	b := a.beside("b", silence)
 	b.pull()
-	if err := b.team.Receive(t.Context(), b.dir()); !errors.As(err, new(*runner.ElsewhereError)) {
+	if err := b.team.Receive(t.Context(), b.dir()); !errors.As(err, new(*runner.OtherMachineError)) {
 		t.Fatalf("received without a grant: %v", err)
 	}
 	if err := b.team.Ask(t.Context(), order("approve")); err != nil {
@@ -47,7 +47,7 @@ func TestGranted(t *testing.T) {
 	if err := lease.Save(t.Context(), "late"); !errors.Is(err, flow.ErrSuspended) {
 		t.Errorf("the former holder gave it: %v", err)
 	}
-	if err := end(runner.Result{Status: trellis.InProgress}); !errors.As(err, new(*runner.ElsewhereError)) {
+	if err := end(runner.Result{Status: trellis.InProgress}); !errors.As(err, new(*runner.OtherMachineError)) {
 		t.Errorf("the former holder ended with %v", err)
 	}
 	if now := b.Git("ls-remote", "origin"); now != after {
@@ -81,7 +81,7 @@ func TestGrantedLater(t *testing.T) {
 		"received": func() error { return a.team.Receive(t.Context(), a.dir()) },
 		"taken":    func() error { _, err := a.team.Take(t.Context(), a.dir(), fits); return err },
 	} {
-		if err := do(); !errors.As(err, new(*runner.ElsewhereError)) {
+		if err := do(); !errors.As(err, new(*runner.OtherMachineError)) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}

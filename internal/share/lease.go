@@ -110,7 +110,7 @@ func (l *lease) publishBeat(ctx context.Context) error {
 }
 
 func (l *lease) beatOnce(ctx context.Context) error {
-	return l.handlePush(ctx, func() (taskref.State, error) { return l.t.Remote.Beat(ctx, l.state, l.claim) })
+	return l.handlePush(ctx, func() (taskref.State, error) { return l.t.Remote.RenewClaim(ctx, l.state, l.claim) })
 }
 
 // Save publishes the current state of the task, again while that fails and the task is this machine's. What can't be
@@ -197,7 +197,7 @@ func (l *lease) lose(why error) error {
 
 // successor returns which machine has the task now.
 func (l *lease) successor(ctx context.Context) error {
-	gone := &runner.ElsewhereError{Task: l.task(), Host: "another machine"}
+	gone := &runner.OtherMachineError{Task: l.task(), Host: "another machine"}
 	s, err := l.t.find(context.WithoutCancel(ctx), l.task())
 	if err == nil && s.Claim.Machine != "" {
 		gone.Host, gone.Since = s.Claim.Host, s.Claim.Since
@@ -209,11 +209,11 @@ func (l *lease) successor(ctx context.Context) error {
 func (l *lease) end(ctx context.Context, r runner.Result) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if elsewhere, ok := errors.AsType[*runner.ElsewhereError](l.lost); ok {
+	if elsewhere, ok := errors.AsType[*runner.OtherMachineError](l.lost); ok {
 		return elsewhere
 	}
 	err := l.push(ctx, taskref.SaveAs{Status: r.Status, Until: r.Until, Turn: l.turn, Why: "now " + string(r.Status), Work: true})
-	if elsewhere, ok := errors.AsType[*runner.ElsewhereError](err); ok {
+	if elsewhere, ok := errors.AsType[*runner.OtherMachineError](err); ok {
 		return elsewhere
 	}
 	if err != nil && l.lost == nil { // leave out the work, which can't be published

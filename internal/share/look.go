@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Looked is the state of the team, as far as a remote shows it.
-type Looked struct {
+// TeamState is the state of the team, as far as a remote shows it.
+type TeamState struct {
 	Tasks  int
 	Held   []string      // who is at work on what, in words
 	Builds []string      // versions of Trellis that others use and this machine does not, sorted
@@ -17,7 +17,7 @@ type Looked struct {
 }
 
 // Look asks the remote for the state of the team, and whether this machine may push to it. It changes nothing there.
-func (t *Team) Look(ctx context.Context) (l Looked, err error) {
+func (t *Team) Look(ctx context.Context) (l TeamState, err error) {
 	states, _, err := t.fetch(ctx)
 	if err != nil {
 		return l, err

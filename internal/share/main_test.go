@@ -48,7 +48,7 @@ func child(site *runner.Site) (code int, asked bool) {
 	res, err := site.TaskRunner().Run(context.Background(), os.Getenv(childRuns), runner.RunOptions{}, nil)
 	fmt.Fprintln(os.Stderr, res.Status, err)
 	switch {
-	case errors.As(err, new(*runner.ElsewhereError)):
+	case errors.As(err, new(*runner.OtherMachineError)):
 		return 11, true
 	case err != nil:
 		return 1, true
@@ -67,7 +67,7 @@ func join(site *runner.Site, silence time.Duration) *share.Team {
 		Remote: taskref.Remote{Repo: site.Repo, Name: "origin", Store: site.Store, Disk: site.Store.Disk, Transcripts: true, Host: host,
 			Places: taskref.Places{Main: site.Repo.Main, Worktrees: site.Config.Worktree.Dir, Clone: clone}},
 		Machine: clone, Host: host, Silence: silence, Now: site.Clock,
-		Adopt: func(dir string) error { site.Brought(dir); return nil },
+		Adopt: func(dir string) error { site.RecordBrought(dir); return nil },
 		Apply: func(dir string, o taskref.Order) error {
 			if o.What == "stop" {
 				return site.Orders().Stop(dir)

@@ -201,7 +201,7 @@ func follow(m *machine) (over chan struct{}, end func()) {
 	ctx, cancel := context.WithCancel(m.Context())
 	go func() {
 		defer close(over)
-		m.team.Follow(ctx, func(string) {})
+		m.team.Sync(ctx, func(string) {})
 	}()
 	return over, cancel
 }
@@ -304,7 +304,7 @@ func TestOrderThatWasCarriedOut(t *testing.T) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		b.team.Follow(ctx, func(string) { // b has heard of the order, and of a task that nobody has
+		b.team.Sync(ctx, func(string) { // b has heard of the order, and of a task that nobody has
 			if looks++; looks == 2 {
 				close(heard)
 			}

@@ -63,8 +63,8 @@ func SightingsFile(root string) string {
 	return filepath.Join(root, ".trellis", ".runtime", "shared", "tasks.json")
 }
 
-// Remembered returns the remote whose tasks a clone shared last, "" if it shared none, and whether only its settings named that.
-func Remembered(root string) (remote string, set bool) {
+// LastRemote returns the remote whose tasks a clone shared last, "" if it shared none, and whether only its settings named that.
+func LastRemote(root string) (remote string, set bool) {
 	text, err := readSightings(SightingsFile(root))
 	if err != nil {
 		return "", false
@@ -72,20 +72,20 @@ func Remembered(root string) (remote string, set bool) {
 	return text.Remote, text.Set
 }
 
-// Known is what a clone heard about the tasks of the team. Its methods ask nobody.
-type Known struct {
+// Sightings is what a clone heard about the tasks of the team. Its methods ask nobody.
+type Sightings struct {
 	root    string
 	machine string
 	heard   sightings
 }
 
 // NewKnown returns what was heard by the clone at root, whose ID is machine.
-func NewKnown(root, machine string, now func() time.Time) *Known {
-	return &Known{root: root, machine: machine, heard: sightings{path: SightingsFile(root), now: now}}
+func NewKnown(root, machine string, now func() time.Time) *Sightings {
+	return &Sightings{root: root, machine: machine, heard: sightings{path: SightingsFile(root), now: now}}
 }
 
 // Elsewhere returns which other machine has the task of a directory, nil if none has.
-func (k *Known) Elsewhere(dir string) *runner.ElsewhereError {
+func (k *Sightings) Elsewhere(dir string) *runner.OtherMachineError {
 	s, ok := k.heard.find(filepath.Base(dir))
 	if !ok || filepath.Dir(dir) != filepath.Join(k.root, ".trellis", "tasks") || !s.isElsewhere(k.machine, k.heard.silence) {
 		return nil
@@ -94,7 +94,7 @@ func (k *Known) Elsewhere(dir string) *runner.ElsewhereError {
 }
 
 // Given reports whether the task of a directory is on the remote, where others find it.
-func (k *Known) Given(dir string) bool {
+func (k *Sightings) Given(dir string) bool {
 	_, ok := k.heard.find(filepath.Base(dir))
 	return ok && filepath.Dir(dir) == filepath.Join(k.root, ".trellis", "tasks")
 }
@@ -108,8 +108,8 @@ func (s sighting) isElsewhere(machine string, silence time.Duration) bool {
 // counts is how long the state had not changed when the remote was last asked. A clone that does not ask hears nothing of live machines.
 func (s sighting) lapsed(silence time.Duration) bool { return s.asked.Sub(s.Seen) > silence }
 
-func (s sighting) elsewhereError() *runner.ElsewhereError {
-	return &runner.ElsewhereError{Task: s.Task, Host: s.Host, Since: s.Since}
+func (s sighting) elsewhereError() *runner.OtherMachineError {
+	return &runner.OtherMachineError{Task: s.Task, Host: s.Host, Since: s.Since}
 }
 
 func (s *sightings) find(task string) (sighting, bool) {

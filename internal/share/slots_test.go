@@ -24,7 +24,7 @@ func (m *machine) follow() {
 	ctx, cancel := context.WithCancel(m.Context())
 	look, over := make(chan string), make(chan struct{}, 2)
 	go func() {
-		m.team.Follow(ctx, func(dir string) {
+		m.team.Sync(ctx, func(dir string) {
 			select {
 			case look <- dir:
 			case <-ctx.Done():
@@ -144,7 +144,7 @@ func TestRemovedStaysAway(t *testing.T) {
 	a.lay("02-02-second") // which comes after it
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan struct{})
-	go func() { b.team.Follow(ctx, func(string) {}); close(over) }()
+	go func() { b.team.Sync(ctx, func(string) {}); close(over) }()
 	b.Until("the second", func() bool { return b.status("02-02-second") != "" })
 	cancel()
 	<-over

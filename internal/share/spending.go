@@ -32,7 +32,7 @@ func (t *Team) spending() taskref.Spending {
 func (t *Team) SpentElsewhere() trellis.Usage { return t.sightings.spentElsewhere(t.Machine, t.Now()) }
 
 // SpentElsewhere returns what the agents of other machines used today, by the clock that k was made with.
-func (k *Known) SpentElsewhere() trellis.Usage {
+func (k *Sightings) SpentElsewhere() trellis.Usage {
 	return k.heard.spentElsewhere(k.machine, k.heard.now())
 }
 

@@ -24,7 +24,7 @@ import (
 func watchAs(site *runner.Site, silence time.Duration) error {
 	team := join(site, silence)
 	look := make(chan string)
-	go team.Follow(context.Background(), func(dir string) { look <- dir })
+	go team.Sync(context.Background(), func(dir string) { look <- dir })
 	for {
 		_, err := scheduler.Watch(context.Background(), site, scheduler.WatchOptions{Rescan: time.Second, Parallel: 2, Look: look})
 		if !errors.Is(err, durable.ErrHeld) {

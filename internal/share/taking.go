@@ -14,7 +14,7 @@ import (
 type taking struct {
 	t   *Team
 	dir string
-	fit runner.Fit
+	fit runner.FitCheck
 }
 
 // do takes the task, again if other machines were quicker. When it returns, the lease is registered.
@@ -117,5 +117,5 @@ func (g taking) checkTwin(ctx context.Context, s taskref.State) error {
 	if err != nil || known == s.Commit {
 		return err
 	}
-	return &runner.ElsewhereError{Task: s.Task, Host: s.Claim.Host + ", with a copy of this clone,", Since: s.Claim.Since}
+	return &runner.OtherMachineError{Task: s.Task, Host: s.Claim.Host + ", with a copy of this clone,", Since: s.Claim.Since}
 }

@@ -62,7 +62,7 @@ func New(o Options) *Team {
 }
 
 // Elsewhere returns which other machine has a task, by what was heard last; nil if none has.
-func (t *Team) Elsewhere(dir string) *runner.ElsewhereError {
+func (t *Team) Elsewhere(dir string) *runner.OtherMachineError {
 	s, ok := t.sightings.find(filepath.Base(dir))
 	if !ok {
 		return nil
@@ -70,7 +70,7 @@ func (t *Team) Elsewhere(dir string) *runner.ElsewhereError {
 	return t.elsewhere(s)
 }
 
-func (t *Team) elsewhere(s sighting) *runner.ElsewhereError {
+func (t *Team) elsewhere(s sighting) *runner.OtherMachineError {
 	if !s.isElsewhere(t.Machine, t.Silence) || t.granted(s.Task) {
 		return nil
 	}
@@ -79,14 +79,14 @@ func (t *Team) elsewhere(s sighting) *runner.ElsewhereError {
 
 // holder returns which other machine has a task by a state that was just fetched; nil if none has. It ignores sightings of
 // other states, which another process may have recorded meanwhile.
-func (t *Team) holder(s taskref.State) *runner.ElsewhereError {
+func (t *Team) holder(s taskref.State) *runner.OtherMachineError {
 	if s.Claim.Machine == "" || s.Claim.Machine == t.Machine || t.granted(s.Task) {
 		return nil
 	}
 	if one, ok := t.sightings.find(s.Task); ok && one.Commit == s.Commit && one.lapsed(t.Silence) {
 		return nil
 	}
-	return &runner.ElsewhereError{Task: s.Task, Host: s.Claim.Host, Since: s.Claim.Since}
+	return &runner.OtherMachineError{Task: s.Task, Host: s.Claim.Host, Since: s.Claim.Since}
 }
 
 // Last reports whether this machine was the last to have a task, or none had it.
@@ -134,7 +134,7 @@ func stateOf(states []taskref.State, task string) (s taskref.State) {
 const tries = 5
 
 // Take makes a task this machine's, with what other machines did to it.
-func (t *Team) Take(ctx context.Context, dir string, fit runner.Fit) (runner.Lease, error) {
+func (t *Team) Take(ctx context.Context, dir string, fit runner.FitCheck) (runner.Lease, error) {
 	if by, held := runner.Held(dir); held {
 		return nil, &durable.HeldError{Path: filepath.Join(dir, taskdir.RunLock), Holder: by}
 	}
@@ -163,7 +163,7 @@ func asSuspended(err error) error {
 	if unfit, ok := errors.AsType[*unfitError](err); ok {
 		return unfit.why
 	}
-	if errors.As(err, new(*runner.ElsewhereError)) || errors.Is(err, flow.ErrSuspended) {
+	if errors.As(err, new(*runner.OtherMachineError)) || errors.Is(err, flow.ErrSuspended) {
 		return err
 	}
 	return fmt.Errorf("%w: %w", flow.ErrSuspended, err)
@@ -203,7 +203,7 @@ func (t *Team) bring(ctx context.Context, dir string, s taskref.State) error {
 	if err != nil || s.Commit == "" || s.Commit == known {
 		return err
 	}
-	kept, err := t.Remote.Bring(ctx, s)
+	kept, err := t.Remote.Import(ctx, s)
 	if err != nil {
 		return fmt.Errorf("bringing %s as %s left it: %w", s.Task, s.From, err)
 	}
@@ -222,7 +222,7 @@ func (t *Team) bringWork(ctx context.Context, dir string, s taskref.State) error
 	if err := t.Remote.Disk.WriteFile(t.broughtMark(dir), nil, 0o644); err != nil {
 		return err
 	}
-	return t.Remote.BringWork(ctx, s, task.WorktreePath)
+	return t.Remote.ImportWork(ctx, s, task.WorktreePath)
 }
 
 // broughtMark returns the path of the file that marks the worktree of a task as brought, until it is made fit to work in.

@@ -42,7 +42,7 @@ type run struct {
 	reportedStatus trellis.Status
 	failCode       string // code that the flow itself failed with
 
-	checkSeconds, fullCheckSeconds float64 // seconds of all checks, and of one full run of them, from [pipeline.ChecksTook]
+	checkSeconds, fullCheckSeconds float64 // seconds of all checks, and of one full run of them, from [pipeline.CheckSeconds]
 }
 
 // isUnchanged reports whether nothing was written since the journal was read, neither to it nor, by a running call, to other files.
@@ -64,7 +64,7 @@ func readRun(path string, st fs.FileInfo) *run {
 
 func (r *run) readHistory(h *journal.History) {
 	var last pipeline.TaskState
-	var made []agentcall.Made
+	var made []agentcall.CompletedCall
 	debugged := false
 	for _, c := range h.Calls {
 		role := trellis.Role(c.Activity)
@@ -99,7 +99,7 @@ func (r *run) readHistory(h *journal.History) {
 // recordOutcome derives outcome and counts of a pipeline run from the last state that it wrote.
 func (r *run) recordOutcome(h *journal.History, last pipeline.TaskState, debugged bool) {
 	r.rounds = last.Round
-	r.checkSeconds, r.fullCheckSeconds = pipeline.ChecksTook(h)
+	r.checkSeconds, r.fullCheckSeconds = pipeline.CheckSeconds(h)
 	if !h.Ended {
 		return
 	}
@@ -139,11 +139,11 @@ func (r *run) callOf(role trellis.Role, c journal.Entry, run string) (call, bool
 
 // unansweredCall returns what a call of an agent took that has not (yet) returned a reply, as far as the agent reported it.
 func (r *run) unansweredCall(role trellis.Role, c journal.Entry, run string) (call, bool) {
-	var asked agentcall.Made
+	var asked agentcall.CompletedCall
 	if json.Unmarshal(c.In, &asked.Request) != nil {
 		return call{}, false
 	}
-	used := agentcall.Lost(r.dir, flow.Call{Run: run, ID: c.ID, Attempt: c.Entries})
+	used := agentcall.LostUsage(r.dir, flow.Call{Run: run, ID: c.ID, Attempt: c.Entries})
 	at := c.Finished
 	if !c.Done {
 		at = c.Started
@@ -154,7 +154,7 @@ func (r *run) unansweredCall(role trellis.Role, c journal.Entry, run string) (ca
 
 // answeredCall returns what a call of an agent took.
 func answeredCall(role trellis.Role, c journal.Entry) (call, bool) {
-	asked := agentcall.Made{Began: c.Started, Ended: c.Finished}
+	asked := agentcall.CompletedCall{Began: c.Started, Ended: c.Finished}
 	if json.Unmarshal(c.In, &asked.Request) != nil || json.Unmarshal(c.Out, &asked.Reply) != nil {
 		return call{}, false // records in an unknown format are ignored
 	}
@@ -189,7 +189,7 @@ func commandsOf(c journal.Entry) call {
 		return ran
 	}
 	checks, _ := pipeline.ChecksIn(c)
-	var step workflow.Ran
+	var step workflow.CommandResult
 	if json.Unmarshal(c.Out, &step) == nil && step.Command != "" {
 		checks.Results = append(checks.Results, pipeline.CommandResult{Command: step.Command, Code: step.Code, Seconds: step.Seconds})
 	}

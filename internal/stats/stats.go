@@ -14,19 +14,19 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// By says by what the rows of a table are grouped.
-type By string
+// Grouping says by what the rows of a table are grouped.
+type Grouping string
 
 const (
-	ByPhase By = "phase"
-	ByAgent By = "agent"
-	ByModel By = "model" // as agents reported it, else as it was requested
-	ByDay   By = "day"   // in the reader's time zone
-	ByTask  By = "task"
+	ByPhase Grouping = "phase"
+	ByAgent Grouping = "agent"
+	ByModel Grouping = "model" // as agents reported it, else as it was requested
+	ByDay   Grouping = "day"   // in the reader's time zone
+	ByTask  Grouping = "task"
 )
 
-// Kinds lists all groupings.
-var Kinds = []By{ByPhase, ByAgent, ByModel, ByDay, ByTask}
+// Groupings lists all groupings.
+var Groupings = []Grouping{ByPhase, ByAgent, ByModel, ByDay, ByTask}
 
 // Record is what is known about the tasks of a project since a time.
 type Record struct {
@@ -43,9 +43,9 @@ type call struct {
 	Call
 	task           string
 	at             time.Time
-	failedCommands []string        // commands that failed
-	ended          bool            // false: still running, or interrupted
-	made           *agentcall.Made // set until Missed is known
+	failedCommands []string                 // commands that failed
+	ended          bool                     // false: still running, or interrupted
+	made           *agentcall.CompletedCall // set until Missed is known
 }
 
 // task is a task with recorded work.
@@ -75,13 +75,13 @@ const (
 
 // Table contains the numbers of a record, grouped by By. Its JSON is the output of `trellis stats --json`.
 type Table struct {
-	Since    string     `json:"since"` // RFC 3339, UTC; "": from the beginning
-	By       By         `json:"by"`
-	Total    Row        `json:"total"`
-	Rows     []Row      `json:"rows"`
-	Failures []Failures `json:"failures"` // why tasks failed, the most frequent first
-	Broken   []Broken   `json:"broken"`   // commands that failed after work was done, the most frequent first, at most ten
-	Problems []string   `json:"problems"` // what could not be read and is therefore not counted
+	Since    string          `json:"since"` // RFC 3339, UTC; "": from the beginning
+	By       Grouping        `json:"by"`
+	Total    Row             `json:"total"`
+	Rows     []Row           `json:"rows"`
+	Failures []Failures      `json:"failures"` // why tasks failed, the most frequent first
+	Broken   []FailedCommand `json:"broken"`   // commands that failed after work was done, the most frequent first, at most ten
+	Problems []string        `json:"problems"` // what could not be read and is therefore not counted
 }
 
 // Failures is the number of tasks that failed with a code.
@@ -90,8 +90,8 @@ type Failures struct {
 	Tasks int          `json:"tasks"`
 }
 
-// Broken is how often a command failed after work was done: a check of the project or of a step.
-type Broken struct {
+// FailedCommand is how often a command failed after work was done: a check of the project or of a step.
+type FailedCommand struct {
 	Command string `json:"command"`
 	Times   int    `json:"times"`
 }
@@ -134,7 +134,7 @@ type Ends struct {
 func (r Row) Tokens() int64 { return r.InputTokens + r.CachedTokens + r.OutputTokens }
 
 // Table groups the numbers.
-func (r *Record) Table(by By) Table {
+func (r *Record) Table(by Grouping) Table {
 	t := Table{By: by, Rows: []Row{}, Failures: r.failures(), Broken: r.brokenCommands(), Problems: append([]string{}, r.Problems...)}
 	if !r.Since.IsZero() {
 		t.Since = r.Since.UTC().Format(time.RFC3339)
@@ -167,7 +167,7 @@ func (r *Record) Table(by By) Table {
 }
 
 // keyOfCall returns the key of the row that a call belongs to, "" for none.
-func (r *Record) keyOfCall(by By, c call) string {
+func (r *Record) keyOfCall(by Grouping, c call) string {
 	switch by {
 	case ByPhase:
 		return c.Phase
@@ -190,7 +190,7 @@ func (c call) modelName() string {
 }
 
 // keyOfTask returns the key of the row that the end of a task belongs to, "" for none.
-func (r *Record) keyOfTask(by By, t task) string {
+func (r *Record) keyOfTask(by Grouping, t task) string {
 	switch {
 	case by == ByTask:
 		return t.id
@@ -203,7 +203,7 @@ func (r *Record) keyOfTask(by By, t task) string {
 // day returns the day of a time in the record's time zone.
 func (r *Record) day(t time.Time) string { return t.In(r.zone).Format(time.DateOnly) }
 
-func (by By) compare(a, b Row) int {
+func (by Grouping) compare(a, b Row) int {
 	switch by {
 	case ByPhase:
 		return cmp.Or(cmp.Compare(phasePosition(a.Key), phasePosition(b.Key)), cmp.Compare(a.Key, b.Key))
@@ -243,14 +243,14 @@ func (r *Record) failures() []Failures {
 const maxBroken = 10
 
 // brokenCommands counts the commands that failed.
-func (r *Record) brokenCommands() []Broken {
+func (r *Record) brokenCommands() []FailedCommand {
 	count := map[string]int{}
 	for _, c := range r.calls {
 		for _, command := range c.failedCommands {
 			count[command]++
 		}
 	}
-	list := byFrequency(count, func(command string, n int) Broken { return Broken{command, n} })
+	list := byFrequency(count, func(command string, n int) FailedCommand { return FailedCommand{command, n} })
 	return list[:min(len(list), maxBroken)]
 }
 

@@ -111,7 +111,7 @@ func (p project) must(err error) {
 	}
 }
 
-func (p project) table(since time.Time, by stats.By) stats.Table {
+func (p project) table(since time.Time, by stats.Grouping) stats.Table {
 	p.Helper()
 	r, err := (&stats.Reader{Store: p.Store}).Read(since)
 	p.must(err)
@@ -229,7 +229,7 @@ func keys(t stats.Table) (list []string) {
 
 func TestRows(t *testing.T) {
 	p := filled(t)
-	for by, want := range map[stats.By]string{
+	for by, want := range map[stats.Grouping]string{
 		stats.ByPhase: "implement 2, verify 0, debug 1",
 		stats.ByAgent: "claude 2, codex 1",
 		stats.ByDay:   "2026-01-31 1, 2026-02-03 2",
@@ -375,7 +375,7 @@ func TestChecksOfCriteria(t *testing.T) {
 	if rows := p.table(time.Time{}, stats.ByPhase).Rows; len(rows) != 1 || rows[0].Key != "verify" {
 		t.Errorf("got %+v", rows)
 	}
-	if len(got.Broken) != 1 || got.Broken[0] != (stats.Broken{Command: "sh accept.sh", Times: 1}) {
+	if len(got.Broken) != 1 || got.Broken[0] != (stats.FailedCommand{Command: "sh accept.sh", Times: 1}) {
 		t.Errorf("got %+v", got.Broken)
 	}
 }
@@ -477,7 +477,7 @@ func TestModelsCacheAndChecks(t *testing.T) {
 	if !got.Total.Estimated || got.Total.CacheMissed != 1 {
 		t.Errorf("got in all %+v", got.Total)
 	}
-	if want := []stats.Broken{{Command: "make test", Times: 1}}; !slices.Equal(got.Broken, want) {
+	if want := []stats.FailedCommand{{Command: "make test", Times: 1}}; !slices.Equal(got.Broken, want) {
 		t.Errorf("got %+v, want %+v", got.Broken, want)
 	}
 }

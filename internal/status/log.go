@@ -271,7 +271,7 @@ func (r *runLog) callLines(h *journal.History, c journal.Entry) (lines []Line) {
 		seen.started = true
 		start := line
 		start.Kind, start.At, start.Agent, start.Text = KindStart, c.Started, agentOf(c), r.startText(c)
-		start.Wait, start.unreportedTrouble = pipeline.WaitOf(h, c), pipeline.Untold(c.Activity, c.In)
+		start.Wait, start.unreportedTrouble = pipeline.WaitOf(h, c), pipeline.UnreportedTrouble(c.Activity, c.In)
 		lines = append(lines, start)
 	}
 	if seen.done {

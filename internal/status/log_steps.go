@@ -50,7 +50,7 @@ func (r *runLog) startText(c journal.Entry) string {
 		if said := pipeline.FeedbackOf(r.dir, c); said != "" {
 			return "a person says: " + text.Clip(text.OneLine(said), maxText)
 		}
-		return cmp.Or(repeatReason(c), pipeline.Untold(c.Activity, c.In))
+		return cmp.Or(repeatReason(c), pipeline.UnreportedTrouble(c.Activity, c.In))
 	}
 	about := stepInfo(c)
 	switch {
@@ -71,7 +71,7 @@ func (r *runLog) startText(c journal.Entry) string {
 // maxText is how many characters of what an agent is to do are shown in a log.
 const maxText = 300
 
-func (r *runLog) stepText(c journal.Entry, about workflow.About) string {
+func (r *runLog) stepText(c journal.Entry, about workflow.PromptData) string {
 	var in struct {
 		Kind      string
 		Round, Of int
@@ -88,7 +88,7 @@ func (r *runLog) stepText(c journal.Entry, about workflow.About) string {
 }
 
 // step returns the step that an activity is for, nil if the copy of the plan that the run took is gone.
-func (r *runLog) step(about workflow.About) *plan.Step {
+func (r *runLog) step(about workflow.PromptData) *plan.Step {
 	b, known := r.bundles[about.Bundle]
 	if !known {
 		b, _ = plan.OpenBundle(filepath.Join(r.dir, "inputs", about.Bundle), about.Bundle)
@@ -133,7 +133,7 @@ func pendingTitle(c journal.Entry) string {
 
 // commandResult returns the command that an activity of a step ran, with its result.
 func commandResult(c journal.Entry) string {
-	var ran workflow.Ran
+	var ran workflow.CommandResult
 	if json.Unmarshal(c.Out, &ran) != nil || ran.Command == "" {
 		return ""
 	}

@@ -38,23 +38,23 @@ type Review struct {
 	Failed    string            `json:"-"`         // why the planning failed, "" if it did not
 	Problems  []trellis.Problem `json:"problems"`  // what `trellis validate` says
 
-	Summary      string            `json:"summary"`
-	Requirements []string          `json:"requirements"`
-	Decisions    []string          `json:"decisions"` // design decisions
-	Criteria     []pipeline.Stated `json:"criteria"`
-	Verify       []string          `json:"verify"` // commands that decide in the end
-	Before       []string          `json:"before"` // what must hold before the work begins
-	Steps        []plan.Line       `json:"steps"`
-	Files        []plan.File       `json:"files"`
-	Touches      []string          `json:"touches"` // globs
-	Assumptions  []string          `json:"assumptions"`
-	Questions    []string          `json:"questions"` // that prd.md and research.md leave open
-	Left         []string          `json:"left"`      // what was asked for and is left out, with the reason
-	OutOfScope   []string          `json:"out_of_scope"`
-	Undo         []string          `json:"undo"`
-	Estimate     Estimate          `json:"estimate"`
-	Judge        *taskdir.Judge    `json:"judge"` // null: the plan was not judged
-	Document     string            `json:"document"`
+	Summary      string                     `json:"summary"`
+	Requirements []string                   `json:"requirements"`
+	Decisions    []string                   `json:"decisions"` // design decisions
+	Criteria     []pipeline.StatedCriterion `json:"criteria"`
+	Verify       []string                   `json:"verify"` // commands that decide in the end
+	Before       []string                   `json:"before"` // what must hold before the work begins
+	Steps        []plan.Line                `json:"steps"`
+	Files        []plan.File                `json:"files"`
+	Touches      []string                   `json:"touches"` // globs
+	Assumptions  []string                   `json:"assumptions"`
+	Questions    []string                   `json:"questions"` // that prd.md and research.md leave open
+	Left         []string                   `json:"left"`      // what was asked for and is left out, with the reason
+	OutOfScope   []string                   `json:"out_of_scope"`
+	Undo         []string                   `json:"undo"`
+	Estimate     Estimate                   `json:"estimate"`
+	Judge        *taskdir.Judge             `json:"judge"` // null: the plan was not judged
+	Document     string                     `json:"document"`
 }
 
 // Estimate is what is known of how much work a plan is. A limit of 0 means that there is none.
@@ -130,7 +130,7 @@ func readReview(store taskdir.Store, t *taskdir.Task, cfg *config.Config) (r Rev
 	if b != nil {
 		p = b.Plan("")
 		r.copyPlan(p)
-		r.Steps, r.Estimate.Steps = b.Resolved(), len(p.Steps)
+		r.Steps, r.Estimate.Steps = b.ResolvedSteps(), len(p.Steps)
 	}
 	r.Criteria = pipeline.ReadCriteria(t.Dir, p)
 	r.fillNilLists()
@@ -162,7 +162,7 @@ func (r *Review) fillNilLists() {
 		}
 	}
 	r.Problems = append([]trellis.Problem{}, r.Problems...)
-	r.Criteria = append([]pipeline.Stated{}, r.Criteria...)
+	r.Criteria = append([]pipeline.StatedCriterion{}, r.Criteria...)
 	r.Steps = append([]plan.Line{}, r.Steps...)
 	r.Files = append([]plan.File{}, r.Files...)
 }

@@ -50,7 +50,7 @@ func ReadRun(dir string, now time.Time) (r Run, err error) {
 		return r, fmt.Errorf("reading the input of run %s: %w", filepath.Base(dir), err)
 	}
 	r = Run{ID: filepath.Base(dir), Dir: dir, File: in.File, Waits: []string{}, HeldBy: by, Began: timestamp(h.Began), UpdatedAt: timestamp(modTime(filepath.Join(dir, taskdir.Journal)))}
-	past, err := workflow.Past(h)
+	past, err := workflow.PastEvents(h)
 	if err != nil {
 		return r, err
 	}
@@ -84,7 +84,7 @@ func (r *Run) fillEnd(h *journal.History) error {
 }
 
 func (r *Run) fillProgress(h *journal.History, past []workflow.Event, now time.Time) error {
-	open, err := workflow.Open(h)
+	open, err := workflow.OpenRequests(h)
 	if err != nil {
 		return err
 	}

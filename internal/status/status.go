@@ -23,50 +23,50 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Way lists the phases of a run in their order.
-var Way = []string{"prepare", "implement", "check", "verify", "accept", "commit", "final-verify", "deliver"}
+// PhaseOrder lists the phases of a run in their order.
+var PhaseOrder = []string{"prepare", "implement", "check", "verify", "accept", "commit", "final-verify", "deliver"}
 
 // Task is the state of a task. Its JSON is a contract with scripts: the object that `trellis list`
 // and `trellis status` print.
 type Task struct {
-	Dir        string            `json:"dir"` // relative to the main checkout
-	ID         string            `json:"id"`
-	TaskID     string            `json:"task_id"` // the id in task.json, which other tools may have given it
-	Name       string            `json:"name"`
-	Title      string            `json:"title"`
-	Status     trellis.Status    `json:"status"` // "" when task.json can't be read
-	DevType    string            `json:"dev_type"`
-	Priority   string            `json:"priority"`
-	Branch     string            `json:"branch"`
-	BaseBranch string            `json:"base_branch"`
-	Commit     string            `json:"commit"`   // of its work; "": there is none yet
-	Worktree   string            `json:"worktree"` // path of its worktree, also once that was cleaned up
-	Phase      string            `json:"phase"`
-	Round      int               `json:"round"`
-	Attempt    int               `json:"attempt"`
-	Outcome    trellis.Outcome   `json:"outcome"`
-	Failure    Failure           `json:"failure"`
-	WaitingFor string            `json:"waiting_for"`
-	Since      string            `json:"since"`   // when it came into this state; RFC 3339, UTC
-	HeldBy     *Holder           `json:"held_by"` // the process that works on it; null: none
-	Watcher    string            `json:"watcher"` // of the repository: none, alive or hangs
-	Steps      Underway          `json:"steps"`   // set by Reader.Task only
-	Scope      string            `json:"scope"`
-	Package    string            `json:"package"`
-	Creator    string            `json:"creator"`
-	Assignee   string            `json:"assignee"`
-	Parent     string            `json:"parent"`
-	Children   []string          `json:"children"`
-	DependsOn  []string          `json:"depends_on"`
-	Subtasks   Subtasks          `json:"subtasks"`
-	Usage      trellis.Usage     `json:"usage"`
-	PRURL      string            `json:"pr_url"`
-	PR         *delivery.Pull    `json:"pr"`            // as of the last `trellis status --refresh`; null: there was none
-	Modules    map[string]string `json:"submodule_prs"` // pull requests of what was done in submodules, by their paths
-	UpdatedAt  string            `json:"updated_at"`    // RFC 3339, UTC
-	Problems   []trellis.Problem `json:"problems"`
-	Criteria   []pipeline.Stated `json:"criteria,omitzero"`       // set by Reader.Task only
-	Defining   []string          `json:"changed_checks,omitzero"` // set by Reader.Task only: files that define the checks and that its last run changed
+	Dir        string                     `json:"dir"` // relative to the main checkout
+	ID         string                     `json:"id"`
+	TaskID     string                     `json:"task_id"` // the id in task.json, which other tools may have given it
+	Name       string                     `json:"name"`
+	Title      string                     `json:"title"`
+	Status     trellis.Status             `json:"status"` // "" when task.json can't be read
+	DevType    string                     `json:"dev_type"`
+	Priority   string                     `json:"priority"`
+	Branch     string                     `json:"branch"`
+	BaseBranch string                     `json:"base_branch"`
+	Commit     string                     `json:"commit"`   // of its work; "": there is none yet
+	Worktree   string                     `json:"worktree"` // path of its worktree, also once that was cleaned up
+	Phase      string                     `json:"phase"`
+	Round      int                        `json:"round"`
+	Attempt    int                        `json:"attempt"`
+	Outcome    trellis.Outcome            `json:"outcome"`
+	Failure    Failure                    `json:"failure"`
+	WaitingFor string                     `json:"waiting_for"`
+	Since      string                     `json:"since"`   // when it came into this state; RFC 3339, UTC
+	HeldBy     *Holder                    `json:"held_by"` // the process that works on it; null: none
+	Watcher    string                     `json:"watcher"` // of the repository: none, alive or hangs
+	Steps      Underway                   `json:"steps"`   // set by Reader.Task only
+	Scope      string                     `json:"scope"`
+	Package    string                     `json:"package"`
+	Creator    string                     `json:"creator"`
+	Assignee   string                     `json:"assignee"`
+	Parent     string                     `json:"parent"`
+	Children   []string                   `json:"children"`
+	DependsOn  []string                   `json:"depends_on"`
+	Subtasks   Subtasks                   `json:"subtasks"`
+	Usage      trellis.Usage              `json:"usage"`
+	PRURL      string                     `json:"pr_url"`
+	PR         *delivery.Pull             `json:"pr"`            // as of the last `trellis status --refresh`; null: there was none
+	Modules    map[string]string          `json:"submodule_prs"` // pull requests of what was done in submodules, by their paths
+	UpdatedAt  string                     `json:"updated_at"`    // RFC 3339, UTC
+	Problems   []trellis.Problem          `json:"problems"`
+	Criteria   []pipeline.StatedCriterion `json:"criteria,omitzero"`       // set by Reader.Task only
+	Defining   []string                   `json:"changed_checks,omitzero"` // set by Reader.Task only: files that define the checks and that its last run changed
 
 	Source *taskdir.Task `json:"-"` // task.json; nil: it can't be read
 	Plan   *plan.Plan    `json:"-"` // set by Reader.Task only; nil: no plan, or it can't be read
@@ -201,7 +201,7 @@ func (r Reader) Task(dir string) (Task, error) {
 		v.Steps.At, v.Steps.Waits = v.step, true
 	}
 	v.Plan, _ = pipeline.ReadPlan(r.Store, dir) // its errors are left to validate
-	v.Criteria = append([]pipeline.Stated{}, pipeline.ReadCriteria(dir, v.Plan)...)
+	v.Criteria = append([]pipeline.StatedCriterion{}, pipeline.ReadCriteria(dir, v.Plan)...)
 	v.Defining = append([]string{}, changedCheckFiles(dir)...)
 	return v, nil
 }

@@ -29,7 +29,7 @@ func underway(dir string) (u Underway) {
 	if err != nil {
 		return u
 	}
-	past, err := workflow.Past(h)
+	past, err := workflow.PastEvents(h)
 	if err != nil || len(past) == 0 {
 		return u
 	}
@@ -42,7 +42,7 @@ func underway(dir string) (u Underway) {
 		return u
 	}
 	u.At = currentStep(past)
-	u.Done, u.Of = workflow.Far(b, workflow.Options{Verified: true, Grouped: true, Finished: p.Finished})
+	u.Done, u.Of = workflow.StepsFinished(b, workflow.Options{Verified: true, Grouped: true, Finished: p.Finished})
 	return u
 }
 
@@ -83,18 +83,18 @@ func bundleOf(run string, h *journal.History) (*plan.Bundle, error) {
 }
 
 // stepInfo returns what the input of an activity, a call of an agent or another, says about the step that it is for.
-func stepInfo(c journal.Entry) workflow.About {
+func stepInfo(c journal.Entry) workflow.PromptData {
 	var in struct {
-		workflow.About
-		Data workflow.About
+		workflow.PromptData
+		Data workflow.PromptData
 	}
 	switch {
 	case json.Unmarshal(c.In, &in) != nil:
-		return workflow.About{}
+		return workflow.PromptData{}
 	case in.Data.Bundle != "":
 		return in.Data
 	}
-	return in.About
+	return in.PromptData
 }
 
 // Asked returns the step for which the task in a directory waits for people, nil if it does not.
@@ -118,7 +118,7 @@ func pendingApproval(dir string, now time.Time) (q *request, asked bool) {
 	if err != nil {
 		return nil, false
 	}
-	open, err := workflow.Open(h)
+	open, err := workflow.OpenRequests(h)
 	if err != nil {
 		return nil, false
 	}

@@ -269,7 +269,7 @@ func (r Reader) awaitedApproval(t *taskdir.Task) (step, what string) {
 		return "", "start"
 	}
 	if changes := r.unconfirmedChanges(t.Dir); len(changes) > 0 {
-		return "", pipeline.AskedAbout(changes) + r.planApprovalCount(t)
+		return "", pipeline.ApprovalSubject(changes) + r.planApprovalCount(t)
 	}
 	return "", "approval" + r.planApprovalCount(t)
 }
@@ -292,7 +292,7 @@ func (r Reader) missingTaskState(id string) string {
 	case dir == "":
 		return "there is no such task"
 	}
-	if t, err := r.Store.Load(dir); err == nil && t.Status.Lost() {
+	if t, err := r.Store.Load(dir); err == nil && t.Status.EndedBadly() {
 		return string(t.Status) + ", in the archive"
 	}
 	return ""

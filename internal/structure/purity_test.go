@@ -31,7 +31,7 @@ var pureFuncs = map[string][]string{
 	module + "internal/trellis":     {"*"},
 	module + "internal/engine/flow": {"*"},
 	module + "internal/sandbox":     {"NetworkHint"},
-	module + "internal/plan":        {"Fill", "Bundle.Plan", "Bundle.Called", "Plan.StepHash", "Plan.Verification", "Plan.VerificationAt", "Plan.VerifyingScriptsAt", "Step.Kind", "Step.Items", "Step.Loop", "Step.Asks", "Step.Provable", "Step.ProofKind", "Place.In"},
+	module + "internal/plan":        {"Fill", "Bundle.Plan", "Bundle.FileKey", "Plan.StepHash", "Plan.Verification", "Plan.VerificationAt", "Plan.VerifyingScriptsAt", "Step.Kind", "Step.Items", "Step.Loop", "Step.NeedsApproval", "Step.Provable", "Step.ProofKind", "Place.In"},
 }
 
 // impureYet are functions that flow code reaches although they do things, with the reason.

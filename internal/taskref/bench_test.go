@@ -87,7 +87,7 @@ func BenchmarkBeat(b *testing.B) {
 	s := a.save("")
 	for b.Loop() {
 		var err error
-		if s, err = a.remote.Beat(b.Context(), s, a.claim()); err != nil {
+		if s, err = a.remote.RenewClaim(b.Context(), s, a.claim()); err != nil {
 			b.Fatal(err)
 		}
 	}

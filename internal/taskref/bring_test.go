@@ -144,7 +144,7 @@ func TestEditWhileBringing(t *testing.T) {
 		}
 		return nil
 	}}
-	kept, err := b.with(disk).Bring(t.Context(), second)
+	kept, err := b.with(disk).Import(t.Context(), second)
 	if err != nil || kept == "" || b.Git("show", kept+":.trellis/tasks/"+task+"/prd.md") != "mine" || b.read("prd.md") != "of the other machine\n" {
 		t.Errorf("kept %q (%v), prd.md is %q", kept, err, b.read("prd.md"))
 	}

@@ -49,12 +49,12 @@ func TestKilledWhileBringing(t *testing.T) {
 	for i := 0; ; i += soak.Every(3) {
 		b.bring(first)
 		disk, failed := failAt(i)
-		_, err := b.with(disk).Bring(t.Context(), second)
+		_, err := b.with(disk).Import(t.Context(), second)
 		got := content(t, b.taskDir())
 		if !maps.Equal(got, old) && !maps.Equal(got, now) {
 			t.Fatalf("killed at step %d: it holds %q", i, got)
 		}
-		if _, err := b.remote.Bring(t.Context(), second); err != nil {
+		if _, err := b.remote.Import(t.Context(), second); err != nil {
 			t.Fatalf("killed at step %d: %v", i, err)
 		}
 		if got := content(t, b.remote.Store.Tasks()); len(got) != len(now) || !maps.Equal(content(t, b.taskDir()), now) {
@@ -88,7 +88,7 @@ func TestKilledWhileBringingWork(t *testing.T) {
 		b.Write(b.tree()+"/mine.txt", "mine\n")
 		b.Git("update-ref", "-d", "refs/trellis/wip/"+task)
 		disk, failed := failAt(i)
-		err := b.with(disk).BringWork(t.Context(), b.fetch(), b.tree())
+		err := b.with(disk).ImportWork(t.Context(), b.fetch(), b.tree())
 		b.bringWork("after a kill")
 		same(t, b.tree(), a.tree())
 		if b.Git("log", "--all", "--format=%H", "--", "mine.txt") == "" {

@@ -45,7 +45,7 @@ func TestHostileTrees(t *testing.T) {
 		if err != nil || len(states) != 1 {
 			t.Fatalf("%s: %+v, %v", name, states, err)
 		}
-		if _, err := a.remote.Bring(t.Context(), states[0]); err == nil {
+		if _, err := a.remote.Import(t.Context(), states[0]); err == nil {
 			t.Errorf("%s was brought", name)
 		}
 		after := content(t, a.remote.Store.Tasks())
@@ -74,7 +74,7 @@ func TestLargeFiles(t *testing.T) {
 	}
 	blob := a.Git("hash-object", "-w", "--no-filters", large)
 	a.pushTree("refs/trellis/run/"+task, sham, "100644 blob "+blob+"\ttask.json")
-	if _, err := a.remote.Bring(t.Context(), a.fetch()); !errors.Is(err, durable.ErrTooLarge) {
+	if _, err := a.remote.Import(t.Context(), a.fetch()); !errors.Is(err, durable.ErrTooLarge) {
 		t.Errorf("brought: %v", err)
 	}
 }
@@ -103,11 +103,11 @@ func TestOddRefs(t *testing.T) {
 		t.Errorf("got %+v, %+v, %v", states, orders, err)
 	}
 	for _, name := range []string{"../x", "archive", "", "a/b", ".git"} {
-		if _, err := a.remote.Bring(t.Context(), taskref.State{Task: name, Commit: states[0].Commit}); err == nil {
+		if _, err := a.remote.Import(t.Context(), taskref.State{Task: name, Commit: states[0].Commit}); err == nil {
 			t.Errorf("%q was brought", name)
 		}
 	}
-	if _, err := a.remote.Bring(t.Context(), taskref.State{Task: task, Commit: blob}); err == nil {
+	if _, err := a.remote.Import(t.Context(), taskref.State{Task: task, Commit: blob}); err == nil {
 		t.Error("a blob was brought")
 	}
 }
@@ -118,11 +118,11 @@ func TestHostileWork(t *testing.T) {
 	n := newNet(t)
 	a := n.machine("a")
 	s := taskref.State{Task: task, Branch: "feature/greet", Head: a.Git("rev-parse", "HEAD"), Work: a.Git("commit-tree", "-m", "x", "HEAD^{tree}")}
-	if err := a.remote.BringWork(t.Context(), s, a.tree()); err == nil {
+	if err := a.remote.ImportWork(t.Context(), s, a.tree()); err == nil {
 		t.Error("work of another branch was brought")
 	}
 	s.Work = strings.Repeat("1", len(s.Head))
-	if err := a.remote.BringWork(t.Context(), s, a.tree()); err == nil {
+	if err := a.remote.ImportWork(t.Context(), s, a.tree()); err == nil {
 		t.Error("work that is nowhere was brought")
 	}
 	if _, err := os.Lstat(a.tree()); !errors.Is(err, fs.ErrNotExist) {
@@ -151,7 +151,7 @@ func TestPermissionsAndLocks(t *testing.T) {
 	if kept := b.bring(b.fetch()); kept == "" {
 		t.Error("what was there was not kept")
 	}
-	if !held.Owned() || !durable.Held(filepath.Join(b.taskDir(), "run", "lock")) {
+	if !held.StillInPlace() || !durable.Held(filepath.Join(b.taskDir(), "run", "lock")) {
 		t.Error("the lock was lost")
 	}
 	for name, want := range map[string]fs.FileMode{

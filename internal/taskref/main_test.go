@@ -140,7 +140,7 @@ func (m *machine) fetch() taskref.State {
 
 func (m *machine) bring(s taskref.State) (kept string) {
 	m.Helper()
-	kept, err := m.remote.Bring(m.Context(), s)
+	kept, err := m.remote.Import(m.Context(), s)
 	if err != nil {
 		m.Fatal(err)
 	}

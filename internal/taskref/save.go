@@ -117,9 +117,9 @@ func (r Remote) push(ctx context.Context, s State, last, before string, more []g
 	return r.setRef(ctx, knownRefs+s.Task, s.Commit)
 }
 
-// Beat pushes the state of a task with a renewed claim, and the same directory and work, so that others see that its holder is
+// RenewClaim pushes the state of a task with a renewed claim, and the same directory and work, so that others see that its holder is
 // alive. Errors are those of Save.
-func (r Remote) Beat(ctx context.Context, s State, claim Claim) (State, error) {
+func (r Remote) RenewClaim(ctx context.Context, s State, claim Claim) (State, error) {
 	last := s.Commit
 	s.Claim, s.At, s.By, s.From, s.Build, s.Spending = claim, r.Store.Clock(), r.Places.Clone, r.Host, r.Build, r.spending()
 	err := r.beat(git.Hookless(ctx), &s, last)
@@ -160,7 +160,7 @@ func (r Remote) addWork(ctx context.Context, dir, last string, s *State) error {
 	if s.Head, err = r.Repo.Refs().Branch(ctx, s.Branch); err != nil {
 		return err
 	}
-	at, err := r.Repo.Worktrees().Of(ctx, t.ID, s.Branch, t.WorktreePath)
+	at, err := r.Repo.Worktrees().ForTask(ctx, t.ID, s.Branch, t.WorktreePath)
 	switch {
 	case err != nil:
 		return err
@@ -168,7 +168,7 @@ func (r Remote) addWork(ctx context.Context, dir, last string, s *State) error {
 		return r.addBranchOnly(ctx, last, s)
 	}
 	s.Worker = r.Places.Clone
-	if err = r.Repo.Worktrees().Mend(ctx, at.Path); err == nil {
+	if err = r.Repo.Worktrees().RelinkAt(ctx, at.Path); err == nil {
 		s.Head, err = r.Repo.Refs().Head(ctx, at.Path)
 	}
 	if err == nil {
@@ -211,8 +211,8 @@ func (r Remote) copyWork(ctx context.Context, last string, s *State) error {
 	return nil
 }
 
-// Drop removes a task, its work and its orders from the remote. That it was shared stays known. Errors are those of Save.
-func (r Remote) Drop(ctx context.Context, s State) error {
+// Remove removes a task, its work and its orders from the remote. That it was shared stays known. Errors are those of Save.
+func (r Remote) Remove(ctx context.Context, s State) error {
 	ctx = git.Hookless(ctx)
 	orders, err := r.listRefs(ctx, remoteRefs+"order/"+s.Task+"/")
 	if err != nil {

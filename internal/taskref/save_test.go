@@ -105,13 +105,13 @@ func TestLost(t *testing.T) {
 	if !errors.Is(err, taskref.ErrLost) || !errors.As(err, &lost) || lost.Now != second.Commit {
 		t.Errorf("saving over it: %v", err)
 	}
-	if _, err := a.remote.Beat(t.Context(), first, a.claim()); !errors.Is(err, taskref.ErrLost) {
+	if _, err := a.remote.RenewClaim(t.Context(), first, a.claim()); !errors.Is(err, taskref.ErrLost) {
 		t.Errorf("beating over it: %v", err)
 	}
 	if _, err := a.remote.Save(t.Context(), a.taskDir(), "", taskref.SaveAs{Work: true}); !errors.Is(err, taskref.ErrLost) {
 		t.Errorf("saving as if nothing were there: %v", err)
 	}
-	if err := a.remote.Drop(t.Context(), first); !errors.Is(err, taskref.ErrLost) {
+	if err := a.remote.Remove(t.Context(), first); !errors.Is(err, taskref.ErrLost) {
 		t.Errorf("dropping it: %v", err)
 	}
 	if got := n.pushed()["report.md"]; got != "of b\n" {
@@ -128,7 +128,7 @@ func TestLost(t *testing.T) {
 	if err != nil || len(list) != 1 || !strings.HasPrefix(list[0].Restore, "git restore ") {
 		t.Errorf("it comes back by %+v, %v", list, err)
 	}
-	if err := b.remote.Drop(t.Context(), second); err != nil {
+	if err := b.remote.Remove(t.Context(), second); err != nil {
 		t.Fatal(err)
 	}
 	if out := n.box.GitIn(n.bare, "for-each-ref", "refs/trellis"); out != "" {
@@ -155,7 +155,7 @@ func TestOneWins(t *testing.T) {
 		m := n.machine(fmt.Sprint("m", i))
 		m.bring(m.fetch())
 		all.Go(func() {
-			_, err := m.remote.Beat(t.Context(), s, m.claim())
+			_, err := m.remote.RenewClaim(t.Context(), s, m.claim())
 			results <- err
 		})
 	}
@@ -182,7 +182,7 @@ func TestBeat(t *testing.T) {
 	a.create()
 	s := a.save("")
 	for range 2 {
-		got, err := a.remote.Beat(t.Context(), s, taskref.Claim{Machine: "m2", Host: "h2\nBranch: x\x1b[2J", Since: time.Unix(1700000001, 0)})
+		got, err := a.remote.RenewClaim(t.Context(), s, taskref.Claim{Machine: "m2", Host: "h2\nBranch: x\x1b[2J", Since: time.Unix(1700000001, 0)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -211,7 +211,7 @@ func TestRemoteIsAway(t *testing.T) {
 		if _, err := a.remote.Save(t.Context(), a.taskDir(), s.Commit, taskref.SaveAs{Work: true}); err == nil || errors.Is(err, taskref.ErrLost) {
 			t.Errorf("%s: saving: %v", how, err)
 		}
-		if _, err := a.remote.Beat(t.Context(), s, a.claim()); err == nil || errors.Is(err, taskref.ErrLost) {
+		if _, err := a.remote.RenewClaim(t.Context(), s, a.claim()); err == nil || errors.Is(err, taskref.ErrLost) {
 			t.Errorf("%s: beating: %v", how, err)
 		}
 	}
@@ -264,7 +264,7 @@ func TestUnheardPush(t *testing.T) {
 	}
 
 	a.remote.Disk = &durable.Disk{Fault: func(step, _ string) error { return map[string]error{"note": killed}[step] }}
-	if _, err := a.remote.Beat(t.Context(), next, a.claim()); !errors.Is(err, killed) {
+	if _, err := a.remote.RenewClaim(t.Context(), next, a.claim()); !errors.Is(err, killed) {
 		t.Fatal(err)
 	}
 	a.remote.Disk = nil
@@ -286,7 +286,7 @@ func TestNoHookRuns(t *testing.T) {
 	a.Git("config", "push.followTags", "true")
 	a.Git("config", "push.gpgSign", "if-asked")
 	s := a.save("")
-	if _, err := a.remote.Beat(t.Context(), s, a.claim()); err != nil {
+	if _, err := a.remote.RenewClaim(t.Context(), s, a.claim()); err != nil {
 		t.Error(err)
 	}
 	a.file("report.md", "not of that state\n")

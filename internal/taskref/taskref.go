@@ -131,11 +131,11 @@ func (r Remote) Fetch(ctx context.Context) ([]State, []Order, error) {
 	if err := r.Repo.Remotes().FetchRefs(ctx, r.Name, r.timeout(), specs...); err != nil {
 		return nil, nil, err
 	}
-	return r.Seen(ctx)
+	return r.LastFetched(ctx)
 }
 
-// Seen returns the states and orders of the last fetch.
-func (r Remote) Seen(ctx context.Context) (states []State, orders []Order, err error) {
+// LastFetched returns the states and orders of the last fetch.
+func (r Remote) LastFetched(ctx context.Context) (states []State, orders []Order, err error) {
 	list, err := r.listRefs(ctx, remoteRefs+"run/", remoteRefs+"order/", pendingRefs, knownRefs)
 	if err != nil {
 		return nil, nil, err

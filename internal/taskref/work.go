@@ -10,12 +10,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 )
 
-// BringWork creates a worktree at path on the branch of a state, with the files that it had where the state was saved: what was
+// ImportWork creates a worktree at path on the branch of a state, with the files that it had where the state was saved: what was
 // uncommitted there is uncommitted here, and unstaged. An existing worktree and branch of the task are first saved as backups
 // if they hold anything that the state lacks; files that git ignores in that worktree are lost. If the branch belongs to
 // another task, the error is a *git.BranchError. An interrupted call is repaired by the next one. It does nothing if the state
 // has no work.
-func (r Remote) BringWork(ctx context.Context, s State, path string) error {
+func (r Remote) ImportWork(ctx context.Context, s State, path string) error {
 	if s.Branch == "" {
 		return nil
 	}
@@ -147,7 +147,7 @@ func (b workImport) backUpWorktree(ctx context.Context, w git.Worktree) error {
 	backups := snapshot.NewBackups(b.Repo)
 	last, err := b.Repo.Refs().Find(ctx, wipRefs+b.state.Task)
 	if err == nil && last != "" {
-		held, err := backups.Holds(ctx, last, w.Path)
+		held, err := backups.Covers(ctx, last, w.Path)
 		if err != nil || held {
 			return err
 		}
@@ -223,9 +223,9 @@ func (b workImport) createWorktree(ctx context.Context) error {
 	return b.setRef(ctx, wipRefs+b.state.Task, b.state.Work)
 }
 
-// BringBranch moves the branch of a state to its head on the remote, unless it has local commits that the state lacks, or is
+// ImportBranch moves the branch of a state to its head on the remote, unless it has local commits that the state lacks, or is
 // checked out. It creates no worktree. It does nothing if the state has no work.
-func (r Remote) BringBranch(ctx context.Context, s State) error {
+func (r Remote) ImportBranch(ctx context.Context, s State) error {
 	if s.Branch == "" {
 		return nil
 	}
@@ -246,7 +246,7 @@ func (b workImport) fastForwardBranch(ctx context.Context) error {
 	if err != nil || tip == b.state.Head {
 		return err
 	}
-	if err := b.Repo.Worktrees().Only(ctx, b.state.Branch, ""); errors.As(err, new(*git.BranchError)) {
+	if err := b.Repo.Worktrees().CheckOnlyAt(ctx, b.state.Branch, ""); errors.As(err, new(*git.BranchError)) {
 		return nil
 	} else if err != nil {
 		return err

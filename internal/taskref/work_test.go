@@ -31,7 +31,7 @@ func (m *machine) bringWork(s string) {
 
 func (m *machine) tryWork() error {
 	m.Helper()
-	return m.remote.BringWork(m.Context(), m.fetch(), m.tree())
+	return m.remote.ImportWork(m.Context(), m.fetch(), m.tree())
 }
 
 // content is what is in a folder, git's own aside: kind and content by path.

@@ -230,7 +230,7 @@ func (l *Live) lines(width int) (lines []string) {
 	}
 	switch {
 	case !l.idle.IsZero():
-		lines = append(lines, Paint(text.Clip(events.Idle(l.idle, l.waits), width), "2", l.style.Colour))
+		lines = append(lines, Paint(text.Clip(events.IdleText(l.idle, l.waits), width), "2", l.style.Colour))
 	case len(l.waits) > 0:
 		lines = append(lines, Paint(text.Clip(waitingTasks(l.waits, now), width), "33", l.style.Colour))
 	}

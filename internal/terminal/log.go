@@ -188,7 +188,7 @@ func (l line) stepText() string {
 		return fmt.Sprintf("step %s: %s (%s)", l.Step, l.Text, text.Seconds(l.Seconds))
 	case l.Activity == status.StepAsks && l.Text != "" && l.Failure == nil:
 		return text.Indent(l.Step + " waits for people: " + l.Text)
-	case workflow.Minor(l.Activity) && l.Text == "" && l.Failure == nil:
+	case workflow.IsDetail(l.Activity) && l.Text == "" && l.Failure == nil:
 		return ""
 	}
 	if plain := l.plainText(); plain != "" {

@@ -16,7 +16,7 @@ import (
 func TestReview(t *testing.T) {
 	long := strings.TrimSpace(strings.Repeat("words that go on ", 12))
 	r := status.Review{Task: "02-01-bye", Title: "Say \x1b[2Jbye", Type: "backend", Summary: long,
-		Criteria: []pipeline.Stated{{ID: "A1", Text: "it says bye", Verify: "sh greet.sh --bye"}, {ID: "A2", Text: "it is polite", Level: "should"}},
+		Criteria: []pipeline.StatedCriterion{{ID: "A1", Text: "it says bye", Verify: "sh greet.sh --bye"}, {ID: "A2", Text: "it is polite", Level: "should"}},
 		Steps:    []plan.Line{{Path: "add", Kind: "prompt", Title: "Add it", Does: "Let it take --bye.", Verify: "true"}}, Files: []plan.File{{Path: "greet.sh", Change: "edit"}},
 		Assumptions: []string{"there is a door"}, Questions: []string{"which door"}, OutOfScope: []string{"windows"},
 		Problems: []trellis.Problem{{File: "prd.md", Line: 3, Message: "is odd", Warning: true}}, Why: []string{"the work is large"},

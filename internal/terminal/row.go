@@ -46,7 +46,7 @@ func (t *activeTask) row(now time.Time, name, width int, colour bool) string {
 		phase += fmt.Sprintf(" %d", t.round)
 	}
 	parts := []string{phase, text.Seconds(now.Sub(t.began).Seconds())}
-	if used := text.Spent(t.usage()); width >= narrowerThan {
+	if used := text.UsageParts(t.usage()); width >= narrowerThan {
 		if width < wideEnough && len(used) > 0 {
 			used[0] = strings.TrimSuffix(used[0], " tokens")
 		}
@@ -63,14 +63,14 @@ const minReasonWidth = 20
 
 // waitWords returns what is waited for, in at most width columns if possible. The time matters more than the reason.
 func waitWords(w events.Wait, now time.Time, width int) string {
-	words := text.OneLine(w.Words(now))
+	words := text.OneLine(w.Text(now))
 	over := text.Width(words) - width
 	if over <= 0 {
 		return words
 	}
 	if room := text.Width(w.Why) - over; room >= minReasonWidth {
 		w.Why = text.Clip(w.Why, room)
-		return text.OneLine(w.Words(now))
+		return text.OneLine(w.Text(now))
 	}
 	return text.OneLine(w.Short(now))
 }
@@ -90,9 +90,9 @@ func waitingTasks(list []events.Event, now time.Time) string {
 		for _, w := range of[kind] {
 			names = append(names, w.Task)
 		}
-		words := of[kind][0].Wait.Sort()
+		words := of[kind][0].Wait.GroupText()
 		if kind == "slot" {
-			words = of[kind][0].Wait.Words(now)
+			words = of[kind][0].Wait.Text(now)
 		}
 		kinds[i] = fmt.Sprintf("%d %s: %s", len(names), words, strings.Join(names, ", "))
 	}

@@ -167,10 +167,10 @@ func (c *callState) summary(r agentcall.Reply) string {
 
 // planning returns the lines of a task that is being planned: its stages, and what the agents at work do.
 func (t *activeTask) planning(now time.Time, width int, colour bool) []string {
-	head := append([]string{t.name + ": " + t.phase, text.Seconds(now.Sub(t.began).Seconds())}, text.Spent(t.usage())...)
+	head := append([]string{t.name + ": " + t.phase, text.Seconds(now.Sub(t.began).Seconds())}, text.UsageParts(t.usage())...)
 	lines := append([]string{text.Clip(strings.Join(head, " · "), width)}, wrap(t.stageWords(now), width, colour)...)
 	if t.wait != nil {
-		lines = append(lines, Paint(text.Clip("  ‖ "+t.wait.Words(now), width), "33", colour))
+		lines = append(lines, Paint(text.Clip("  ‖ "+t.wait.Text(now), width), "33", colour))
 	}
 	for _, c := range t.calls {
 		if c.ended || c.last == "" {

@@ -192,7 +192,7 @@ func judgeFeedback(t task) string {
 }
 
 // criterionLine returns a criterion in one line: where it is stated, whether it blocks, its text, and the command that proves it.
-func criterionLine(c pipeline.Stated) string {
+func criterionLine(c pipeline.StatedCriterion) string {
 	where := "plan.json"
 	if c.Line > 0 {
 		where = fmt.Sprintf("prd.md:%d", c.Line)

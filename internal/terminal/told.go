@@ -68,7 +68,7 @@ func (l *Live) showRunEvent(task string, e events.Event) {
 
 // showCheck shows how a command ended. A failed one stays on a terminal, too, with the last line of what it printed.
 func (l *Live) showCheck(t *activeTask, e events.Event) {
-	words := e.Check.Words(e.Phase)
+	words := e.Check.Text(e.Phase)
 	t.last, t.wait = words, nil
 	switch {
 	case e.Check.Failed() && e.Check.Last != "":
@@ -89,15 +89,15 @@ func (l *Live) showWait(t *activeTask, w events.Wait) {
 	t.wait = &w
 	switch w.For {
 	case "backoff", "checks":
-		l.print(t.name + ": " + w.Words(l.now()))
+		l.print(t.name + ": " + w.Text(l.now()))
 	case "approval":
-		l.print(strings.TrimSuffix(t.name+": "+w.Words(l.now())+"; next: "+w.Next, "; next: "))
+		l.print(strings.TrimSuffix(t.name+": "+w.Text(l.now())+"; next: "+w.Next, "; next: "))
 	}
 }
 
 // showWatcher shows what the tasks that a watcher does not run wait for. A task that waited and neither runs nor waits any
 // more, since somebody cancelled it, leaves the screen. Without a terminal, it is printed when the watcher runs none.
-func (l *Live) showWatcher(w runner.Watching) {
+func (l *Live) showWatcher(w runner.WatchState) {
 	l.waits, l.idle = w.Waits, w.Idle
 	l.tasks = slices.DeleteFunc(l.tasks, func(t *activeTask) bool {
 		return t.wait != nil && !slices.Contains(w.Runs, t.name) && !slices.ContainsFunc(w.Waits, func(e events.Event) bool { return e.Task == t.name })

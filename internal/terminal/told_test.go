@@ -130,8 +130,8 @@ func TestToldPlain(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		p.told("02-01-auth", crash(10*time.Second))
-		p.Take(runner.Event{Watch: &runner.Watching{Waits: []events.Event{crash(0)}}})
-		idle := runner.Event{Watch: &runner.Watching{Idle: time.Now(), Waits: []events.Event{{Task: "a", Wait: &events.Wait{For: "approval"}}, {Task: "b", Wait: &events.Wait{For: "approval"}}, {Task: "c", Wait: &events.Wait{For: "dependency", Why: "a"}}}}}
+		p.Take(runner.Event{Watch: &runner.WatchState{Waits: []events.Event{crash(0)}}})
+		idle := runner.Event{Watch: &runner.WatchState{Idle: time.Now(), Waits: []events.Event{{Task: "a", Wait: &events.Wait{For: "approval"}}, {Task: "b", Wait: &events.Wait{For: "approval"}}, {Task: "c", Wait: &events.Wait{For: "dependency", Why: "a"}}}}}
 		p.Take(idle)
 		p.Say("else")
 		p.Take(idle)
@@ -198,9 +198,9 @@ func TestCancelledTaskLeavesTheScreen(t *testing.T) {
 			p.told(task, asks)
 		}
 		p.told("02-03-crashed", crash(10*time.Second))
-		p.Take(runner.Event{Watch: &runner.Watching{Runs: []string{"02-03-crashed"}, Waits: []events.Event{{Task: "02-01-cancelled", Wait: asks.Wait}, {Task: "02-02-asks", Wait: asks.Wait}}}})
+		p.Take(runner.Event{Watch: &runner.WatchState{Runs: []string{"02-03-crashed"}, Waits: []events.Event{{Task: "02-01-cancelled", Wait: asks.Wait}, {Task: "02-02-asks", Wait: asks.Wait}}}})
 		out.Reset()
-		p.Take(runner.Event{Watch: &runner.Watching{Runs: []string{"02-03-crashed"}, Waits: []events.Event{{Task: "02-02-asks", Wait: asks.Wait}}}})
+		p.Take(runner.Event{Watch: &runner.WatchState{Runs: []string{"02-03-crashed"}, Waits: []events.Event{{Task: "02-02-asks", Wait: asks.Wait}}}})
 		pass(time.Second)
 		got := out.String()
 		last := got[strings.LastIndex(got, "\x1b[J")+1:]

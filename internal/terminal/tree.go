@@ -220,7 +220,7 @@ func (t *tree) lines(now time.Time, width int, style Style) []string {
 		}
 	}
 	head := []string{fmt.Sprintf("%s: %s", text.OneLine(t.title), text.Seconds(now.Sub(t.began).Seconds())), fmt.Sprintf("%d of %d steps", ended, all)}
-	lines := []string{text.Clip(strings.Join(append(head, text.Spent(t.used)...), " · "), width)}
+	lines := []string{text.Clip(strings.Join(append(head, text.UsageParts(t.used)...), " · "), width)}
 	room := style.Height - 2
 	if style.Height == 0 {
 		room = len(rows)

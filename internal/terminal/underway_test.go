@@ -97,7 +97,7 @@ func (s *stepping) run() {
 			}
 			return implement.Do(f, agentcall.Request{Role: q.Role, Agent: "mine", Data: data})
 		},
-		Wait: func(f flow.Flow, q workflow.Request) error { return workflow.Consent(f, q, nil, nil) }}
+		Wait: func(f flow.Flow, q workflow.Request) error { return workflow.AwaitApproval(f, q, nil, nil) }}
 	_, err = journal.Execute(s.Context(), j, func(f flow.Flow, _ struct{}) (workflow.Report, error) {
 		return workflow.Run(f.In("steps"), s.bundle, host, workflow.Options{Serial: true, Verified: true})
 	})

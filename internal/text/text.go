@@ -45,8 +45,8 @@ func Indent(s string) string {
 	return "  " + strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n  ")
 }
 
-// Some returns the first entries of a list, and how many more there are.
-func Some(list []string, most int) string {
+// JoinFirst returns the first entries of a list, and how many more there are.
+func JoinFirst(list []string, most int) string {
 	if len(list) <= most {
 		return strings.Join(list, ", ")
 	}
@@ -138,8 +138,8 @@ func Usage(u trellis.Usage) string {
 	return fmt.Sprintf("%s tokens, %s, %s", Tokens(u.Tokens()), Cost(u), Seconds(u.Seconds))
 }
 
-// Spent returns what agents used, as far as it is known: tokens and cost, each as a part of a line.
-func Spent(u trellis.Usage) (parts []string) {
+// UsageParts returns what agents used, as far as it is known: tokens and cost, each as a part of a line.
+func UsageParts(u trellis.Usage) (parts []string) {
 	if n := u.Tokens(); n > 0 {
 		parts = append(parts, Tokens(n)+" tokens")
 	}

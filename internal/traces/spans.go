@@ -23,8 +23,8 @@ import (
 // produces the same ids.
 type Trace struct{ id string }
 
-// Of returns the trace of the run in a journal.
-func Of(h *journal.History) Trace {
+// TraceOf returns the trace of the run in a journal.
+func TraceOf(h *journal.History) Trace {
 	sum := sha256.Sum256([]byte(strings.Join([]string{"trellis trace", h.Clone, h.Run, h.Began.UTC().Format(time.RFC3339Nano)}, "\x00")))
 	return Trace{hex.EncodeToString(sum[:16])}
 }
@@ -57,7 +57,7 @@ type phase struct {
 
 // spansOf returns the spans of everything that has ended. Each span is the same whenever it is requested again.
 func spansOf(h *journal.History, redact func(string) string) []span {
-	t := &tree{Trace: Of(h), run: h.Run, redact: redact}
+	t := &tree{Trace: TraceOf(h), run: h.Run, redact: redact}
 	for _, c := range h.Calls {
 		if s, ok := pipeline.StateWritten(c.Activity, c.In); ok {
 			t.enterPhase(s, c)
@@ -246,7 +246,7 @@ const maxCommand = 256
 // all at the beginning of the activity if they ran concurrently.
 func (t *tree) addCommands(parent span, c journal.Entry) {
 	var out struct {
-		workflow.Ran
+		workflow.CommandResult
 		Results []pipeline.CommandResult
 	}
 	if parent.Kind != internal || json.Unmarshal(c.Out, &out) != nil {

@@ -170,7 +170,7 @@ func (t *Tracer) sendRun(dir string) error {
 	if h == nil || err != nil && !errors.Is(err, journal.ErrDamaged) {
 		return nil // retrying doesn't help with an unreadable journal
 	}
-	sent := t.readAccepted(filepath.Join(dir, taskdir.Run), Of(h))
+	sent := t.readAccepted(filepath.Join(dir, taskdir.Run), TraceOf(h))
 	left := slices.DeleteFunc(spansOf(h, t.redact), func(s span) bool { return sent.has(s.ID) })
 	for batch := range slices.Chunk(left, maxSpans) {
 		err := t.sender.send(t.ctx, t.closing, batch)

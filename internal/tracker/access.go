@@ -158,7 +158,7 @@ func (a *Access) explain(ctx context.Context, doing string, ref Ref, tokenOrigin
 	switch {
 	case errors.Is(err, rest.ErrNoToken):
 		return &Error{fmt.Errorf("%s %s: %w", doing, ref, err), []string{export}}
-	case errors.Is(err, rest.ErrAway):
+	case errors.Is(err, rest.ErrNoAnswer):
 		return &Error{fmt.Errorf("%s %s: %w", doing, ref, err), []string{"the same again, once the network is back", file}}
 	case !errors.As(err, &no):
 		if ref.Kind == GitHub && tokenOrigin == "" { // gh's own error message

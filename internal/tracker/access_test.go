@@ -32,7 +32,7 @@ func TestExplain(t *testing.T) {
 		{GitHub, &rest.Error{Status: 403, Header: spent}, "answers 403", "in a minute"},
 		{GitHub, &rest.Error{Status: 403}, "does not take the token of VAR", "export GITHUB_TOKEN="},
 		{GitHub, &rest.Error{Status: 500}, "answers 500", "--requirement-file"},
-		{Linear, rest.ErrAway, "no answer", "network"},
+		{Linear, rest.ErrNoAnswer, "no answer", "network"},
 	} {
 		var told *Error
 		err := a.explain(t.Context(), "reading", Ref{Kind: c.kind, Key: "KEY"}, "VAR", c.err)
@@ -140,7 +140,7 @@ esac
 		t.Fatal(err)
 	}
 	a := &Access{Env: []string{"PATH=" + dir + ":" + os.Getenv("PATH")}, Dir: dir}
-	ref, err := From("github:acme/shop#7", "", Sites{})
+	ref, err := ParseSource("github:acme/shop#7", "", Sites{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,15 +159,15 @@ esac
 
 // The address says where a Jira is that no setting names, when it is of the same issue.
 func TestFrom(t *testing.T) {
-	if ref, err := From("jira:SHOP-3", "https://acme.atlassian.net/browse/SHOP-3", Sites{}); err != nil || ref.Site != "https://acme.atlassian.net" {
+	if ref, err := ParseSource("jira:SHOP-3", "https://acme.atlassian.net/browse/SHOP-3", Sites{}); err != nil || ref.Site != "https://acme.atlassian.net" {
 		t.Errorf("got %+v, %v", ref, err)
 	}
 	for _, address := range []string{"", "https://evil.example.org/browse/SHOP-3", "https://acme.atlassian.net/browse/SHOP-4", "http://acme.atlassian.net/browse/SHOP-3"} {
-		if ref, err := From("jira:SHOP-3", address, Sites{}); err == nil {
+		if ref, err := ParseSource("jira:SHOP-3", address, Sites{}); err == nil {
 			t.Errorf("%q: got %+v", address, ref)
 		}
 	}
-	if ref, err := From("jira:SHOP-3", "https://evil.example.org/browse/SHOP-3", Sites{Jira: "https://jira.example.org"}); err != nil || ref.Site != "" {
+	if ref, err := ParseSource("jira:SHOP-3", "https://evil.example.org/browse/SHOP-3", Sites{Jira: "https://jira.example.org"}); err != nil || ref.Site != "" {
 		t.Errorf("got %+v, %v", ref, err)
 	}
 }

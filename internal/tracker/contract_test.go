@@ -206,7 +206,7 @@ func TestAway(t *testing.T) {
 			b.Errorf("got %v", err)
 		}
 		b.Close()
-		if _, err := tr.Issue(b.Context(), k.key); !errors.Is(err, rest.ErrAway) || strings.Contains(err.Error(), token) {
+		if _, err := tr.Issue(b.Context(), k.key); !errors.Is(err, rest.ErrNoAnswer) || strings.Contains(err.Error(), token) {
 			b.Errorf("got %v", err)
 		}
 	})

@@ -25,8 +25,8 @@ const (
 // Kinds lists all trackers.
 var Kinds = []Kind{Linear, Jira, GitLab, GitHub}
 
-// Forms are examples of references to issues, for help and completion, in the order of Kinds.
-var Forms = []string{"linear:ABC-12", "jira:ABC-12", "gitlab:group/project#4", "github:owner/repo#7"}
+// ExampleRefs are examples of references to issues, for help and completion, in the order of Kinds.
+var ExampleRefs = []string{"linear:ABC-12", "jira:ABC-12", "gitlab:group/project#4", "github:owner/repo#7"}
 
 // Ref refers to an issue: linear:ABC-12. task.json records it as the source of a task.
 type Ref struct {
@@ -79,12 +79,12 @@ func Parse(text string, sites Sites) (Ref, error) {
 		key := strings.ToUpper(text)
 		return Ref{}, &RefError{text, "it does not say whose", []string{"--from-issue linear:" + key, "--from-issue jira:" + key}}
 	}
-	return Ref{}, &RefError{text, "", []string{"--from-issue 12, --from-issue owner/repo#12, or the issue's address", "--from-issue " + strings.Join(Forms[:3], ", ")}}
+	return Ref{}, &RefError{text, "", []string{"--from-issue 12, --from-issue owner/repo#12, or the issue's address", "--from-issue " + strings.Join(ExampleRefs[:3], ", ")}}
 }
 
-// From returns the reference to the issue that a task came from, as recorded in task.json. If no setting says where Jira is,
+// ParseSource returns the reference to the issue that a task came from, as recorded in task.json. If no setting says where Jira is,
 // the issue's address does, as it did when the issue was read.
-func From(issue, address string, sites Sites) (Ref, error) {
+func ParseSource(issue, address string, sites Sites) (Ref, error) {
 	ref, err := Parse(issue, sites)
 	if err != nil || ref.Kind != Jira || sites.Jira != "" {
 		return ref, err
@@ -102,12 +102,12 @@ func parseNamed(text string, kind Kind, key string) (Ref, error) {
 		if near := trellis.Nearest(string(kind), trellis.Strings(Kinds)); near != "" {
 			return Ref{}, &RefError{text, fmt.Sprintf("did you mean %s:%s?", near, key), []string{"--from-issue " + near + ":" + key}}
 		}
-		return Ref{}, &RefError{text, "no tracker is called so", []string{"--from-issue " + strings.Join(Forms, ", ")}}
+		return Ref{}, &RefError{text, "no tracker is called so", []string{"--from-issue " + strings.Join(ExampleRefs, ", ")}}
 	}
 	if !form.MatchString(key) || kind == GitHub && !strings.Contains(key, "/") || hasDotSegment(key) {
 		for i, k := range Kinds {
 			if k == kind {
-				return Ref{}, &RefError{text, "it is spelled as " + Forms[i], []string{"--from-issue " + Forms[i]}}
+				return Ref{}, &RefError{text, "it is spelled as " + ExampleRefs[i], []string{"--from-issue " + ExampleRefs[i]}}
 			}
 		}
 	}
@@ -151,7 +151,7 @@ func parseAddress(text string, sites Sites) (Ref, error) {
 		if m := match(Linear, ""); m != nil {
 			return Ref{Kind: Linear, Key: strings.ToUpper(m[1])}, nil
 		}
-		return Ref{}, &RefError{Text: text, Next: []string{"--from-issue " + Forms[0]}}
+		return Ref{}, &RefError{Text: text, Next: []string{"--from-issue " + ExampleRefs[0]}}
 	}
 	if m := match(Jira, pathPrefix(sites.Jira, site)); m != nil {
 		switch {

@@ -116,7 +116,7 @@ func TestAnotherGitHubStaysItself(t *testing.T) {
 	if got := (&gh{ref: ref}).arguments(ref.Key); len(got) != 1 || got[0] != address {
 		t.Errorf("gh is asked for %q", got)
 	}
-	again, err := From(string(ref.Kind)+":"+ref.Key, address, Sites{})
+	again, err := ParseSource(string(ref.Kind)+":"+ref.Key, address, Sites{})
 	if host, _, _ := githubParts(again.Key); err != nil || host != "ghe.example.org" {
 		t.Errorf("got %+v %v", again, err)
 	}

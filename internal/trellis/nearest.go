@@ -2,8 +2,10 @@ package trellis
 
 import "strings"
 
-// Slip reports whether word and other differ, apart from capitals and separators, by one letter at most.
-func Slip(word, other string) bool { return editDistance(foldName(word), foldName(other)) <= 1 }
+// IsMisspelling reports whether word and other differ, apart from capitals and separators, by one letter at most.
+func IsMisspelling(word, other string) bool {
+	return editDistance(foldName(word), foldName(other)) <= 1
+}
 
 // foldName returns a word in lower case without the separators of its parts, as of depends_on and dependsOn.
 func foldName(word string) string {
@@ -11,7 +13,7 @@ func foldName(word string) string {
 }
 
 // Nearest returns the candidate that differs from word only in capitals and separators, else the one with the fewest edits. It
-// returns "" if each is more than a third of its length away and not a [Slip], or shares no letter with word, as b and a.
+// returns "" if each is more than a third of its length away and not a [IsMisspelling], or shares no letter with word, as b and a.
 func Nearest(word string, candidates []string) string {
 	best, at := "", 0
 	for _, c := range candidates {
@@ -20,15 +22,15 @@ func Nearest(word string, candidates []string) string {
 		}
 		d := editDistance(word, c)
 		most := max(len(word), len(c))
-		if (d <= max(1, most/3) || Slip(word, c)) && d < most && (best == "" || d < at) {
+		if (d <= max(1, most/3) || IsMisspelling(word, c)) && d < most && (best == "" || d < at) {
 			best, at = c, d
 		}
 	}
 	return best
 }
 
-// Meant returns the question whether the nearest candidate was meant; "" if none is near.
-func Meant(word string, candidates []string) string {
+// NearestHint returns the question whether the nearest candidate was meant; "" if none is near.
+func NearestHint(word string, candidates []string) string {
 	if near := Nearest(word, candidates); near != "" {
 		return "did you mean " + near + "?"
 	}

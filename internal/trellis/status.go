@@ -60,8 +60,8 @@ func (s Status) Ended() bool {
 	return false
 }
 
-// Lost reports whether a task with this status ended badly.
-func (s Status) Lost() bool { return s == Rejected || s == Failed || s == Cancelled }
+// EndedBadly reports whether a task with this status ended badly.
+func (s Status) EndedBadly() bool { return s == Rejected || s == Failed || s == Cancelled }
 
 // InWords returns the status as it is used in a sentence, such as "in review".
 func (s Status) InWords() string {

@@ -61,8 +61,8 @@ func Errors(problems []Problem) []Problem {
 	return slices.DeleteFunc(slices.Clone(problems), func(p Problem) bool { return p.Warning })
 }
 
-// Unread returns the problem of a file that can't be read; err supplies the reason, and the hint if it has one.
-func Unread(file string, err error) *Problem {
+// UnreadableProblem returns the problem of a file that can't be read; err supplies the reason, and the hint if it has one.
+func UnreadableProblem(file string, err error) *Problem {
 	p := &Problem{File: file, Message: "can't be read: " + err.Error(), Hint: "make it a file that you may read"}
 	var unfit interface {
 		Reason() string

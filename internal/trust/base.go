@@ -164,7 +164,7 @@ func (t *twins) isOurs(ctx context.Context, b *book, c git.About) (bool, error) 
 // untrustedCommits returns the commits that are not known to be trusted.
 func (t *twins) untrustedCommits(ctx context.Context) (_ map[author][]string, err error) {
 	if t.untrusted == nil {
-		passed, err := t.judge.Repo.Provenance().Passed()
+		passed, err := t.judge.Repo.Provenance().FormerCommits()
 		if err != nil {
 			return nil, err
 		}

@@ -182,8 +182,8 @@ func (j *Judge) book() (*book, error) {
 	return j.cachedBook, nil
 }
 
-// ErrInside is returned if the ledger is in the checkout, where a commit could write it.
-var ErrInside = errors.New("the file of what is trusted is inside of the repository, where commits could write it, and so is not used: set XDG_STATE_HOME to a folder outside")
+// ErrLedgerInCheckout is returned if the ledger is in the checkout, where a commit could write it.
+var ErrLedgerInCheckout = errors.New("the file of what is trusted is inside of the repository, where commits could write it, and so is not used: set XDG_STATE_HOME to a folder outside")
 
 // ledgerInCheckout reports whether the ledger is in the checkout, as in that of a home folder that is a repository.
 func (j *Judge) ledgerInCheckout() bool {
@@ -236,8 +236,8 @@ func (j *Judge) Standing(items []Item) ([]Item, error) {
 	return slices.DeleteFunc(slices.Clone(items), func(i Item) bool { return b.how[i.ID()] == Revoked }), nil
 }
 
-// Says returns the items in the files of a subject on the disk, without those of further files that these name.
-func (j *Judge) Says(s Subject) (items []Item, err error) {
+// Items returns the items in the files of a subject on the disk, without those of further files that these name.
+func (j *Judge) Items(s Subject) (items []Item, err error) {
 	for _, file := range s.Files {
 		data, err := j.readFile(file, false)
 		if err != nil {
@@ -276,7 +276,7 @@ func (j *Judge) Revoke(subject string) (int, error) {
 	b, err := j.book()
 	var entries []Entry
 	if err == nil && j.ledgerInCheckout() {
-		err = ErrInside
+		err = ErrLedgerInCheckout
 	}
 	if err == nil {
 		entries, _, err = j.Ledger.Entries(j.repo)
@@ -321,7 +321,7 @@ func (j *Judge) add(entries []Entry) error {
 
 func (j *Judge) addLocked(entries []Entry) error {
 	if len(entries) > 0 && j.ledgerInCheckout() {
-		return ErrInside
+		return ErrLedgerInCheckout
 	}
 	for n := range entries {
 		entries[n].Repo = j.repo

@@ -647,7 +647,7 @@ func TestLedgerThatCantBeWritten(t *testing.T) {
 	ada, _ := team(t)
 	ada.commit(file, "mine\n")
 	ada.ledger = &trust.Ledger{}
-	if v := ada.look(); !v.Trusted() || !errors.Is(v.Unsaved, trust.ErrNowhere) {
+	if v := ada.look(); !v.Trusted() || !errors.Is(v.Unsaved, trust.ErrNoLedger) {
 		t.Errorf("without a home: %v, unsaved %v", v.Err(), v.Unsaved)
 	}
 	ada.ledger = &trust.Ledger{Path: filepath.Join(ada.dir, "README", "trust.jsonl")} // in a file
@@ -667,7 +667,7 @@ func TestLedgerInsideOfTheCheckout(t *testing.T) {
 	ada.git("checkout", "-q", "evil")
 	v := ada.look()
 	ada.ledger.Path = filepath.Join(ada.dir, ".local", "state", "trellis", "trust.jsonl")
-	if err := ada.fresh().Agree(v); !errors.Is(err, trust.ErrInside) {
+	if err := ada.fresh().Agree(v); !errors.Is(err, trust.ErrLedgerInCheckout) {
 		t.Errorf("agreeing: %v", err)
 	}
 	repo, err := git.Open(ada.dir)
@@ -681,7 +681,7 @@ func TestLedgerInsideOfTheCheckout(t *testing.T) {
 	if err := ada.ledger.Add(trust.Entry{Repo: id, ID: v.Foreign[0].Item.ID(), How: trust.Agreed}); err != nil {
 		t.Fatal(err)
 	}
-	if v := ada.asks("a ledger in the checkout", "theirs"); !errors.Is(v.Unsaved, trust.ErrInside) {
+	if v := ada.asks("a ledger in the checkout", "theirs"); !errors.Is(v.Unsaved, trust.ErrLedgerInCheckout) {
 		t.Errorf("unsaved: %v", v.Unsaved)
 	}
 }

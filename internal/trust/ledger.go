@@ -51,8 +51,8 @@ type Entry struct {
 
 const version = 1
 
-// ErrNowhere is returned if there is no ledger to write to.
-var ErrNowhere = errors.New("there is nowhere to remember it: neither XDG_STATE_HOME nor HOME says where your files are")
+// ErrNoLedger is returned if there is no ledger to write to.
+var ErrNoLedger = errors.New("there is nowhere to remember it: neither XDG_STATE_HOME nor HOME says where your files are")
 
 // Ledger is the user's file of what is trusted: trust.jsonl. Its methods may be called concurrently, also by several
 // processes. A Ledger without a Path stores nothing.
@@ -119,7 +119,7 @@ func (l *Ledger) Add(entries ...Entry) error {
 		return nil
 	}
 	if l == nil || l.Path == "" {
-		return ErrNowhere
+		return ErrNoLedger
 	}
 	now := time.Now
 	if l.Now != nil {

@@ -121,7 +121,7 @@ func TestLedgerWithoutAPlace(t *testing.T) {
 		if got := ids(t, l, "r"); got != "" {
 			t.Errorf("no ledger has %q", got)
 		}
-		if err := l.Add(trust.Entry{Repo: "r", ID: "a", How: trust.Made}); err != trust.ErrNowhere {
+		if err := l.Add(trust.Entry{Repo: "r", ID: "a", How: trust.Made}); err != trust.ErrNoLedger {
 			t.Errorf("adding to no ledger: %v", err)
 		}
 	}

@@ -123,7 +123,7 @@ func (h *history) judgeByCommits(ctx context.Context, b *book, items []Item, fou
 		return err
 	}
 	reach := git.Reach{All: true}
-	if reach.Tips, err = h.judge.Repo.Provenance().Passed(); err != nil {
+	if reach.Tips, err = h.judge.Repo.Provenance().FormerCommits(); err != nil {
 		return err
 	}
 	if h.trunk.tip != "" {

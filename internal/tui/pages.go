@@ -80,16 +80,16 @@ func (p *project) currentState(ctx context.Context, id string) ([]line, error) {
 
 // phases returns how far a task is: a bar, and the phase that it is in.
 func phases(t status.Task) string {
-	at := slices.Index(status.Way, t.Phase)
+	at := slices.Index(status.PhaseOrder, t.Phase)
 	switch {
 	case t.Status == trellis.Review || t.Status == trellis.Completed:
-		return strings.Repeat("■", len(status.Way)) + " " + string(t.Status)
+		return strings.Repeat("■", len(status.PhaseOrder)) + " " + string(t.Status)
 	case t.Phase == "debug":
-		at = slices.Index(status.Way, "implement")
+		at = slices.Index(status.PhaseOrder, "implement")
 	case at < 0:
-		return strings.Repeat("□", len(status.Way)) + " " + strings.TrimSpace(string(statusOf(&t))+" "+t.Phase)
+		return strings.Repeat("□", len(status.PhaseOrder)) + " " + strings.TrimSpace(string(statusOf(&t))+" "+t.Phase)
 	}
-	bar := strings.Repeat("■", at) + "▣" + strings.Repeat("□", len(status.Way)-at-1) + " " + t.Phase
+	bar := strings.Repeat("■", at) + "▣" + strings.Repeat("□", len(status.PhaseOrder)-at-1) + " " + t.Phase
 	if t.Round > 0 {
 		bar += fmt.Sprintf(", round %d", t.Round)
 	}
@@ -260,7 +260,7 @@ func (p *project) proofs(ctx context.Context, id string) (all []line, err error)
 	if err != nil {
 		return nil, err
 	}
-	if r.Nothing {
+	if r.NothingToProve {
 		return lines("there is no plan with checks, so there is nothing to prove", plain), nil
 	}
 	all = lines(fmt.Sprintf("%d of %s with a check proven, by %s", len(r.Proven), text.Count(len(r.Proven)+len(r.Unproven), "step"), text.Count(len(r.Records), "record")), bold)

@@ -89,7 +89,7 @@ func (p *project) Task(id string) (status.Task, error) {
 }
 
 func (p *project) Give(ctx context.Context, o Order, id string, about Subject, reason string) (Answer, error) {
-	var did app.Ordered
+	var did app.OrderResult
 	var err error
 	switch dir := p.path(id); o {
 	case Approve:
@@ -118,7 +118,7 @@ func (p *project) runOrder(ctx context.Context, args ...string) (Answer, error) 
 	cmd := p.command(exec.CommandContext(ctx, p.self, args...))
 	cmd.Cancel, cmd.WaitDelay = func() error { return cmd.Process.Signal(syscall.SIGTERM) }, orderGracePeriod
 	out, err := cmd.CombinedOutput()
-	said, err := app.SaidBy(string(out), err)
+	said, err := app.ParseOutput(string(out), err)
 	return Answer{said.Says, said.Next}, err
 }
 

@@ -61,9 +61,9 @@ type Prover interface {
 type Evidence struct {
 	Dir, Path, Kind, StepHash string
 	Bundle                    *plan.Bundle
-	Ran                       *Ran          // the command that decided, nil if none did
-	File                      proof.Digest  // the file, for a proof of kind file
-	Checks                    []proof.Check // the parts, for a composite proof
+	Ran                       *CommandResult // the command that decided, nil if none did
+	File                      proof.Digest   // the file, for a proof of kind file
+	Checks                    []proof.Check  // the parts, for a composite proof
 	Session                   string
 	Began, Ended              time.Time
 }
@@ -288,7 +288,7 @@ func (a *Acts) checkFile(p plan.Proof, in proveIn) (d proof.Digest, not string) 
 		d, err = a.digest(in.Dir, name)
 	} else {
 		text, err = durable.ReadBelow(a.workDir(in.Dir), name, maxText)
-		d = proof.Digest{Bytes: int64(len(text)), Path: path.Clean(name), SHA256: agentcall.Sum(text)}
+		d = proof.Digest{Bytes: int64(len(text)), Path: path.Clean(name), SHA256: agentcall.SHA256Hex(text)}
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -37,7 +37,7 @@ func Decide(disk *durable.Disk, dir, step, hash string, approvers int, counts pr
 		if v = proof.Decide(counted, step, hash, approvers, now); len(v.Unbound) == 0 || bound {
 			return v, nil
 		}
-		if _, err := proof.Bind(disk, dir, proof.OnlyThese(list, func(of string) string {
+		if _, err := proof.Bind(disk, dir, proof.OnlyListed(list, func(of string) string {
 			if of != step {
 				return "" // the step's own request binds it
 			}
@@ -63,8 +63,8 @@ func Decision(disk *durable.Disk, dir string, q Request, counts proof.Filter, no
 	return Answer{State: Pending}, nil
 }
 
-// Open returns the requests of a run that nobody has answered yet.
-func Open(h *journal.History) (list []Request, err error) {
+// OpenRequests returns the requests of a run that nobody has answered yet.
+func OpenRequests(h *journal.History) (list []Request, err error) {
 	last := map[string]int{}
 	for _, e := range h.Calls {
 		if e.Activity != string(request) || !e.Done || e.Fail != nil {

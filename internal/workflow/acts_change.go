@@ -58,7 +58,7 @@ func Checkout(dir string) (string, error) {
 
 // change returns a step's change as a patch, preceded by a list of files if the patch is too long to be shown in full. If git no
 // longer has the tree from before the step, the patch is "", and a note says so.
-func (a *Acts) change(ctx context.Context, c flow.Call, d About) (diff string, notes []string, err error) {
+func (a *Acts) change(ctx context.Context, c flow.Call, d PromptData) (diff string, notes []string, err error) {
 	if d.Tree == "" || a.Repo == nil {
 		return "", nil, nil
 	}

@@ -155,13 +155,13 @@ func Replied(r agentcall.Request, reply agentcall.Reply) (list []Event) {
 	return append(list, Event{Type: StepOutput, Step: about.Path, Stream: string(r.Role), Usage: &reply.Usage})
 }
 
-func aboutOf(r agentcall.Request) (d About, ok bool) {
+func aboutOf(r agentcall.Request) (d PromptData, ok bool) {
 	return d, json.Unmarshal(r.Data, &d) == nil && d.Path != ""
 }
 
-// Past returns the events of what a run did before, as far as its journal has them: which steps began, how they ended, and which
+// PastEvents returns the events of what a run did before, as far as its journal has them: which steps began, how they ended, and which
 // requests wait for people.
-func Past(h *journal.History) (list []Event, err error) {
+func PastEvents(h *journal.History) (list []Event, err error) {
 	began := map[string]time.Time{}
 	for _, c := range h.Calls {
 		var in beginIn
@@ -186,7 +186,7 @@ func Past(h *journal.History) (list []Event, err error) {
 				Seconds: c.Started.Sub(began[o.Path]).Seconds()})
 		}
 	}
-	open, err := Open(h)
+	open, err := OpenRequests(h)
 	for _, q := range open {
 		list = append(list, Asking(q))
 	}

@@ -26,7 +26,7 @@ const (
 
 // Slots returns the slots of the prompt of a step's request.
 func (a *Acts) Slots(ctx context.Context, c flow.Call, r agentcall.Request) (map[string]string, []string, error) {
-	var d About
+	var d PromptData
 	if err := json.Unmarshal(r.Data, &d); err != nil {
 		return nil, nil, fmt.Errorf("reading the request: %w", err)
 	}
@@ -70,7 +70,7 @@ func (a *Acts) Check(r agentcall.Request, answer json.RawMessage) []string {
 // promptBuilder is a prompt that is being built.
 type promptBuilder struct {
 	a     *Acts
-	d     About
+	d     PromptData
 	b     *plan.Bundle
 	s     *plan.Step
 	slots map[string]string
@@ -86,7 +86,7 @@ func (t *promptBuilder) addTask(ctx context.Context, role trellis.Role) error {
 	}
 	t.slots["plan"] = t.planText()
 	t.slots["protected"] = strings.Join(t.a.Protected, "\n")
-	t.slots["sandbox"] = t.a.Box.Words(ctx, string(role), t.a.workDir(t.d.Dir))
+	t.slots["sandbox"] = t.a.Box.PromptText(ctx, string(role), t.a.workDir(t.d.Dir))
 	if t.a.Documents == nil {
 		return nil
 	}
@@ -161,7 +161,7 @@ func (t *promptBuilder) addHeal(ctx context.Context) error {
 }
 
 // exitText says how a command ended.
-func (t *promptBuilder) exitText(r Ran) string {
+func (t *promptBuilder) exitText(r CommandResult) string {
 	switch {
 	case r.TimedOut:
 		return fmt.Sprintf("its time limit of %v passed, and it was stopped", seconds(*t.s))
@@ -172,7 +172,7 @@ func (t *promptBuilder) exitText(r Ran) string {
 }
 
 // outputText returns the end of what a command printed.
-func (t *promptBuilder) outputText(r Ran) (string, error) {
+func (t *promptBuilder) outputText(r CommandResult) (string, error) {
 	var b strings.Builder
 	for _, stream := range []struct {
 		name string
@@ -213,7 +213,7 @@ func (t *promptBuilder) read(ref agentcall.Ref) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("reading what was said in %s: %w", t.d.Path, err)
 	}
-	if agentcall.Sum(data) != ref.SHA256 {
+	if agentcall.SHA256Hex(data) != ref.SHA256 {
 		return "", fmt.Errorf("run/%s was changed since it was written", ref.Path)
 	}
 	return string(data), nil

@@ -32,7 +32,7 @@ const (
 )
 
 // shell runs a command of a step.
-func (a *Acts) shell(ctx context.Context, c flow.Call, in shellIn) (Ran, error) {
+func (a *Acts) shell(ctx context.Context, c flow.Call, in shellIn) (CommandResult, error) {
 	ran, out, err := a.run(ctx, c, in)
 	if err != nil || ran.Code != 0 || in.Output == "" {
 		return ran, err
@@ -71,7 +71,7 @@ func (a *Acts) items(ctx context.Context, c flow.Call, in shellIn) (out itemsRes
 }
 
 // run runs a command and keeps its output, stdout and stderr separately and with secrets masked. It returns stdout unmasked.
-func (a *Acts) run(ctx context.Context, c flow.Call, in shellIn) (ran Ran, stdout *proc.Capped, err error) {
+func (a *Acts) run(ctx context.Context, c flow.Call, in shellIn) (ran CommandResult, stdout *proc.Capped, err error) {
 	_, s, err := a.step(in.Bundle, in.Place)
 	if err != nil {
 		return ran, nil, err
@@ -104,7 +104,7 @@ func (a *Acts) run(ctx context.Context, c flow.Call, in shellIn) (ran Ran, stdou
 	if err != nil {
 		return ran, nil, err
 	}
-	ran = Ran{Command: text.Cut(a.redact(line), 4<<10), Code: res.Code, Signal: res.Signal, TimedOut: res.TimedOut, Seconds: res.Seconds, Sandbox: cell.Name, Tail: text.Tail(a.redact(both.String()), tailBytes)}
+	ran = CommandResult{Command: text.Cut(a.redact(line), 4<<10), Code: res.Code, Signal: res.Signal, TimedOut: res.TimedOut, Seconds: res.Seconds, Sandbox: cell.Name, Tail: text.Tail(a.redact(both.String()), tailBytes)}
 	if ran.Stdout, err = a.keep(folder, "stdout", a.redact(out.String())); err != nil {
 		return ran, nil, err
 	}
@@ -124,7 +124,7 @@ func (in shellIn) environ() (env []string) {
 
 // keep writes a file of the run. If a power cut loses it, the command is run again.
 func (a *Acts) keep(folder, name, text string) (agentcall.Ref, error) {
-	ref := agentcall.Ref{SHA256: agentcall.Sum([]byte(text)), Bytes: len(text)}
+	ref := agentcall.Ref{SHA256: agentcall.SHA256Hex([]byte(text)), Bytes: len(text)}
 	rel, err := filepath.Rel(a.RunDir, filepath.Join(folder, name))
 	if err != nil {
 		return ref, err

@@ -38,9 +38,9 @@ func (a *FileActs) Activities() []flow.Activity {
 // Roles returns the roles that steps call.
 func Roles() []trellis.Role { return []trellis.Role{trellis.Implement, trellis.Grade, trellis.Heal} }
 
-// Wanted returns the calls that the chosen steps of a bundle may make, one each. If chosen steps don't exist, the error is a
+// PossibleCalls returns the calls that the chosen steps of a bundle may make, one each. If chosen steps don't exist, the error is a
 // *flow.Failure.
-func Wanted(b *plan.Bundle, o Options) ([]Question, error) {
+func PossibleCalls(b *plan.Bundle, o Options) ([]Question, error) {
 	c, err := choose(b, o, true)
 	if err != nil {
 		return nil, err
@@ -93,8 +93,8 @@ func (w *callCollector) addCalledFile(in frame, s *plan.Step, at []int, known bo
 	}
 }
 
-// Used returns what the agents of a run used.
-func Used(h *journal.History) (used trellis.Usage, err error) {
+// UsageOf returns what the agents of a run used.
+func UsageOf(h *journal.History) (used trellis.Usage, err error) {
 	for _, e := range h.Calls {
 		if !e.Done || e.Fail != nil || !slices.Contains(Roles(), trellis.Role(e.Activity)) {
 			continue
@@ -169,7 +169,7 @@ func (p *FileProver) add(ctx context.Context, proof proof.Proof) (string, error)
 // Provable returns all steps of a bundle, in the form that proofs are compared with.
 func Provable(b *plan.Bundle) (list []proof.Step) {
 	var loops []string
-	for _, l := range b.Resolved() {
+	for _, l := range b.ResolvedSteps() {
 		looped := l.Loop != "" || slices.ContainsFunc(loops, func(path string) bool { return strings.HasPrefix(l.Path, path+".") })
 		if l.Loop != "" {
 			loops = append(loops, l.Path)

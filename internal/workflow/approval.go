@@ -27,9 +27,9 @@ const Deciding = "request"
 // Signal returns the name of the signal that somebody decided something about the step with this path.
 func Signal(path string) string { return "approval-" + path }
 
-// Consent waits until people approve a step. beforeWait and afterWait, which may be nil, are called before and after a wait. If
+// AwaitApproval waits until people approve a step. beforeWait and afterWait, which may be nil, are called before and after a wait. If
 // the step is rejected, the error is a *flow.Failure approval_rejected.
-func Consent(f flow.Flow, q Request, beforeWait, afterWait func(flow.Flow) error) error {
+func AwaitApproval(f flow.Flow, q Request, beforeWait, afterWait func(flow.Flow) error) error {
 	for waited := false; ; waited = true {
 		a, err := request.Do(f, q)
 		switch {

@@ -14,8 +14,8 @@ func (r *run) finishedBefore(path string, s plan.Step, sc scope) bool {
 	return hash != "" && hash == r.fullStepHash(s, sc)
 }
 
-// Far returns how many top-level steps of a bundle's plan are finished, and how many a run with these options does.
-func Far(b *plan.Bundle, o Options) (done, of int) {
+// StepsFinished returns how many top-level steps of a bundle's plan are finished, and how many a run with these options does.
+func StepsFinished(b *plan.Bundle, o Options) (done, of int) {
 	r, p := &run{b: b, o: o}, b.Plan("")
 	sc := scope{values: values(p.Vars, b.Given)}
 	for i, s := range p.Steps {
@@ -41,7 +41,7 @@ func (r *run) fullStepHash(s plan.Step, sc scope) string {
 	if err != nil {
 		panic(fmt.Sprintf("a plan has no JSON form: %v", err)) // it was read from JSON
 	}
-	return agentcall.Sum(raw)[:32]
+	return agentcall.SHA256Hex(raw)[:32]
 }
 
 // calledPlans returns the plans that steps of a file call, at any depth, and for a call that is not known yet, or an approval,

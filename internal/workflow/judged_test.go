@@ -132,7 +132,7 @@ func TestGraderIsToldOfNoChange(t *testing.T) {
 // An answer is shown as it was given, as far as it fits, or not at all when somebody changed it.
 func TestGraderIsToldTheAnswer(t *testing.T) {
 	b := newBench(t, judged, `"vars": {"v": "it"}`)
-	d := workflow.About{Bundle: "h", Path: "a", Values: map[string]string{"v": "it"}}
+	d := workflow.PromptData{Bundle: "h", Path: "a", Values: map[string]string{"v": "it"}}
 	d.Place = d.Place.In(0)
 	for text, want := range map[string]string{"": "(It said nothing.)", " \n": "(It said nothing.)", "{{v}} $& \xff": "{{v}} $& \xff"} {
 		d.Before = b.said(text)

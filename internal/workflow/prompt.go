@@ -21,7 +21,7 @@ type Grade struct {
 
 // runPrompt has an agent do a step. If the host mends failures, the step is then done again.
 func (r *run) runPrompt(f flow.Flow, s plan.Step, sc scope, b beginResult) (Outcome, error) {
-	return r.retryMended(f, s, sc, func(f flow.Flow) (Outcome, *Ran, error) {
+	return r.retryMended(f, s, sc, func(f flow.Flow) (Outcome, *CommandResult, error) {
 		session, bad, err := r.workUntilPassed(f, s, sc, b)
 		if err != nil || bad.State != "" {
 			return bad, nil, err
@@ -35,14 +35,14 @@ func (r *run) runPrompt(f flow.Flow, s plan.Step, sc scope, b beginResult) (Outc
 				return Outcome{Path: sc.path, State: Failed, Detail: out.Why}, nil, nil
 			}
 		}
-		return r.verifyAndProve(f, s, sc, Ran{}, session)
+		return r.verifyAndProve(f, s, sc, CommandResult{}, session)
 	})
 }
 
 // workUntilPassed has the step done until the grade agent passes it. It returns how the step ended if that never happens.
 func (r *run) workUntilPassed(f flow.Flow, s plan.Step, sc scope, b beginResult) (session string, bad Outcome, err error) {
 	most := cmp.Or(s.MaxJudgeAttempts, defaultAttempts)
-	a := r.fillAbout(sc, About{})
+	a := r.fillAbout(sc, PromptData{})
 	for n := 1; ; n++ {
 		a.Attempt = n
 		reply, err := r.work(f, s, sc, a)
@@ -78,7 +78,7 @@ func agentFailedOutcome(path, what string, fail *flow.Failure) Outcome {
 }
 
 // work has the agent do the step, in the session that it had for an earlier step if that can be continued.
-func (r *run) work(f flow.Flow, s plan.Step, sc scope, a About) (agentcall.Reply, error) {
+func (r *run) work(f flow.Flow, s plan.Step, sc scope, a PromptData) (agentcall.Reply, error) {
 	q := Question{Role: trellis.Implement, Step: &s, Data: a}
 	if s.Session != "fresh" && sc.sessions != nil {
 		q.Session = sc.sessions[s.Agent+"/"+s.Model]
@@ -93,7 +93,7 @@ func (r *run) work(f flow.Flow, s plan.Step, sc scope, a About) (agentcall.Reply
 
 // grade has another agent judge the nth attempt. Without a usable answer the attempt does not pass.
 func (r *run) grade(f flow.Flow, s plan.Step, sc scope, b beginResult, done agentcall.Reply, n int) (g Grade, err error) {
-	reply, err := r.host.Ask(f, Question{Role: trellis.Grade, Step: &s, Data: r.fillAbout(sc, About{Before: &done.Text, Tree: b.Tree, Attempt: n})})
+	reply, err := r.host.Ask(f, Question{Role: trellis.Grade, Step: &s, Data: r.fillAbout(sc, PromptData{Before: &done.Text, Tree: b.Tree, Attempt: n})})
 	if err != nil {
 		return g, err
 	}

@@ -251,7 +251,7 @@ func (r *run) hashIfComplete(s plan.Step, sc scope) string {
 
 // runAfterApproval runs a step with all its rounds, once people approved it if it requires that.
 func (r *run) runAfterApproval(f flow.Flow, s plan.Step, sc scope, b beginResult) (Outcome, error) {
-	if s.Asks() {
+	if s.NeedsApproval() {
 		err := r.host.Wait(f, r.request(s, sc))
 		if fail, ok := errors.AsType[*flow.Failure](err); ok && fail.Code == string(trellis.ApprovalRejected) {
 			return Outcome{Path: sc.path, State: Failed, Detail: fail.Detail, Refused: true}, nil
@@ -298,7 +298,7 @@ func (r *run) runOnce(f flow.Flow, s plan.Step, sc scope, b beginResult) (Outcom
 	case plan.Workflow:
 		return r.runCalledFile(f, s, sc)
 	}
-	return r.finishStep(f, s, sc, Ran{}, "")
+	return r.finishStep(f, s, sc, CommandResult{}, "")
 }
 
 // runCalledFile runs another file. Its steps see the values that the calling step gives it.
@@ -321,7 +321,7 @@ func (r *run) runInner(f flow.Flow, s plan.Step, sc, in scope, steps []plan.Step
 	if bad != nil {
 		return Outcome{Path: sc.path, State: Failed, Code: bad.Code, TimedOut: bad.TimedOut, Detail: fmt.Sprintf("its step %s %s: %s", bad.Path, bad.State, bad.Detail), inner: rep}, nil
 	}
-	o, _, err := r.verifyAndProve(f, s, sc, Ran{}, "")
+	o, _, err := r.verifyAndProve(f, s, sc, CommandResult{}, "")
 	o, err = stepFailedOutcome(sc.path, o, err)
 	o.inner = rep
 	return o, err

@@ -42,7 +42,7 @@ type bench struct {
 // call is what an agent was asked.
 type call struct {
 	Role, Path string
-	Data       workflow.About
+	Data       workflow.PromptData
 	Session    string
 }
 

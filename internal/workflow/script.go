@@ -20,7 +20,7 @@ func seconds(s plan.Step) time.Duration {
 	return time.Duration(s.TimeoutSeconds * float64(time.Second))
 }
 
-func commandFailedOutcome(path, what string, ran Ran) Outcome {
+func commandFailedOutcome(path, what string, ran CommandResult) Outcome {
 	o := Outcome{Path: path, State: Failed, Code: ran.Code, TimedOut: ran.TimedOut}
 	switch {
 	case ran.TimedOut:
@@ -35,7 +35,7 @@ func commandFailedOutcome(path, what string, ran Ran) Outcome {
 
 // runScript runs a command. If the host mends failures, it is then run again.
 func (r *run) runScript(f flow.Flow, s plan.Step, sc scope) (Outcome, error) {
-	return r.retryMended(f, s, sc, func(f flow.Flow) (Outcome, *Ran, error) {
+	return r.retryMended(f, s, sc, func(f flow.Flow) (Outcome, *CommandResult, error) {
 		ran, err := r.runCommand(f, s, sc)
 		if err != nil {
 			return Outcome{}, nil, err
@@ -48,7 +48,7 @@ func (r *run) runScript(f flow.Flow, s plan.Step, sc scope) (Outcome, error) {
 }
 
 // retryMended calls do until it succeeds or the host gives up.
-func (r *run) retryMended(f flow.Flow, s plan.Step, sc scope, do func(flow.Flow) (Outcome, *Ran, error)) (Outcome, error) {
+func (r *run) retryMended(f flow.Flow, s plan.Step, sc scope, do func(flow.Flow) (Outcome, *CommandResult, error)) (Outcome, error) {
 	for n := 1; ; n++ {
 		o, ran, err := do(f)
 		if o, err = stepFailedOutcome(sc.path, o, err); err != nil || o.allowsNext() || r.host.Mend == nil || s.ContinueOnError {
@@ -63,7 +63,7 @@ func (r *run) retryMended(f flow.Flow, s plan.Step, sc scope, do func(flow.Flow)
 }
 
 // runCommand runs the command of a step. If the step is self-healing, an agent fixes what made it fail.
-func (r *run) runCommand(f flow.Flow, s plan.Step, sc scope) (ran Ran, err error) {
+func (r *run) runCommand(f flow.Flow, s plan.Step, sc scope) (ran CommandResult, err error) {
 	most := 1
 	if s.SelfHealing {
 		most = cmp.Or(s.MaxHealingAttempts, defaultAttempts)
@@ -74,7 +74,7 @@ func (r *run) runCommand(f flow.Flow, s plan.Step, sc scope) (ran Ran, err error
 		if err != nil || ran.Code == 0 || n >= most {
 			return ran, err
 		}
-		reply, err := r.host.Ask(f, Question{Role: trellis.Heal, Step: &s, Data: r.fillAbout(sc, About{Ran: &ran, Tries: tries, Attempt: n})})
+		reply, err := r.host.Ask(f, Question{Role: trellis.Heal, Step: &s, Data: r.fillAbout(sc, PromptData{Ran: &ran, Tries: tries, Attempt: n})})
 		summary := reply.Excerpt
 		if fail, ok := errors.AsType[*flow.Failure](err); ok && !endsRun(fail) {
 			summary, err = "the agent failed: "+fail.Error(), nil
@@ -112,13 +112,13 @@ func (r *run) shellInput(s plan.Step, sc scope, field string) shellIn {
 // file returns the path that a variable names.
 func (r *run) file(name string, sc scope) string { return plan.Fill(sc.values[name], sc.values) }
 
-func (r *run) fillAbout(sc scope, a About) About {
+func (r *run) fillAbout(sc scope, a PromptData) PromptData {
 	a.Dir, a.Bundle, a.Place, a.Path, a.Values = r.o.Dir, r.b.Hash, sc.place, sc.path, sc.values
 	return a
 }
 
 // verifyAndProve runs the step's verify command, and records the step's proof.
-func (r *run) verifyAndProve(f flow.Flow, s plan.Step, sc scope, ran Ran, session string) (Outcome, *Ran, error) {
+func (r *run) verifyAndProve(f flow.Flow, s plan.Step, sc scope, ran CommandResult, session string) (Outcome, *CommandResult, error) {
 	if s.Verify != "" {
 		v, err := shell.Do(f, r.shellInput(s, sc, "verify"))
 		if err != nil {
@@ -134,12 +134,12 @@ func (r *run) verifyAndProve(f flow.Flow, s plan.Step, sc scope, ran Ran, sessio
 }
 
 // finishStep ends a step that did its work, and records its proof if it has one.
-func (r *run) finishStep(f flow.Flow, s plan.Step, sc scope, ran Ran, session string) (Outcome, error) {
+func (r *run) finishStep(f flow.Flow, s plan.Step, sc scope, ran CommandResult, session string) (Outcome, error) {
 	o := Outcome{Path: sc.path, State: Done}
 	if !s.Provable() {
 		return o, nil
 	}
-	in := proveIn{Dir: r.o.Dir, Bundle: r.b.Hash, Place: sc.place, Path: sc.path, Kind: s.ProofKind(), Values: sc.values, Session: session, Approved: s.Asks()}
+	in := proveIn{Dir: r.o.Dir, Bundle: r.b.Hash, Place: sc.place, Path: sc.path, Kind: s.ProofKind(), Values: sc.values, Session: session, Approved: s.NeedsApproval()}
 	if ran.Command != "" {
 		in.Ran = &ran
 	}

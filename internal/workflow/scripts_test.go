@@ -227,8 +227,8 @@ func TestScriptsKnowThatTheyAreWithinARun(t *testing.T) {
 	b.acts.Marker = "m4rk"
 	b.do(workflow.Options{})
 	env := strings.Split(b.read("env"), "\n")
-	if m, _ := proc.Getenv(env, proc.MarkerVar); m != "m4rk" || !proc.InsideRun(env) {
-		t.Errorf("got %q, %t", m, proc.InsideRun(env))
+	if m, _ := proc.Getenv(env, proc.MarkerVar); m != "m4rk" || !proc.StartedByRun(env) {
+		t.Errorf("got %q, %t", m, proc.StartedByRun(env))
 	}
 }
 

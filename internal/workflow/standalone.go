@@ -121,5 +121,5 @@ func (r *fileRun) wait(f flow.Flow, q Request) error {
 	if r.in.Number > 1 {
 		q.Hash += fmt.Sprintf("/%d", r.in.Number)
 	}
-	return Consent(f, q, nil, nil)
+	return AwaitApproval(f, q, nil, nil)
 }

@@ -32,7 +32,7 @@ func (b *bench) put(name, text string) {
 // said is a text that an agent left in the run's folder.
 func (b *bench) said(text string) *agentcall.Ref {
 	b.Helper()
-	ref := agentcall.Ref{Path: "said-" + agentcall.Sum([]byte(text))[:8], SHA256: agentcall.Sum([]byte(text)), Bytes: len(text)}
+	ref := agentcall.Ref{Path: "said-" + agentcall.SHA256Hex([]byte(text))[:8], SHA256: agentcall.SHA256Hex([]byte(text)), Bytes: len(text)}
 	if err := errors.Join(os.MkdirAll(b.run, 0o755), os.WriteFile(filepath.Join(b.run, ref.Path), []byte(text), 0o644)); err != nil {
 		b.Error(err)
 	}
@@ -59,7 +59,7 @@ func (b *bench) repository(dir string) {
 }
 
 // told is what an agent is told: slots that its template takes, the whole prompt, and what was left out.
-func (b *bench) told(role, session string, d workflow.About) (slots map[string]string, text string, notes []string, err error) {
+func (b *bench) told(role, session string, d workflow.PromptData) (slots map[string]string, text string, notes []string, err error) {
 	b.Helper()
 	raw, err := agentcall.Encode(d)
 	if err != nil {
@@ -102,7 +102,7 @@ func TestStepIsTold(t *testing.T) {
 	b := newBench(t, everything, `"summary": "S"`, `"assumptions": ["nobody minds"]`, `"vars": {"v": "`+odd+`", "w": "never", "what": "it", "notes": "sub/{{item}}.md", "out": "out/{{item}}"}`)
 	b.put("sub/x.md", "see $& {{v}}\n")
 	values := map[string]string{"v": odd, "w": "never", "what": "it", "notes": "sub/{{item}}.md", "out": "out/{{item}}", "item": "x"}
-	d := workflow.About{Bundle: "h", Path: "each.1.do", Values: values}
+	d := workflow.PromptData{Bundle: "h", Path: "each.1.do", Values: values}
 	d.Place = d.Place.In(1).In(0)
 	slots, text, notes, err := b.told("implement", "", d)
 	if err != nil || notes != nil {
@@ -133,7 +133,7 @@ func TestStepIsNotToldTwice(t *testing.T) {
 	b.acts.Documents = func(context.Context) (string, []string, error) {
 		return "### prd.md\n", []string{"design.md is not shown"}, nil
 	}
-	d := workflow.About{Bundle: "h", Path: "each.1.do", Values: map[string]string{"v": "v", "w": "w", "notes": "notes.md", "out": "out", "item": "x"}}
+	d := workflow.PromptData{Bundle: "h", Path: "each.1.do", Values: map[string]string{"v": "v", "w": "w", "notes": "notes.md", "out": "out", "item": "x"}}
 	d.Place = d.Place.In(1).In(0)
 	own := []string{"description", "outcome", "output", "title", "verify", "work"}
 	for name, c := range map[string]struct {
@@ -179,7 +179,7 @@ func TestLongPromptIsToldWhole(t *testing.T) {
 	whole := b.bundle()
 	whole.Plan("").Steps[0].Prompt = "{{v}}\n" + long
 	b.acts.Bundle = func(string) (*plan.Bundle, error) { return whole, nil }
-	d := workflow.About{Bundle: "h", Path: "a", Values: map[string]string{"v": odd}}
+	d := workflow.PromptData{Bundle: "h", Path: "a", Values: map[string]string{"v": odd}}
 	d.Place = d.Place.In(0)
 	slots, text, notes, err := b.told("implement", "", d)
 	long = odd + "\n" + long
@@ -211,7 +211,7 @@ func TestStepThatCanNotBeTold(t *testing.T) {
 		"another role":           {"plan", 0, "", "no step asks for the role plan"},
 		"nothing failed":         {"heal", 2, "", "the request to heal s names no command that failed"},
 	} {
-		d := workflow.About{Bundle: "h", Path: "s", Values: map[string]string{"empty": " ", "f": c.file}}
+		d := workflow.PromptData{Bundle: "h", Path: "s", Values: map[string]string{"empty": " ", "f": c.file}}
 		d.Place = d.Place.In(c.at)
 		_, _, _, err := b.told(c.role, "", d)
 		if err == nil || err.Error() != c.want {
@@ -226,7 +226,7 @@ func TestContextIsBounded(t *testing.T) {
 	b.put("odd", "a\xff\xfe\x00b\n")
 	b.put("even", strings.Repeat("ä", 16<<10))
 	b.put("big", "a"+strings.Repeat("ü", 17<<10))
-	d := workflow.About{Bundle: "h", Path: "a", Values: map[string]string{"odd": "odd", "even": "even", "b": "big", "c": "big", "d": "big", "e": "big"}}
+	d := workflow.PromptData{Bundle: "h", Path: "a", Values: map[string]string{"odd": "odd", "even": "even", "b": "big", "c": "big", "d": "big", "e": "big"}}
 	d.Place = d.Place.In(0)
 	slots, text, notes, err := b.told("implement", "", d)
 	if err != nil {
@@ -254,7 +254,7 @@ func TestStepOfAnotherFileIsTold(t *testing.T) {
 	other := newBench(t, `{"id": "a", "command": "true"}, {"id": "b", "prompt": "do {{v}}"}`, `"summary": "other"`, `"vars": {"v": null}`).bundle()
 	main.Plans["sub/w.json"] = other.Plan("")
 	b.acts.Bundle = func(string) (*plan.Bundle, error) { return main, nil }
-	d := workflow.About{Bundle: "h", Path: "w.b", Values: map[string]string{"v": "it"}}
+	d := workflow.PromptData{Bundle: "h", Path: "w.b", Values: map[string]string{"v": "it"}}
 	d.Place.File = "sub/w.json"
 	d.Place = d.Place.In(1)
 	slots, _, _, err := b.told("implement", "", d)
@@ -271,7 +271,7 @@ func TestPlanIsToldShort(t *testing.T) {
 		steps = append(steps, fmt.Sprintf(`{"id": "s%d", "prompt": "x", "title": "Some step of many"}`, i))
 	}
 	b := newBench(t, strings.Join(steps, ","))
-	d := workflow.About{Bundle: "h", Path: "s2999"}
+	d := workflow.PromptData{Bundle: "h", Path: "s2999"}
 	d.Place = d.Place.In(2999)
 	slots, _, _, err := b.told("implement", "", d)
 	if got := slots["plan"]; err != nil || len(got) > 17<<10 || !strings.HasSuffix(got, "\n[cut here]\n\nYours is s2999, step 3000 of 3000.") {

@@ -17,7 +17,7 @@ type frame struct {
 // resolveCall returns the file that a step calls, and its plan: nil if there is none, or if the file depends on a round that is
 // not known.
 func (fr frame) resolveCall(b *plan.Bundle, s plan.Step) (frame, *plan.Plan) {
-	file := b.Called(fr.file, plan.Fill(s.Workflow, fr.values))
+	file := b.FileKey(fr.file, plan.Fill(s.Workflow, fr.values))
 	p := b.Plan(file)
 	if p == nil {
 		return frame{file: file}, nil

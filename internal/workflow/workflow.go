@@ -48,7 +48,7 @@ type Host struct {
 type Question struct {
 	Role    trellis.Role // implement, grade, heal
 	Step    *plan.Step
-	Data    About
+	Data    PromptData
 	Session string // session to be continued
 }
 
@@ -96,8 +96,8 @@ func (q Question) Who(c agentcall.Choice) agentcall.Choice {
 	return c
 }
 
-// About is the Data of a step's request, from which its prompt is made.
-type About struct {
+// PromptData is the Data of a step's request, from which its prompt is made.
+type PromptData struct {
 	Dir     string            `json:"dir,omitempty"`
 	Bundle  string            `json:"bundle"`
 	Place   plan.Place        `json:"place"`
@@ -106,7 +106,7 @@ type About struct {
 	Tries   []string          `json:"tries,omitempty"`   // feedback on earlier tries
 	Before  *agentcall.Ref    `json:"before,omitempty"`  // the answer that was refused; grade: the answer to judge
 	Tree    string            `json:"tree,omitempty"`    // tree of the folder before the step
-	Ran     *Ran              `json:"ran,omitempty"`     // heal: the command that failed
+	Ran     *CommandResult    `json:"ran,omitempty"`     // heal: the command that failed
 	Again   bool              `json:"again,omitempty"`   // the session knows the task already
 	Attempt int               `json:"attempt,omitempty"` // number of the attempt at the step, its grading or its healing
 }
@@ -126,7 +126,7 @@ type Trouble struct {
 	Path   string
 	Title  string
 	Detail string
-	Ran    *Ran // the command that failed, nil if none did
+	Ran    *CommandResult // the command that failed, nil if none did
 }
 
 // State is how a step ended.
@@ -192,8 +192,8 @@ func (r Report) Failure() *flow.Failure {
 	return flow.Fail(string(trellis.StepFailed), "%d steps failed, %d were blocked", r.Failed, r.Blocked)
 }
 
-// Ran is how a command ended. Code is 128 plus the number for a signal, and 124 for a time limit.
-type Ran struct {
+// CommandResult is how a command ended. Code is 128 plus the number for a signal, and 124 for a time limit.
+type CommandResult struct {
 	Command  string        `json:"command"`
 	Code     int           `json:"code"`
 	Signal   string        `json:"signal,omitempty"`
@@ -207,17 +207,17 @@ type Ran struct {
 
 // The activities of a run, besides the calls of its roles.
 const (
-	begin       flow.Act[beginIn, beginResult] = "begin"
-	end         flow.Act[endIn, ended]         = "end"
-	shell       flow.Act[shellIn, Ran]         = "script"
-	items       flow.Act[shellIn, itemsResult] = "items"
-	prove       flow.Act[proveIn, proofResult] = "proof"
-	checkOutput flow.Act[outputIn, outputOut]  = "output"
-	halt        flow.Act[haltIn, struct{}]     = "halt"
+	begin       flow.Act[beginIn, beginResult]   = "begin"
+	end         flow.Act[endIn, ended]           = "end"
+	shell       flow.Act[shellIn, CommandResult] = "script"
+	items       flow.Act[shellIn, itemsResult]   = "items"
+	prove       flow.Act[proveIn, proofResult]   = "proof"
+	checkOutput flow.Act[outputIn, outputOut]    = "output"
+	halt        flow.Act[haltIn, struct{}]       = "halt"
 )
 
-// Minor reports whether an activity of steps is left out where people read about a run, unless it failed.
-func Minor(activity string) bool {
+// IsDetail reports whether an activity of steps is left out where people read about a run, unless it failed.
+func IsDetail(activity string) bool {
 	return slices.Contains([]string{string(begin), string(end), string(shell), string(items), string(prove), string(checkOutput), string(halt), string(request)}, activity)
 }
 
@@ -256,8 +256,8 @@ type (
 		Timeout time.Duration     `json:"timeout,omitempty"`
 	}
 	itemsResult struct {
-		Ran   Ran      `json:"ran"`
-		Items []string `json:"items"`
+		Ran   CommandResult `json:"ran"`
+		Items []string      `json:"items"`
 	}
 	proveIn struct {
 		Dir      string            `json:"dir,omitempty"`
@@ -266,7 +266,7 @@ type (
 		Path     string            `json:"path"`
 		Kind     string            `json:"kind"`
 		Values   map[string]string `json:"values,omitempty"`
-		Ran      *Ran              `json:"ran,omitempty"`
+		Ran      *CommandResult    `json:"ran,omitempty"`
 		Session  string            `json:"session,omitempty"`
 		Approved bool              `json:"approved,omitempty"`
 	}

@@ -98,10 +98,10 @@ func (t cleanedTask) print(b *strings.Builder, root string, o options) {
 	for _, tree := range t.Trees {
 		row("worktree", "%s%s", app.ShortPath(root, tree.Path), worktreeRemark(tree))
 		if len(tree.Ignored) > 0 {
-			row("ignored", "%s (by git; in no backup)", text.Some(tree.Ignored, 5))
+			row("ignored", "%s (by git; in no backup)", text.JoinFirst(tree.Ignored, 5))
 		}
 		if len(tree.Made) > 0 {
-			row("made", "%s (ignored by git and in no backup; by their names, a build makes them anew)", text.Some(tree.Made, 5))
+			row("made", "%s (ignored by git and in no backup; by their names, a build makes them anew)", text.JoinFirst(tree.Made, 5))
 		}
 	}
 	if t.Proof != "" {

@@ -38,7 +38,7 @@ func (cmd *call) cleanRuns(limits config.Runs) error {
 	if err != nil {
 		return err
 	}
-	list := runs.Beyond(all, limits.Keep, int64(limits.Size)*1_000_000)
+	list := runs.Expired(all, limits.Keep, int64(limits.Size)*1_000_000)
 	if cmd.task != "" {
 		dir, err := cmd.project.Find(cmd.task)
 		if err != nil {

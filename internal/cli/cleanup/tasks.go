@@ -24,7 +24,7 @@ func (cmd *call) cleanTasks(ctx context.Context) error {
 		r.add(l)
 	}
 	if !cmd.dryRun {
-		if r.Completed, err = cmd.cleaner.Completer().Settle(ctx, list); err != nil {
+		if r.Completed, err = cmd.cleaner.Completer().CompleteMerged(ctx, list); err != nil {
 			return err
 		}
 		for i, l := range list {
@@ -71,7 +71,7 @@ func (cmd *call) remove(ctx context.Context, list []cleanup.Leftover, r *report)
 		if cmd.task == "" && (l.Proof == "" || l.Keeps != "") || l.Nothing() {
 			continue
 		}
-		done, err := cmd.project.Orders().TakeAway(ctx, cmd.cleaner, l.Dir, cmd.merged)
+		done, err := cmd.project.Orders().RemoveWorktree(ctx, cmd.cleaner, l.Dir, cmd.merged)
 		r.Completed = append(r.Completed, done.Completed...)
 		var kept *cleanup.KeptError
 		switch {
@@ -115,7 +115,7 @@ func (cmd *call) confirmTasks(list []cleanup.Leftover) (bool, error) {
 			lost = append(lost, t.Ignored...)
 		}
 		if len(lost) > 0 {
-			said += ", with files that git ignores and no backup has: " + text.Some(lost, 5)
+			said += ", with files that git ignores and no backup has: " + text.JoinFirst(lost, 5)
 		}
 		names = append(names, said)
 	}

@@ -266,7 +266,7 @@ func (c *Console) InGuard(do cli.ActionFunc) cli.ActionFunc {
 }
 
 // OnlyPeople returns an error in a process that is part of a task or a run, which may not do what can names by itself.
-func (c *Console) OnlyPeople(can string) error { return c.Caller().OnlyPeople(can) }
+func (c *Console) OnlyPeople(can string) error { return c.Caller().RequirePerson(can) }
 
 // InsideRun reports whether this process is part of a task or a run.
 func (c *Console) InsideRun() bool { return c.Caller().InsideRun() }

@@ -61,7 +61,7 @@ func (c *Console) GuardedFor(ctx context.Context, e hooks.Event, work func() err
 	if err != nil {
 		return work() // work reports the error
 	}
-	if !p.Hooked(e) {
+	if !p.HasHooks(e) {
 		return work()
 	}
 	if _, err := p.InForce(ctx); err != nil {

@@ -28,9 +28,9 @@ type errorObject struct {
 	Problems []trellis.Problem `json:"problems,omitempty"` // all places that the error is about, if there are several
 }
 
-// Because returns err, which problems are the reason for. For people, tell prints the problems at
+// WithProblems returns err, which problems are the reason for. For people, tell prints the problems at
 // once; with JSONErrors they become part of the error document.
-func Because(c *Console, err error, problems []trellis.Problem, tell func([]trellis.Problem)) error {
+func WithProblems(c *Console, err error, problems []trellis.Problem, tell func([]trellis.Problem)) error {
 	if c.JSONErrors {
 		return &app.PlacesError{Err: err, Places: problems}
 	}

@@ -160,7 +160,7 @@ func (cmd settings) list(c *cli.Context) error {
 	cmd.SayProblems(problems)
 	if p != nil {
 		if err := p.TrustedNow(c.Context); err != nil {
-			cmd.Say("%v", app.WithNext(err))
+			cmd.Say("%v", app.WithNextCommand(err))
 		}
 	}
 	return cmd.Print(c.Bool("json"), append([]config.Setting{}, list...), func() error { return cmd.print(list) })

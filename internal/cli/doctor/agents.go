@@ -22,7 +22,7 @@ import (
 func (d *diagnosis) agents(ctx context.Context, p *app.Project, c *config.Config) {
 	o := p.Agents(c).Options()
 	if c.Sandbox != sandbox.Off {
-		o.Sandbox = app.Cell(p.Agents(c).Box())
+		o.Sandbox = app.AgentSandbox(p.Agents(c).Box())
 	}
 	usable := false
 	for _, f := range agents.Detect(ctx, o) {
@@ -45,7 +45,7 @@ func (d *diagnosis) agents(ctx context.Context, p *app.Project, c *config.Config
 		}
 		d.add(stateOK, f.Name, strings.TrimSpace(fmt.Sprintf("%s, signed in: %s", f.Version, f.SignIn)), "")
 	}
-	for _, f := range agents.Unused(ctx, o) {
+	for _, f := range agents.UnusedPrograms(ctx, o) {
 		d.add(stateOK, f.Name, strings.TrimSpace(f.Version+" is not an agent of this project"),
 			"name it under agents.commands in .trellis/config.yaml: "+f.Name+": "+CommandLine(f.Name)+"; docs/reference/agents.md")
 	}
@@ -101,7 +101,7 @@ func (d *diagnosis) roles(roles runner.Roles, able string) {
 	if able == "" {
 		return
 	}
-	planning, running := roles.Unplayed()
+	planning, running := roles.RolesWithoutAgent()
 	for _, of := range []struct {
 		state string
 		roles []trellis.Role

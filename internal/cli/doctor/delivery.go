@@ -29,7 +29,7 @@ func (d *diagnosis) delivery(ctx context.Context, p *app.Project, c *config.Conf
 		d.add(stateOK, "delivery", "branches go to "+remote, "")
 		return
 	}
-	switch s, err := app.LookAtForge(ctx, p, remote); {
+	switch s, err := app.CheckForge(ctx, p, remote); {
 	case err != nil:
 		d.add(stateWarning, "delivery", err.Error(), "")
 	case s.Wrong != "":

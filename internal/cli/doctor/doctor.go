@@ -137,9 +137,9 @@ func (d *diagnosis) exitError(o options) error {
 	return err
 }
 
-// Tell prints what is wrong, if anything is, for a command that ends with that. It returns the
+// Summarize prints what is wrong, if anything is, for a command that ends with that. It returns the
 // check that found the first error, or "" for none, and how to mend it.
-func Tell(ctx context.Context, console *command.Console) (check, hint string) {
+func Summarize(ctx context.Context, console *command.Console) (check, hint string) {
 	d := &diagnosis{console: console}
 	d.checkAll(ctx)
 	wrong := 0

@@ -22,7 +22,7 @@ func (d *diagnosis) sandbox(ctx context.Context, p *app.Project, c *config.Confi
 		return
 	}
 	box := p.Agents(c).Box()
-	found := sandbox.Look(ctx, d.console.Env)
+	found := sandbox.Detect(ctx, d.console.Env)
 	err := error(nil)
 	if found.OK() {
 		err = box.Try(ctx, p.Root)
@@ -49,7 +49,7 @@ func (d *diagnosis) sandbox(ctx context.Context, p *app.Project, c *config.Confi
 	if c.Sandbox == sandbox.Off {
 		return
 	}
-	if kinds := box.Unconnected(ctx); len(kinds) > 0 {
+	if kinds := box.OfflineKinds(ctx); len(kinds) > 0 {
 		d.add(stateOK, "sandbox", "no network for "+strings.Join(kinds, ", "), "for commands that need it: "+sandbox.NetworkHint(kinds[0])+"; docs/reference/sandbox.md")
 	}
 	if found.OK() {
@@ -65,7 +65,7 @@ func (d *diagnosis) reachableHosts(p *app.Project, c *config.Config, box *sandbo
 	o := p.Agents(c).Options()
 	var wide []string
 	for _, role := range trellis.Roles {
-		if !box.Narrow(sandbox.Need{Kind: string(role)}) {
+		if !box.RestrictsNetwork(sandbox.Need{Kind: string(role)}) {
 			wide = append(wide, string(role))
 		}
 	}
@@ -74,7 +74,7 @@ func (d *diagnosis) reachableHosts(p *app.Project, c *config.Config, box *sandbo
 	}
 	for _, name := range agents.Programs() {
 		if d.console.Caller().LookPath(name) == nil {
-			d.add(stateOK, "sandbox", name+" reaches "+text.Some(o.Reaches(name), 8), "what else it needs: sandbox_hosts: [HOST] in .trellis/config.yaml; docs/reference/sandbox.md")
+			d.add(stateOK, "sandbox", name+" reaches "+text.JoinFirst(o.Reaches(name), 8), "what else it needs: sandbox_hosts: [HOST] in .trellis/config.yaml; docs/reference/sandbox.md")
 		}
 	}
 	if len(c.SandboxHosts) > 0 || len(c.Agents.Commands) > 0 {
@@ -82,7 +82,7 @@ func (d *diagnosis) reachableHosts(p *app.Project, c *config.Config, box *sandbo
 		if len(hosts) == 0 {
 			hosts = []string{"nothing"}
 		}
-		d.add(stateOK, "sandbox", "all agents reach "+text.Some(hosts, 8), "what agents of your own need, their models too: sandbox_hosts: [HOST] in .trellis/config.yaml; docs/reference/sandbox.md")
+		d.add(stateOK, "sandbox", "all agents reach "+text.JoinFirst(hosts, 8), "what agents of your own need, their models too: sandbox_hosts: [HOST] in .trellis/config.yaml; docs/reference/sandbox.md")
 	}
 	if len(wide) > 0 {
 		d.add(stateOK, "sandbox", "not so narrow is the network of "+strings.Join(wide, ", "), "sandbox_network and sandbox_offline in .trellis/config.yaml say so")
@@ -91,14 +91,14 @@ func (d *diagnosis) reachableHosts(p *app.Project, c *config.Config, box *sandbo
 
 // hiddenFromSandbox reports which variables, accounts and files of the user are not visible in the sandbox, and how to show them.
 func (d *diagnosis) hiddenFromSandbox(box *sandbox.Box) {
-	if names := box.Withheld(d.console.Caller().CommandEnv()); len(names) > 0 {
-		d.add(stateOK, "sandbox", "commands do not get "+text.Some(names, 8)+" of your environment", "sandbox_env: [NAME] in .trellis/config.yaml hands one on; docs/reference/sandbox.md")
+	if names := box.WithheldVariables(d.console.Caller().CommandEnv()); len(names) > 0 {
+		d.add(stateOK, "sandbox", "commands do not get "+text.JoinFirst(names, 8)+" of your environment", "sandbox_env: [NAME] in .trellis/config.yaml hands one on; docs/reference/sandbox.md")
 	}
 	if box.HidesAccount() {
 		d.add(stateOK, "sandbox", "an account in .git/config is not shown in it: git reaches no server there with that", "")
 	}
-	if paths := box.Undisclosed(); len(paths) > 0 {
-		d.add(stateOK, "sandbox", "not shown in it, since it holds an account: "+text.Some(paths, 8), "keep the account in another file, or sandbox_home: [PATH] in .trellis/config.yaml; docs/reference/sandbox.md")
+	if paths := box.HiddenSettings(); len(paths) > 0 {
+		d.add(stateOK, "sandbox", "not shown in it, since it holds an account: "+text.JoinFirst(paths, 8), "keep the account in another file, or sandbox_home: [PATH] in .trellis/config.yaml; docs/reference/sandbox.md")
 	}
 }
 

@@ -69,7 +69,7 @@ func (d *diagnosis) taskJSON(p *app.Project, e taskdir.Entry) {
 	if e.Planning && e.Err != nil {
 		return // its planner is at work, or is gone, which draft reports
 	}
-	m, err := p.Store.Propose(e.Dir)
+	m, err := p.Store.ProposeRepair(e.Dir)
 	problem := &trellis.Problem{File: p.Store.Rel(filepath.Join(e.Dir, taskdir.TaskJSON)), Line: 1}
 	errors.As(errors.Join(e.Err, err), &problem)
 	f := finding{Check: "task.json", State: stateError, Detail: problem.Error(), Hint: problem.Hint, File: problem.File, Line: problem.Line, Column: problem.Column}

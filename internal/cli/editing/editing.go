@@ -109,7 +109,7 @@ func (e *editSession) checkAndSave(ctx context.Context, text []byte) (again bool
 		return false, e.withDraftPath(app.AsKind(app.ErrUnmet, fmt.Errorf("%s has %s and was not saved", e.file(), letters.Count(wrong, "problem"))))
 	}
 	answers := []string{"edit again", "discard"}
-	if e.edits.MayKeep(e.dir) {
+	if e.edits.MaySaveInvalid(e.dir) {
 		answers = append(answers, "keep")
 	}
 	asked, stop := questionContext(ctx)

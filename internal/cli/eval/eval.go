@@ -215,7 +215,7 @@ func (e *evaluation) site(ctx context.Context, c eval.Case, dir string) (*runner
 func (e *evaluation) checkAgents(ctx context.Context, c eval.Case) (map[trellis.Role]string, error) {
 	dir := filepath.Join(e.dir, ".able")
 	defer os.RemoveAll(dir)
-	if err := c.Project.Lay(ctx, dir, e.app.Env); err != nil {
+	if err := c.Project.CreateRepository(ctx, dir, e.app.Env); err != nil {
 		return nil, err
 	}
 	s, err := e.site(ctx, c, dir)

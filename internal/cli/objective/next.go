@@ -89,7 +89,7 @@ func (d *objectiveDecision) print(a *command.Console, next *objectiveNext, all b
 // reportBroken reports the problems of a file that can't be relied on.
 func (cmd objectives) reportBroken(name string, problems []trellis.Problem) error {
 	unreliable := app.WithHints(app.Usagef("%s can't be relied on", roadmap.File(name)), "trellis objective check "+trellis.ShellWord(name))
-	return command.Because(cmd.Console, unreliable, problems, func(problems []trellis.Problem) {
+	return command.WithProblems(cmd.Console, unreliable, problems, func(problems []trellis.Problem) {
 		for _, p := range problems {
 			cmd.Say("%s", p.Error())
 		}

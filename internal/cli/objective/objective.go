@@ -106,10 +106,10 @@ func nameHints(p *app.Project, name string) []string {
 }
 
 // Plans returns the tasks that steps were planned as. They are read at the first call.
-type Plans func() (*roadmap.Works, error)
+type Plans func() (*roadmap.StepTasks, error)
 
 func NewPlans(p *app.Project) Plans {
-	return sync.OnceValues(func() (*roadmap.Works, error) { return roadmap.Survey(p.Store, false) })
+	return sync.OnceValues(func() (*roadmap.StepTasks, error) { return roadmap.ReadStepTasks(p.Store, false) })
 }
 
 // taskStatuses returns a function for the status of an objective's tasks; see [roadmap.Tasks].

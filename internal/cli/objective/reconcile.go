@@ -106,7 +106,7 @@ type plannedDocument struct {
 	Known  bool           `json:"known"`
 }
 
-func reconciledDocuments(all []runner.Reconciled) []reconciledDocument {
+func reconciledDocuments(all []runner.ReconcileResult) []reconciledDocument {
 	list := []reconciledDocument{}
 	for _, r := range all {
 		d := reconciledDocument{Objective: r.Name, Changes: append([]roadmap.Change{}, r.Changes...), Code: r.Decision.Code, Why: r.Decision.Why, Steps: []string{}, Planned: []plannedDocument{}, Problems: append([]trellis.Problem{}, r.Gone...)}
@@ -125,7 +125,7 @@ func reconciledDocuments(all []runner.Reconciled) []reconciledDocument {
 }
 
 // sayReconciled prints the result for an objective. Changes that are or would be made go to standard output, a line each.
-func (cmd objectives) sayReconciled(p *app.Project, r runner.Reconciled, dry bool) {
+func (cmd objectives) sayReconciled(p *app.Project, r runner.ReconcileResult, dry bool) {
 	for _, c := range r.Changes {
 		fmt.Fprintf(cmd.Stdout, "%s: step %s: %s %q becomes %q: %s\n", r.Name, c.Step, c.Cell, c.Was, c.Value, c.Why)
 	}
@@ -168,7 +168,7 @@ func planningState(res runner.StepResult) string {
 
 // reconcileError returns the error for the exit code: the one error that the objectives had, or all
 // of them joined if there are several.
-func (cmd objectives) reconcileError(ctx context.Context, p *app.Project, all []runner.Reconciled) error {
+func (cmd objectives) reconcileError(ctx context.Context, p *app.Project, all []runner.ReconcileResult) error {
 	if ctx.Err() != nil {
 		return context.Canceled
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // PrintOrder prints the result of an order, as one JSON document or for people, and returns the error for the exit code.
-func PrintOrder(a *command.Console, o app.Ordered, asJSON bool) error {
+func PrintOrder(a *command.Console, o app.OrderResult, asJSON bool) error {
 	if asJSON {
 		if err := terminal.JSON(a.Stdout, o); err != nil {
 			return err

@@ -350,7 +350,7 @@ func PlanError(p *app.Project, err error) error {
 		}
 	}
 	switch {
-	case durable.Unfit(err): // the same command would find the draft and fail
+	case durable.IsDiskError(err): // the same command would find the draft and fail
 		return app.WithHints(err, "put the disk right, then trellis list, which says how a planning that was cut off goes on")
 	case errors.As(err, &draft):
 		return app.WithHints(app.AsKind(app.ErrUsage, err), "trellis plan --retry "+trellis.ShellWord(draft.Dir), "trellis task rm "+trellis.ShellWord(draft.Dir))

@@ -40,7 +40,7 @@ func PrintRun(ctx context.Context, a *command.Console, p *app.Project, res runne
 
 // nextAfterWait returns the next command for a task that waits, for the first of its waits whose message does not name one.
 func nextAfterWait(ctx context.Context, p *app.Project, res runner.Result) string {
-	if _, unsaid := res.Waits.Unsaid(); res.Status != trellis.Waiting || !unsaid {
+	if _, unsaid := res.Waits.FirstWithoutNext(); res.Status != trellis.Waiting || !unsaid {
 		return ""
 	}
 	next, _ := p.Next(ctx, res.Dir) // if that fails, the waits were still printed
@@ -74,7 +74,7 @@ func RunError(a *command.Console, p *app.Project, dir string, err error) error {
 	var not *runner.NotReadyError
 	switch {
 	case errors.As(err, &not):
-		return command.Because(a, app.AsKind(app.ErrUnmet, fmt.Errorf("%s is not ready", id)), not.Problems, a.PrintProblems)
+		return command.WithProblems(a, app.AsKind(app.ErrUnmet, fmt.Errorf("%s is not ready", id)), not.Problems, a.PrintProblems)
 	case errors.Is(err, runner.ErrPlanning):
 		return app.WithHints(app.AsKind(app.ErrUsage, fmt.Errorf("%s is being planned, or its planning was cut off", id)), "trellis plan --retry "+trellis.ShellWord(p.Store.Rel(dir)))
 	case errors.As(err, new(*durable.HeldError)), errors.Is(err, journal.ErrFenced):
@@ -85,7 +85,7 @@ func RunError(a *command.Console, p *app.Project, dir string, err error) error {
 
 // FileRunError is RunError for a run of a file. After a disk error its hint resumes that run: the command would begin another.
 func FileRunError(a *command.Console, p *app.Project, runs runner.FileRunner, id string, err error) error {
-	if _, none := runs.FileDir(id); none == nil && durable.Unfit(err) {
+	if _, none := runs.FileDir(id); none == nil && durable.IsDiskError(err) {
 		return app.WithHints(err, "put the disk right, then trellis run --resume "+trellis.ShellWord(id))
 	}
 	return RunError(a, p, id, err)

@@ -81,7 +81,7 @@ func readCall(a *command.Console, c *cli.Context) (p *app.Project, o runner.File
 	o.Bundle, problems = runner.LoadFile(o.File, file, given)
 	if o.Bundle == nil {
 		next := "mend it, then trellis run " + trellis.ShellWord(file) + " --dry-run, which runs nothing"
-		return nil, o, command.Because(a, app.WithHints(app.Usagef("%s can't be run", file), next), problems, a.SayProblems)
+		return nil, o, command.WithProblems(a, app.WithHints(app.Usagef("%s can't be run", file), next), problems, a.SayProblems)
 	}
 	a.SayProblems(problems)
 	return p, o, nil
@@ -141,7 +141,7 @@ func dryRun(a *command.Console, c *cli.Context) error {
 		return err
 	}
 	set, problems := p.Config() // the steps can be shown in spite of errors in the settings
-	if err := p.Agents(set).Named(o.Agent); err != nil && len(trellis.Errors(problems)) == 0 {
+	if err := p.Agents(set).CheckName(o.Agent); err != nil && len(trellis.Errors(problems)) == 0 {
 		return outcome.AgentError(err)
 	}
 	if o.Bundle == nil {
@@ -152,7 +152,7 @@ func dryRun(a *command.Console, c *cli.Context) error {
 		return app.WithHints(app.Usagef("%s", fail.Detail), "trellis run "+trellis.ShellWord(c.Args().First())+" --dry-run")
 	}
 	lines := []plan.Line{}
-	for _, l := range o.Bundle.Resolved() {
+	for _, l := range o.Bundle.ResolvedSteps() {
 		if chosen(l.Path) {
 			lines = append(lines, l)
 		}

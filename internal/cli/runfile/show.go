@@ -69,7 +69,7 @@ func (f *runView) begin(res runner.FileRun, past []workflow.Event) {
 	if !f.idKnown {
 		f.Say(fmt.Sprintf("run %s: %s", res.ID, title))
 	}
-	f.Follow(title, res.Bundle.Resolved(), past)
+	f.Follow(title, res.Bundle.ResolvedSteps(), past)
 }
 
 // end prints how the run ended, or what it waits for. With asked, a person is asked about that

@@ -97,7 +97,7 @@ func (cmd setups) init(ctx context.Context, agent, user string) error {
 func (cmd setups) checkFolders(p *app.Project) error {
 	for _, name := range []string{".trellis", ".trellis/spec", p.Store.Rel(p.Store.Tasks())} {
 		if err := durable.FolderBelow(p.Root, name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			unfit := trellis.Unread(name, err)
+			unfit := trellis.UnreadableProblem(name, err)
 			return app.WithHints(unfit, unfit.Hint, "trellis init")
 		}
 	}
@@ -118,7 +118,7 @@ func (cmd setups) recordFiles(ctx context.Context, p *app.Project, files []strin
 		err = j.RecordFiles(subject.Settings(), files...)
 	}
 	if err == nil {
-		err = j.RecordFiles(subject.Shown(files...), files...)
+		err = j.RecordFiles(subject.ContextFiles(files...), files...)
 	}
 	p.Gate.WarnNotRecorded(err)
 }
@@ -135,8 +135,8 @@ func (cmd setups) createFiles(p *app.Project, root string, files map[string][]by
 			cmd.Say("%s is there already", p.Store.Rel(path))
 			continue
 		}
-		if name == "config.yaml" && len(app.SettingsGone(p)) > 0 {
-			cmd.Say("%[1]s is made anew; the last commit has another one: %[2]s checkout HEAD -- :/%[1]s", p.Store.Rel(path), p.Repo.Typed())
+		if name == "config.yaml" && len(app.MissingSettings(p)) > 0 {
+			cmd.Say("%[1]s is made anew; the last commit has another one: %[2]s checkout HEAD -- :/%[1]s", p.Store.Rel(path), p.Repo.CommandPrefix())
 		}
 		at := path
 		if rest, ok := strings.CutPrefix(path, spec+string(filepath.Separator)); ok && whole {
@@ -184,7 +184,7 @@ func (cmd setups) developerFile(root, user string) ([]byte, error) {
 
 // afterInit prints what is wrong with this machine and the project, and last what has to be done first.
 func (cmd setups) afterInit(ctx context.Context, p *app.Project, made []string, agent string) error {
-	wrong, mend := doctor.Tell(ctx, cmd.Console)
+	wrong, mend := doctor.Summarize(ctx, cmd.Console)
 	if set, _ := p.Config(); agent != "" && agent != set.Agents.Default {
 		cmd.Say("--agent %s is not in .trellis/config.yaml, which stays as it is", agent)
 		if _, named := set.Agents.Commands[agent]; !named && slices.Contains(agents.Known(), agent) {
@@ -254,7 +254,7 @@ func (cmd setups) scaffolding(ctx context.Context, p *app.Project, agent string)
 	found := findWorkspace(p.Root)
 	cmd.sayWorkspace(found)
 	files["config.yaml"], err = fillConfig(files["config.yaml"], agent, found)
-	if box := sandbox.Look(ctx, cmd.Env); box.OK() {
+	if box := sandbox.Detect(ctx, cmd.Env); box.OK() {
 		files["config.yaml"] = bytes.Replace(files["config.yaml"], []byte("#sandbox: off\n"), []byte("sandbox: auto\n"), 1)
 		if set.Sandbox == sandbox.Off {
 			cmd.Say("%s works here: sandbox: auto in .trellis/config.yaml keeps agents to their folders (docs/reference/sandbox.md)", box)

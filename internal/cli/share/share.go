@@ -101,7 +101,7 @@ func Pull(a *command.Console, c *cli.Context) error {
 		return pullContinuously(c.Context, a, p, t, c.Bool("json"))
 	}
 	changed, unbrought := t.Pull(c.Context)
-	if unbrought != nil && !errors.As(unbrought, new(*app.UnbroughtError)) {
+	if unbrought != nil && !errors.As(unbrought, new(*app.NotUpdatedError)) {
 		return unbrought
 	}
 	names := []string{}

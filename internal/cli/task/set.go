@@ -113,7 +113,7 @@ func checkBranch(ctx context.Context, p *app.Project, dir, branch string) error 
 			return app.Usagef("branch %s belongs to task %s", branch, e.ID)
 		}
 	}
-	err = ready.Branch(ctx, p.Readiness(dir), branch)
+	err = ready.CheckBranch(ctx, p.Readiness(dir), branch)
 	switch taken := (*git.BranchError)(nil); {
 	case !errors.As(err, &taken):
 		return err

@@ -75,7 +75,7 @@ func (v *validation) objective(p *app.Project, plans objective.Plans, name strin
 	if err != nil {
 		return err
 	}
-	v.Problems = append(v.Problems, r.Gone(works)...)
+	v.Problems = append(v.Problems, r.LostPlans(works)...)
 	for _, s := range r.Steps {
 		work, ok := works.Planned(r.Name, s.Plan)
 		if !ok {

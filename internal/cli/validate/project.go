@@ -68,7 +68,7 @@ func (v *validation) templates(p *app.Project) error {
 func (v *validation) overrides(p *app.Project, folder, suffix, kind string, known []string, check func(file, name string) error) error {
 	entries, err := durable.ReadDirBelow(p.Root, ".trellis/"+folder)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		v.Problems = append(v.Problems, *trellis.Unread(".trellis/"+folder, err))
+		v.Problems = append(v.Problems, *trellis.UnreadableProblem(".trellis/"+folder, err))
 		return nil
 	}
 	for _, e := range entries {
@@ -88,7 +88,7 @@ func (v *validation) overrides(p *app.Project, folder, suffix, kind string, know
 		var problem *trellis.Problem
 		switch {
 		case errors.As(err, new(*durable.FileError)):
-			v.Problems = append(v.Problems, *trellis.Unread(file, err))
+			v.Problems = append(v.Problems, *trellis.UnreadableProblem(file, err))
 		case errors.As(err, &problem):
 			found := *problem
 			found.File = file

@@ -37,7 +37,7 @@ func (r records) begin(parallel int) {
 func (r records) end([]runner.Result, error) {}
 
 // logIdle logs that nothing runs, and what waits, when that changes.
-func (r records) logIdle(w runner.Watching) {
+func (r records) logIdle(w runner.WatchState) {
 	if w.Idle.IsZero() {
 		return
 	}

@@ -99,7 +99,7 @@ func run(a *command.Console, c *cli.Context) error {
 		return err
 	}
 	o := scheduler.WatchOptions{Once: c.Bool("once"), Parallel: c.Int("parallel"), Rescan: c.Duration("rescan"), Poll: c.Bool("poll"),
-		Objectives: c.Bool("objectives"), Reload: settingsReloader(c.Context, p, files), Hangup: proc.Hangups(c.Context)}
+		Objectives: c.Bool("objectives"), Reload: settingsReloader(c.Context, p, files), Hangup: proc.ReloadSignals(c.Context)}
 	o.Creator, _ = app.Developer(p.Root) // the name of the user is optional
 	ctx, stop := context.WithCancel(c.Context)
 	var following sync.WaitGroup
@@ -131,7 +131,7 @@ func openProject(a *command.Console, c *cli.Context) (*app.Project, error) {
 	if err := a.RefuseSharedDisk(c, p.Root); err != nil || !c.IsSet("shared") {
 		return p, err
 	}
-	return p, app.SharingOf(p).With(c.Context, c.String("shared"))
+	return p, app.SharingOf(p).ShareThrough(c.Context, c.String("shared"))
 }
 
 // reporter reports what a watcher does: as a log or as a show.
@@ -175,7 +175,7 @@ func follow(ctx context.Context, p *app.Project, s *runner.Site, once bool, foll
 		return nil, nil
 	}
 	if err == nil && once {
-		if _, err = t.Pull(ctx); errors.As(err, new(*app.UnbroughtError)) { // Follow reports it, and the other tasks can run
+		if _, err = t.Pull(ctx); errors.As(err, new(*app.NotUpdatedError)) { // Follow reports it, and the other tasks can run
 			err = nil
 		}
 	}
@@ -184,7 +184,7 @@ func follow(ctx context.Context, p *app.Project, s *runner.Site, once bool, foll
 	}
 	changed := make(chan string)
 	following.Go(func() {
-		t.Follow(ctx, func(dir string) {
+		t.Sync(ctx, func(dir string) {
 			select {
 			case changed <- dir:
 			case <-ctx.Done():
@@ -275,7 +275,7 @@ func settingsReloader(ctx context.Context, p *app.Project, files config.Files) f
 			return nil, &wrong[0]
 		}
 		if err := p.TrustedNow(ctx); err != nil {
-			return nil, app.WithNext(err)
+			return nil, app.WithNextCommand(err)
 		}
 		if judged, _ := p.Settings.Read(); !reflect.DeepEqual(judged, now) {
 			return nil, nil // they changed again meanwhile: another event follows

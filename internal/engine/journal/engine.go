@@ -262,10 +262,10 @@ func (h *handle) conclude(c *call, out json.RawMessage, err error) error {
 // activity needs is held, it returns an error that suspends the run instead; the activity is entered again later. If the disk is
 // full, the activity's own error is included as text only, so that it is not taken for a failure of the run.
 func (e *engine) classifyError(err error) error {
-	if durable.Unfit(err) || errors.Is(err, durable.ErrHeld) {
+	if durable.IsDiskError(err) || errors.Is(err, durable.ErrHeld) {
 		return asSuspended(err)
 	}
-	if full := e.o.Disk.Room(e.o.Dir); durable.Unfit(full) {
+	if full := e.o.Disk.CheckSpace(e.o.Dir); durable.IsDiskError(full) {
 		return asSuspended(fmt.Errorf("%v (writing to %s: %w)", err, e.o.Dir, full))
 	}
 	return err

@@ -81,7 +81,7 @@ func (r *Run) execute(ctx context.Context, fn func(flow.Flow) (any, error)) (*re
 
 // asGoneError replaces ErrFenced by a GoneError if the run's folder was removed, rather than taken over by another process.
 func (r *Run) asGoneError(err error) error {
-	if !errors.Is(err, ErrFenced) || durable.Exists(filepath.Join(r.o.Dir, lockName)) && durable.Exists(filepath.Join(r.o.Dir, journalName)) || !durable.Goes(r.o.Dir) {
+	if !errors.Is(err, ErrFenced) || durable.Exists(filepath.Join(r.o.Dir, lockName)) && durable.Exists(filepath.Join(r.o.Dir, journalName)) || !durable.WaitGone(r.o.Dir) {
 		return err
 	}
 	return asSuspended(&GoneError{r.o.Dir})

@@ -77,7 +77,7 @@ func (j *file) checkOwnership() error {
 	why := ""
 	st, err := j.f.Stat()
 	switch now, nowErr := os.Lstat(j.path); {
-	case !j.lock.Owned():
+	case !j.lock.StillInPlace():
 		why = "its lock was removed or replaced"
 	case err != nil || nowErr != nil || !os.SameFile(st, now):
 		why = "it was removed or replaced"

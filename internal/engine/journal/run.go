@@ -136,7 +136,7 @@ func (r *Run) begin(s Spec) error {
 	if r.busy {
 		return errors.New("another one is being executed")
 	}
-	if !r.lock.Owned() {
+	if !r.lock.StillInPlace() {
 		return asSuspended(fmt.Errorf("%w: the lock was removed or replaced", ErrFenced))
 	}
 	line, err := json.Marshal(record{N: 1, Kind: kindRun, Version: version, Run: s.Run, Flow: s.Flow, Code: s.Code,

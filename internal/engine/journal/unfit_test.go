@@ -40,7 +40,7 @@ func TestDiskAtFaultIsNoFailure(t *testing.T) {
 				return journal.Execute(t.Context(), r, func(f flow.Flow, _ string) (string, error) { return one.Do(f, "") })
 			}
 			_, err := do()
-			if !errors.Is(err, flow.ErrSuspended) || !strings.Contains(err.Error(), fails.Error()) || !durable.Unfit(err) || errors.As(err, new(*flow.Failure)) {
+			if !errors.Is(err, flow.ErrSuspended) || !strings.Contains(err.Error(), fails.Error()) || !durable.IsDiskError(err) || errors.As(err, new(*flow.Failure)) {
 				t.Fatalf("on a full disk: %v", err)
 			}
 			full = false

@@ -26,7 +26,7 @@ func (r Snapshots) saveBeforeUndo(ctx context.Context, dir, ref string) error {
 func (r Snapshots) makeBackup(ctx context.Context, dir, ref, message string, check func(*Snapshot, context.Context, ...string) error, exclude ...string) (string, error) {
 	s := &Snapshot{r: r, dir: dir, exclude: exclude}
 	defer s.Close()
-	err := r.worktrees.Mend(ctx, dir)
+	err := r.worktrees.RelinkAt(ctx, dir)
 	if err == nil {
 		err = r.worktrees.CheckOwn(dir)
 	}
@@ -156,7 +156,7 @@ func (s *Snapshot) saveFolder(ctx context.Context, folder, ref, message string, 
 
 // backupSubmodules backs up each submodule that is a worktree as ref, in the submodule's repository, and returns their paths.
 func (r Snapshots) backupSubmodules(ctx context.Context, dir, ref, message string) (paths []string, err error) {
-	list, err := r.modules.Inner(ctx, dir)
+	list, err := r.modules.Worktrees(ctx, dir)
 	for _, m := range list {
 		if _, lookErr := os.Lstat(filepath.Join(m.Dir(dir), ".git")); err != nil || errors.Is(lookErr, fs.ErrNotExist) {
 			continue // removed already

@@ -309,9 +309,9 @@ func (r Backups) forwardFiles(ctx context.Context, dir, from, to string, exclude
 	return true, nil
 }
 
-// Holds reports whether a backup made by [Backups.Backup] has everything that a checkout holds now. Files that are only missing in
+// Covers reports whether a backup made by [Backups.Backup] has everything that a checkout holds now. Files that are only missing in
 // the checkout, because its removal was cut off, don't matter.
-func (r Backups) Holds(ctx context.Context, backup, dir string) (held bool, err error) {
+func (r Backups) Covers(ctx context.Context, backup, dir string) (held bool, err error) {
 	s := &Snapshot{r: r.snapshots, dir: dir}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if err = s.prepare(ctx, false); err != nil {
@@ -352,14 +352,14 @@ const BackupRefs = "refs/trellis/backup/"
 // DirectoryBackup begins the last part of the ref of a backup of a task directory.
 const DirectoryBackup = "directory-"
 
-// Saved is a backup.
-type Saved struct {
+// Backup is a backup.
+type Backup struct {
 	Ref, Commit, Subject string
 	At                   time.Time // when it was made, or later
 }
 
 // List returns all backups, or those of one task, sorted by ref.
-func (r Backups) List(ctx context.Context, task string) (list []Saved, err error) {
+func (r Backups) List(ctx context.Context, task string) (list []Backup, err error) {
 	under := BackupRefs
 	if task != "" {
 		under += task + "/"
@@ -375,7 +375,7 @@ func (r Backups) List(ctx context.Context, task string) (list []Saved, err error
 			return nil, fmt.Errorf("listing backups: unexpected %q", line)
 		}
 		seconds, _ := strconv.ParseInt(f[2], 10, 64) // 0 if the ref names something other than a commit
-		s := Saved{Ref: f[0], Commit: f[1], Subject: f[4], At: time.Unix(seconds, 0)}
+		s := Backup{Ref: f[0], Commit: f[1], Subject: f[4], At: time.Unix(seconds, 0)}
 		if f[3] != "<trellis@localhost>" { // a commit of the work itself, older than its backup
 			s.At = r.writeTime(s.Ref, s.At)
 		}
@@ -398,7 +398,7 @@ func (r Backups) writeTime(ref string, least time.Time) time.Time {
 }
 
 // DropBackup deletes a backup, unless its ref has changed.
-func (r Backups) DropBackup(ctx context.Context, s Saved) error {
+func (r Backups) DropBackup(ctx context.Context, s Backup) error {
 	if !strings.HasPrefix(s.Ref, BackupRefs) {
 		return fmt.Errorf("%s is not a backup; next: trellis cleanup --backups", s.Ref)
 	}

@@ -10,7 +10,7 @@ import (
 
 // Changes returns the paths at which the snapshot differs from a commit, sorted.
 func (s *Snapshot) Changes(ctx context.Context, base string) ([]git.Change, error) {
-	return s.r.repo.ChangesOnce(base, s.Tree, func() (string, error) { return s.compare(ctx, base, nil, "-z", "--raw", "--numstat") })
+	return s.r.repo.CachedChanges(base, s.Tree, func() (string, error) { return s.compare(ctx, base, nil, "-z", "--raw", "--numstat") })
 }
 
 // compare compares the snapshot with a commit or a tree.
@@ -19,12 +19,12 @@ func (s *Snapshot) compare(ctx context.Context, base string, out io.Writer, opti
 	if err != nil {
 		return "", err
 	}
-	args := slices.Concat([]string{"diff-index", "--cached"}, git.Plain, options, []string{base})
+	args := slices.Concat([]string{"diff-index", "--cached"}, git.DiffOptions, options, []string{base})
 	if s.privateTree != s.Tree {
 		if err := s.storeTree(ctx); err != nil {
 			return "", err
 		}
-		args = slices.Concat([]string{"diff-tree", "-r"}, git.Plain, options, []string{base, s.Tree})
+		args = slices.Concat([]string{"diff-tree", "-r"}, git.DiffOptions, options, []string{base, s.Tree})
 	}
 	text, _, err := s.r.repo.Run(ctx, git.Command{Dir: s.dir, Env: s.env, Stdout: out, Args: args})
 	return text, err

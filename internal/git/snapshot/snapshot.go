@@ -70,7 +70,7 @@ func (r Snapshots) SnapshotIn(ctx context.Context, objects, dir string, exclude 
 	s := &Snapshot{r: r, dir: dir, exclude: exclude}
 	err := s.prepare(ctx, false)
 	if err == nil {
-		s.submodules, err = r.modules.Inner(ctx, dir)
+		s.submodules, err = r.modules.Worktrees(ctx, dir)
 	}
 	if err == nil {
 		objects = cmp.Or(objects, filepath.Join(s.temp, "objects"))
@@ -217,7 +217,7 @@ func (s *Snapshot) add(ctx context.Context, durable bool) error {
 		}
 	}
 	if err == nil {
-		s.r.index.Learn(s.dir, s.index(), started)
+		s.r.index.RecordStats(s.dir, s.index(), started)
 	}
 	for i := range s.submodules {
 		if err == nil {
@@ -227,8 +227,8 @@ func (s *Snapshot) add(ctx context.Context, durable bool) error {
 	return err
 }
 
-// Drift returns the changes in the work tree since the snapshot was taken.
-func (s *Snapshot) Drift(ctx context.Context) (list []git.Change, err error) {
+// ChangesSince returns the changes in the work tree since the snapshot was taken.
+func (s *Snapshot) ChangesSince(ctx context.Context) (list []git.Change, err error) {
 	if s.privateTree == s.Tree && !s.written {
 		err = copyIndex(s.index(), s.originalIndex())
 	}
@@ -248,7 +248,7 @@ func (s *Snapshot) Drift(ctx context.Context) (list []git.Change, err error) {
 
 // diffFromTree returns the paths at which the private index differs from Tree.
 func (s *Snapshot) diffFromTree(ctx context.Context) ([]git.Change, error) {
-	args := slices.Concat([]string{"diff-index", "--cached", "-z", "--raw", "--numstat"}, git.Plain, []string{s.Tree})
+	args := slices.Concat([]string{"diff-index", "--cached", "-z", "--raw", "--numstat"}, git.DiffOptions, []string{s.Tree})
 	out, _, err := s.r.repo.Run(ctx, git.Command{Dir: s.dir, Env: s.env, Args: args})
 	if err != nil {
 		return nil, err
@@ -259,7 +259,7 @@ func (s *Snapshot) diffFromTree(ctx context.Context) ([]git.Change, error) {
 // Restore undoes the changes in the work tree since the snapshot was taken, and returns them. All of the checkout is saved as ref
 // first, unless ref is "". Repositories within the work tree stay as they are.
 func (s *Snapshot) Restore(ctx context.Context, ref string) ([]git.Change, error) {
-	drift, err := s.Drift(ctx)
+	drift, err := s.ChangesSince(ctx)
 	if err != nil || len(drift) == 0 {
 		return nil, err
 	}
@@ -289,9 +289,9 @@ func (s *Snapshot) Restore(ctx context.Context, ref string) ([]git.Change, error
 	return drift, nil
 }
 
-// Back restores the work tree to an earlier snapshot in the same folder of objects, given by its Tree, and returns the changes
+// RestoreTo restores the work tree to an earlier snapshot in the same folder of objects, given by its Tree, and returns the changes
 // undone. From then on this snapshot is that one. Nothing is saved.
-func (s *Snapshot) Back(ctx context.Context, tree string) ([]git.Change, error) {
+func (s *Snapshot) RestoreTo(ctx context.Context, tree string) ([]git.Change, error) {
 	s.Tree = tree
 	return s.Restore(ctx, "")
 }

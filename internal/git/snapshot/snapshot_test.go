@@ -137,7 +137,7 @@ func TestRestore(t *testing.T) {
 		b.Spread(dir)
 		s := gittest.Must(snapshot.New(b.Repo).Snapshot(ctx, dir, excluded...))(t)
 		defer s.Close()
-		if got := gittest.Must(s.Drift(ctx))(t); got != nil {
+		if got := gittest.Must(s.ChangesSince(ctx))(t); got != nil {
 			t.Errorf("Drift of nothing: %v", got)
 		}
 		outside := filepath.Join(filepath.Dir(b.Dir), "outside")
@@ -197,7 +197,7 @@ func TestWorktreeWithinTheCheckout(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, ".git")); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := s.Drift(t.Context()); err == nil {
+	if got, err := s.ChangesSince(t.Context()); err == nil {
 		t.Errorf("git went up: %v", got)
 	}
 }

@@ -240,7 +240,7 @@ func (r Updater) merge(ctx context.Context, one, other string) (m mergeResult, e
 		err = fmt.Errorf("merging %.12s and %.12s: %w", one, other, git.ErrNotFound)
 	}
 	if err != nil {
-		if v, verr := r.repo.Version(ctx); verr == nil && git.Older(v, mergesSince) {
+		if v, verr := r.repo.Version(ctx); verr == nil && git.VersionOlder(v, mergesSince) {
 			return m, ErrOldGit
 		}
 		return m, err

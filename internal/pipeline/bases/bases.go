@@ -53,9 +53,9 @@ func (w Waits) String() string {
 	return strings.Join(list, "; ")
 }
 
-// Unsaid returns the first wait without Next that names a task, for which the caller has to say what to do, the zero Wait if
+// FirstWithoutNext returns the first wait without Next that names a task, for which the caller has to say what to do, the zero Wait if
 // there is none. It returns false if there are waits and all of them have a Next.
-func (w Waits) Unsaid() (Wait, bool) {
+func (w Waits) FirstWithoutNext() (Wait, bool) {
 	unsaid := slices.DeleteFunc(slices.Clone(w), func(one Wait) bool { return one.Next != "" })
 	if i := slices.IndexFunc(unsaid, func(one Wait) bool { return one.Task != "" }); i >= 0 {
 		return unsaid[i], true
@@ -71,9 +71,9 @@ func (e *UnmetError) Error() string { return "the task has to wait for " + e.Wai
 // Is makes the error a suspension, after which the run continues later.
 func (e *UnmetError) Is(target error) bool { return target == flow.ErrSuspended }
 
-// Of returns the base of a task, and what it has to wait for before it can begin there. A task that has begun keeps its earlier
+// BaseOf returns the base of a task, and what it has to wait for before it can begin there. A task that has begun keeps its earlier
 // base as long as its branch exists, whatever became of its dependencies, unless it is to begin again (fresh).
-func (b Finder) Of(ctx context.Context, t *taskdir.Task, earlier Base, fresh bool) (base Base, waits Waits, err error) {
+func (b Finder) BaseOf(ctx context.Context, t *taskdir.Task, earlier Base, fresh bool) (base Base, waits Waits, err error) {
 	if base, err = b.namedBase(ctx, t); err != nil {
 		return base, nil, err
 	}
@@ -183,7 +183,7 @@ func (b Finder) checkDependency(ctx context.Context, id string, base Base) (on u
 	switch {
 	case wrong != "":
 		return on, Wait{For: wrong}, nil
-	case t.Status.Lost():
+	case t.Status.EndedBadly():
 		return on, b.lostWait(t), nil
 	case t.Status == trellis.Completed, b.isArchived(t):
 		return on, why, nil
@@ -194,7 +194,7 @@ func (b Finder) checkDependency(ctx context.Context, id string, base Base) (on u
 	if err != nil {
 		return on, why, err
 	}
-	merged, err := b.Holds(ctx, t, tip, base)
+	merged, err := b.ContainsWork(ctx, t, tip, base)
 	switch {
 	case err != nil || merged:
 		return on, why, err
@@ -247,8 +247,8 @@ func (b Finder) Find(id string) (*taskdir.Task, string) {
 	return nil, id + ", which stands on itself"
 }
 
-// Holds reports whether base contains the work of a task in review, whose branch may have been deleted since.
-func (b Finder) Holds(ctx context.Context, t *taskdir.Task, tip string, base Base) (bool, error) {
+// ContainsWork reports whether base contains the work of a task in review, whose branch may have been deleted since.
+func (b Finder) ContainsWork(ctx context.Context, t *taskdir.Task, tip string, base Base) (bool, error) {
 	if tip == "" {
 		var err error
 		if tip, err = b.Repo.Refs().Find(ctx, t.Commit); err != nil {

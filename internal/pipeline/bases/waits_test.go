@@ -21,7 +21,7 @@ func TestUnsaid(t *testing.T) {
 		"behind one that nobody goes on": {bases.Waits{rejected, ready}, ready, true},
 		"none has to go on":              {bases.Waits{rejected}, bases.Wait{}, true},
 	} {
-		if got, unsaid := c.waits.Unsaid(); got != c.want || unsaid != c.unsaid {
+		if got, unsaid := c.waits.FirstWithoutNext(); got != c.want || unsaid != c.unsaid {
 			t.Errorf("%s: got %+v, %v", name, got, unsaid)
 		}
 	}

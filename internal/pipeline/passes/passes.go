@@ -135,9 +135,9 @@ func (s Store) removeOld() error {
 	return nil
 }
 
-// Took returns how many seconds the commands took together when each last passed, on any files, 0 if one of them has no pass that
+// SecondsOf returns how many seconds the commands took together when each last passed, on any files, 0 if one of them has no pass that
 // counts.
-func (s Store) Took(commands []string) (seconds float64, err error) {
+func (s Store) SecondsOf(commands []string) (seconds float64, err error) {
 	list, err := s.countingRecords()
 	for _, line := range commands {
 		last := record{}

@@ -265,7 +265,7 @@ func TestTook(t *testing.T) {
 	s := store(t, &now)
 	took := func(want float64, commands ...string) {
 		t.Helper()
-		if got, err := s.Took(commands); got != want || err != nil {
+		if got, err := s.SecondsOf(commands); got != want || err != nil {
 			t.Errorf("%q took %v, want %v; %v", commands, got, want, err)
 		}
 	}

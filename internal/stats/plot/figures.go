@@ -13,7 +13,7 @@ import (
 
 // Figures returns the charts of a record: usage by phase, agent, day and task, and the outcomes of tasks.
 func Figures(r *stats.Record) (list []Figure) {
-	for _, by := range []stats.By{stats.ByPhase, stats.ByAgent, stats.ByDay, stats.ByTask} {
+	for _, by := range []stats.Grouping{stats.ByPhase, stats.ByAgent, stats.ByDay, stats.ByTask} {
 		for _, c := range charts(r.Table(by)) {
 			list = append(list, c.Figure())
 		}
@@ -50,7 +50,7 @@ func charts(t stats.Table) []Chart {
 	}
 	for i := range list {
 		list[i].ID += "-" + string(t.By)
-		list[i].Title += map[stats.By]string{stats.ByPhase: " by phase", stats.ByAgent: " by agent", stats.ByDay: " by day", stats.ByTask: " by task"}[t.By]
+		list[i].Title += map[stats.Grouping]string{stats.ByPhase: " by phase", stats.ByAgent: " by agent", stats.ByDay: " by day", stats.ByTask: " by task"}[t.By]
 	}
 	return list
 }

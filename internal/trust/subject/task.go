@@ -79,7 +79,7 @@ func shownFiles(root, dir string, context []string) (files []string) {
 			continue // reading it for an agent reports the error
 		}
 		rows, _ := contextfiles.Parse(name, data)
-		files = append(files, contextfiles.OfProject(root, rows)...)
+		files = append(files, contextfiles.ProjectFiles(root, rows)...)
 	}
 	return files
 }
@@ -103,8 +103,8 @@ func readTask(dir, file string, data []byte) []trust.Item {
 	return wholeFile(trust.Requirement, file, data)
 }
 
-// Shown returns the subject of files that tasks may have agents be shown, by their paths from the root of the checkout.
-func Shown(files ...string) trust.Subject {
+// ContextFiles returns the subject of files that tasks may have agents be shown, by their paths from the root of the checkout.
+func ContextFiles(files ...string) trust.Subject {
 	return trust.Subject{Name: trust.Settings, Files: files, Read: func(file string, data []byte) ([]trust.Item, []string) {
 		if len(data) == 0 {
 			return nil, nil
