@@ -50,7 +50,7 @@ func (b *bench) checksWith(program side, name string) error {
 	if err != nil {
 		return err
 	}
-	least := check + float64(b.sameBaseTasks/parallelTasks)*(float64(len(roles))*agent+check)
+	least := check + float64((b.sameBaseTasks+parallelTasks-1)/parallelTasks)*(float64(len(roles))*agent+check)
 	what := fmt.Sprintf("%d tasks from one base, %d at once, checks of %g s", b.sameBaseTasks, parallelTasks, check)
 	b.rows = append(b.rows,
 		row{name: program.name + what, unit: "s", samples: []float64{whole}},
