@@ -415,7 +415,7 @@ func (c *acp) recordTool(call acpToolCall, content json.RawMessage, t *tally) *a
 // acpOutputText returns the text of a tool's output.
 func acpOutputText(content json.RawMessage) string {
 	var pieces []acpContent
-	json.Unmarshal(content, &pieces) //nolint:errcheck // content that is no list says nothing
+	json.Unmarshal(content, &pieces) //nolint:errcheck // content that is not a list says nothing
 	var words []string
 	for _, p := range pieces {
 		words = append(words, p.Content.Text)

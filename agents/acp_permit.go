@@ -88,7 +88,7 @@ func acpChoose(options []acpOption, kinds []string) (acpOption, bool) {
 // so that a later permission request can't hide a path reported before.
 func (k *acpTool) addPaths(call acpToolCall, content json.RawMessage) {
 	var pieces []acpContent
-	json.Unmarshal(content, &pieces) //nolint:errcheck // content that is no list names no path
+	json.Unmarshal(content, &pieces) //nolint:errcheck // content that is not a list names no path
 	for _, l := range call.Locations {
 		k.paths = append(k.paths, l.Path)
 	}
@@ -96,7 +96,7 @@ func (k *acpTool) addPaths(call acpToolCall, content json.RawMessage) {
 		k.paths = append(k.paths, p.Path)
 	}
 	var input map[string]any
-	json.Unmarshal(call.Input, &input) //nolint:errcheck // input that is no object names no path
+	json.Unmarshal(call.Input, &input) //nolint:errcheck // input that is not an object names no path
 	for key, value := range input {
 		if !slices.Contains(acpPathKeys, strings.ToLower(strings.ReplaceAll(key, "_", ""))) {
 			continue

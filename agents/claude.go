@@ -259,7 +259,7 @@ func (c *claudeStream) recordMessage(e claudeEvent, t *tally) {
 		Type, Text, Name string
 		Input            json.RawMessage
 	}
-	json.Unmarshal(e.Message.Content, &blocks) //nolint:errcheck // content that is no list says nothing
+	json.Unmarshal(e.Message.Content, &blocks) //nolint:errcheck // content that is not a list says nothing
 	for _, b := range blocks {
 		switch {
 		case b.Type == "tool_use":
@@ -301,7 +301,7 @@ func (c *claudeStream) recordToolResults(e claudeEvent, t *tally) {
 		Failed  bool `json:"is_error"`
 		Content json.RawMessage
 	}
-	json.Unmarshal(e.Message.Content, &blocks) //nolint:errcheck // content that is no list says nothing
+	json.Unmarshal(e.Message.Content, &blocks) //nolint:errcheck // content that is not a list says nothing
 	for _, b := range blocks {
 		if b.Type == "tool_result" {
 			t.toolEnded(!b.Failed, string(b.Content))

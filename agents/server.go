@@ -185,7 +185,7 @@ func errorMessage(body []byte) (words string) {
 		Error   json.RawMessage
 		Message string
 	}
-	json.Unmarshal(body, &in) //nolint:errcheck // what is no JSON has no message
+	json.Unmarshal(body, &in) //nolint:errcheck // a body that is not JSON has no message
 	words = in.Message
 	if len(in.Error) > 0 {
 		var inner struct{ Message string }

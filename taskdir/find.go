@@ -90,7 +90,7 @@ func (s Store) MakeFolder() error {
 	return s.Disk.MkdirAll(s.Tasks(), 0o755)
 }
 
-// folderProblem returns the problem that keeps that folder from being read. A missing folder is no problem.
+// folderProblem returns the problem that keeps that folder from being read. A missing folder is not a problem.
 func folderProblem(s Store) error {
 	rel := s.Rel(s.Tasks())
 	if err := durable.FolderBelow(s.Root, rel); err != nil && !errors.Is(err, fs.ErrNotExist) {

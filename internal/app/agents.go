@@ -25,7 +25,7 @@ type Agents struct {
 // Agents returns the agents of the project for the settings cfg.
 func (p *Project) Agents(cfg *config.Config) Agents { return Agents{p, cfg} }
 
-// CheckName returns an error if no agent has the name that a person gave; "" is no error.
+// CheckName returns an error if no agent has the name that a person gave, nil for "".
 func (a Agents) CheckName(name string) error {
 	if _, err := agents.New(name, a.Options()); name != "" && errors.Is(err, agents.ErrUnknown) {
 		return err

@@ -118,7 +118,7 @@ type Runs struct {
 	Size int           `yaml:"size" doc:"the most megabytes of it that cleanup --runs keeps, the newest; 0: no limit"`
 }
 
-// Limits bounds what tasks and agents may use. Zero is no limit where it is allowed.
+// Limits bounds what tasks and agents may use. Zero means no limit where it is allowed.
 type Limits struct {
 	Parallel   int            `yaml:"parallel" min:"1" doc:"tasks that run at once"`
 	PerAgent   map[string]int `yaml:"per_agent" key:"agent" min:"1" doc:"tasks that run at once with this agent in any role"`

@@ -61,7 +61,7 @@ func (u *User) ApplyFloors(c *Config) (raised []string) {
 	return append(raised, lowerLimits(&c.Limits, u.Limits)...)
 }
 
-// lowerLimits lowers each limit to that of a floor. Zero is no limit in both.
+// lowerLimits lowers each limit to that of a floor. Zero means no limit in both.
 func lowerLimits(limits *Limits, floor Limits) (lowered []string) {
 	to, from := reflect.ValueOf(limits).Elem(), reflect.ValueOf(floor)
 	for i := range to.NumField() {

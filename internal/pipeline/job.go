@@ -98,7 +98,7 @@ type Setup struct {
 	Timeout time.Duration `json:"timeout,omitempty"`
 }
 
-// Limits bound a run. Zero is no limit, except for Rounds and Attempts.
+// Limits bound a run. Zero means no limit, except for Rounds and Attempts.
 type Limits struct {
 	Rounds    int           `json:"rounds"`
 	Attempts  int           `json:"attempts"`

@@ -121,7 +121,7 @@ func (c *checker) checkConfirmed() {
 		return
 	}
 	want, last := *c.Confirmed, len(c.p.Steps)-1
-	if len(want) == 0 { // no command proves anything, so somebody has to look at the result
+	if len(want) == 0 { // no command proves anything, so somebody has to check the result
 		s := &placedStep{Step: c.p.Steps[last], pointer: fmt.Sprintf("/steps/%d", last)}
 		if s.Kind() != Prompt || !s.LLMAsJudge {
 			c.addStepProblem(s, "", "this project has no command that checks it, so the last step must be a prompt step with llm_as_judge").Hint = "let it review the whole change, and say in desired_outcome what to look for"

@@ -56,7 +56,7 @@ type Command struct {
 	// Marker is the value of MarkerVar, the same for all commands of a run. With it, descendants outside of the process group are
 	// found and killed at the end; on Linux also those that were given another environment and left their parents.
 	Marker    string
-	Wall      time.Duration // from start to stop; 0 is no limit
+	Wall      time.Duration // from start to stop; 0 means no limit
 	Grace     time.Duration // from SIGTERM to SIGKILL; 0 is 10 s
 	Interrupt bool          // stop begins with SIGINT and a quarter of Grace
 	// Launcher is a program with arguments that starts Argv, which follows them, such as a sandbox. It has to be the program's

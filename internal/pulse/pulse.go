@@ -105,7 +105,7 @@ func Left(root string) (b Beat, ok bool) {
 	return b, ok
 }
 
-// State is what can be seen of a watcher from outside. The zero value is no watcher.
+// State is what can be seen of a watcher from outside. The zero value means that there is no watcher.
 type State struct {
 	Alive  bool      // the lock is held
 	Hangs  bool      // the lock is held, and there was no heartbeat for long

@@ -77,7 +77,7 @@ type Own struct {
 	Servers []string // host:port of servers that a person configured for it, also on this machine or its networks
 }
 
-// Cell is a sandbox for one program. The zero value is no sandbox: the program runs directly.
+// Cell is a sandbox for one program. The zero value means no sandbox: the program runs directly.
 type Cell struct {
 	Launcher []string   // see proc.Command
 	Name     string     // name and version of the sandbox

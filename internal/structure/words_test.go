@@ -126,3 +126,30 @@ func TestWordsOfDocs(t *testing.T) {
 		}
 	}
 }
+
+// idioms are phrases of comments at which readers stopped: the technical word for each is shorter ("except", "finally", "again", "reads").
+var idioms = regexp.MustCompile(`\b(?:but for|at last|anew|once more|looks? at|the like|so too|of none)\b`)
+
+// Comments use the field's words, in plain English.
+func TestWordsOfComments(t *testing.T) {
+	lines := 0
+	for _, p := range sourcesOf(t, "internal/...", "taskdir", "contextfiles", "specs", "agents", "templates") {
+		for _, f := range p.Syntax {
+			for _, group := range f.Comments {
+				for _, comment := range group.List {
+					lines++
+					at := p.Fset.Position(comment.Pos())
+					if no, _ := germanism(comment.Text); no != "" {
+						t.Errorf("%s:%d says %q: say is not a", filepath.Base(at.Filename), at.Line, no)
+					}
+					if found := idioms.FindString(comment.Text); found != "" {
+						t.Errorf("%s:%d says %q: say it in the field's words", filepath.Base(at.Filename), at.Line, found)
+					}
+				}
+			}
+		}
+	}
+	if lines < 10000 {
+		t.Fatalf("only %d lines were read", lines)
+	}
+}

@@ -65,7 +65,7 @@ func (g Grid) paintCell(row, column int, cell string, style Style) string {
 	return Paint(cell, g.Paint(row, column), style.Colour)
 }
 
-// widths returns the widths of the columns so that lines have at most limit columns; 0 is no limit.
+// widths returns the widths of the columns so that lines have at most limit columns; 0 means no limit.
 func (g Grid) widths(rows [][]string, limit int) []int {
 	var natural []int
 	for _, row := range rows {

@@ -15,11 +15,11 @@ import (
 // Style is what an output can show. The zero value is a file: no colours, no limit to the length of a line.
 type Style struct {
 	Colour bool
-	Width  int // columns; 0 is no limit
-	Height int // rows; 0 is no limit
+	Width  int // columns; 0 means no limit
+	Height int // rows; 0 means no limit
 }
 
-// Paint returns s in a colour, given by its terminal code, if colours are shown; "" is no colour.
+// Paint returns s in a colour, given by its terminal code, if colours are shown; "" means no colour.
 func Paint(s, colour string, shown bool) string {
 	if !shown || colour == "" || s == "" {
 		return s

@@ -112,7 +112,7 @@ func (l *lineage) isVersionOurs(ctx context.Context, v blobAt) (bool, error) {
 	if own, known := l.ours[v]; known {
 		return own, nil
 	}
-	l.ours[v] = false // a version is no proof of itself
+	l.ours[v] = false // a version does not prove itself
 	for _, id := range l.itemIDs[v] {
 		if own, err := l.isItemTrusted(ctx, v.path, id); err != nil || !own {
 			return false, err

@@ -103,7 +103,7 @@ func (r Updater) Updating(ctx context.Context, whose string) (*Update, error) {
 	return u, nil
 }
 
-// Redo makes an update write its files again, into a checkout that was created anew.
+// Redo makes an update write its files again, into a checkout that was made again.
 func (r Updater) Redo(ctx context.Context, whose string, u *Update) error {
 	u.Moving = true
 	return r.record(ctx, whose, u)
