@@ -7,12 +7,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Tries of what failed for a passing reason are counted over a task's life; each retry grants as many again.
+// Further attempts after a transient failure are counted over a task's lifetime; each retry grants as many again.
 func TestAttempts(t *testing.T) {
 	for _, c := range []struct {
 		name                      string
 		granted, retries, earlier int
-		tries                     int // after the first
+		tries                     int // further attempts that this run may make
 	}{
 		{"the first run", 3, 0, 0, 2},
 		{"none granted beyond the first", 1, 0, 0, 0},

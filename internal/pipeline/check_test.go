@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Only what is plainly one word is a marker that the check agent is to end with.
+// A reason in check.jsonl becomes a marker that the check agent has to end with only if it is clearly a single word.
 func TestMarkers(t *testing.T) {
 	got := markers([]byte(`{"file": "a.md", "reason": "lint"}
 {"file": "b.md", "reason": "Type-check."}

@@ -8,7 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/plan"
 )
 
-// What prd.md says is judged; a prd.md that says nothing is judged by one criterion, with a note.
+// The criteria are read from prd.md; a prd.md without any gets a single criterion, and a note.
 func TestParseCriteria(t *testing.T) {
 	got, notes := criteriaOf("## Acceptance Criteria (evolving)\n- [ ] a\n  verify: `false`\n1. b\n   level: should\n", nil)
 	if want := []Criterion{{ID: "A1", Text: "a", Verify: "false"}, {ID: "A2", Text: "b", Should: true}}; !slices.Equal(got, want) || notes != nil {
@@ -20,7 +20,7 @@ func TestParseCriteria(t *testing.T) {
 	}
 }
 
-// Boxes win; an entry of the plan with the same text lends what a box does not say, the others follow with a note.
+// Boxes in prd.md take precedence: a plan entry with the same text fills in missing fields, other entries are appended with a note.
 func TestCriteriaOfAPlan(t *testing.T) {
 	p := &plan.Plan{Acceptance: []plan.Criterion{{Criterion: "a  b", Verify: "make a", Level: "should"}, {Criterion: "c", Verify: "make c", Level: "should"}, {Criterion: "d", Level: "must"}}}
 	for name, c := range map[string]struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// played is a flow whose deliveries fail as often as it is told, and that notes what it is asked for.
+// played is a flow whose deliveries return the failures in fails first, and that records calls and sleeps.
 type played struct {
 	flow.Flow
 	fails []*flow.Failure

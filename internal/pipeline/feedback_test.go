@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// What people say to the work is what debug begins with, once, whatever the run finds there.
+// Debug gets people's feedback on the work once, before the first round, whatever state the run finds the work in.
 func TestFlowHeedsFeedback(t *testing.T) {
 	t.Parallel()
 	reviewed := &pipeline.Report{Content: "h1", Commit: "c0", Checks: pipeline.Checks{Tree: "t2"}}
@@ -72,7 +72,7 @@ func TestFlowHeedsFeedback(t *testing.T) {
 	}
 }
 
-// What an agent was told is not told again by the next run; what none was told is.
+// The next run gets the feedback again unless a debug agent was given it and ended well.
 func TestFeedbackIsToldOnce(t *testing.T) {
 	t.Parallel()
 	said := []agentcall.Ref{{Path: "feedback/2.md", SHA256: "5a1d"}}

@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// What activities come to in a run in which nothing goes wrong. Tests change single ones.
+// Results of activities. well returns those of a run in which nothing goes wrong, and tests replace some of them.
 const (
 	job = `{"title": "Say bye", "repo": "/r", "branch": "feature/bye", "base_branch": "main", "base_commit": "base", "worktree": "/w", "verify": ["make"],
 		"choices": {}, "limits": {"rounds": 3, "attempts": 3}, "baseline": true, "setup": {}, "commit_type": "feat"}`
@@ -36,20 +36,20 @@ const (
 	checksResult   = `{"results": [{"command": "make", "code": 0}], "fresh": true}`
 )
 
-// A whole round, from the review of the change to its proofs.
+// round lists the calls of a whole round, from the review of the change to its proofs.
 const round = "observe check verify observe criteria accept commit final-verify seal"
 
-// well is a run in which nothing goes wrong.
+// well returns the results of a run in which nothing goes wrong.
 func well() map[string][]any {
 	return map[string][]any{"claim": {job}, "status": {`1`}, "prepare": {`{}`}, "baseline": {green}, "observe": {content}, "implement": {reflogText}, "check": {reflogText},
 		"verify": {green}, "criteria": {open}, "accept": {met}, "commit": {made}, "final-verify": {checksResult}, "seal": {`"head"`}, "report": {`{}`}, "debug": {reflogText},
 		"changed": {`{"tree": "t2"}`}, "unmended": {`{}`}}
 }
 
-// with is a job with some of its JSON replaced: old, new, ….
+// with returns job with parts of its JSON replaced, given as pairs of old and new text.
 func with(replace ...string) string { return strings.NewReplacer(replace...).Replace(job) }
 
-// Which result leads to which next step. Calls are all that are made, but for those that write task.json.
+// The result of each activity decides which one is called next. calls lists all calls except those that write task.json.
 func TestFlow(t *testing.T) {
 	t.Parallel()
 	follows := with(`"commit_type"`, `"delivery": {"update": "rebase"}, "commit_type"`)
@@ -65,8 +65,8 @@ func TestFlow(t *testing.T) {
 		calls   string
 		status  trellis.Status
 		outcome trellis.Outcome
-		code    trellis.Code // of the failure that it ends with
-		detail  string       // in that
+		code    trellis.Code // of the failure that ends the run; "" if it ends well
+		detail  string       // part of the detail of that failure
 		slept   []time.Duration
 	}{
 		"all is well": {calls: "claim prepare baseline observe implement " + round + " report", status: trellis.Review, outcome: trellis.Delivered},
@@ -275,7 +275,7 @@ func TestFlow(t *testing.T) {
 	}
 }
 
-// What is wrong is what debug is told.
+// Debug is told what is wrong: the failed command, the unmet criterion, the message of the hook and so on.
 func TestFlowTellsDebug(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -309,7 +309,7 @@ func TestFlowTellsDebug(t *testing.T) {
 	}
 }
 
-// A run that is cut off says nothing of an end; one that is called off says so, and only that.
+// A suspended run reports no end; a cancelled run calls report, and task.json says that it was cancelled.
 func TestFlowStops(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -340,8 +340,8 @@ func TestFlowStops(t *testing.T) {
 	}
 }
 
-// What a run cost is said to be at least that much where a call did not tell, but by a run of code that told nothing of it, whose
-// journal has to fit.
+// The cost of a run is marked as partial if a call did not report its cost, except in a run of older code, which did not
+// mark it: its replay has to match its journal.
 func TestFlowTellsPartOfTheCost(t *testing.T) {
 	t.Parallel()
 	for code, partial := range map[int]bool{pipeline.Code: true, 9: false} {
@@ -362,7 +362,7 @@ func TestFlowTellsPartOfTheCost(t *testing.T) {
 	}
 }
 
-// The steps of a plan take the place of implement. One that fails goes to debug, which uses up a round.
+// The steps of a plan replace implement. A step that fails goes to debug, which uses up a round.
 func TestFlowRunsSteps(t *testing.T) {
 	t.Parallel()
 	b, problems := plan.Load(plan.LoadOptions{File: "plan.json", Read: func(string) ([]byte, error) {

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 )
 
-// What a plan says fits under the caps of a prompt; what is cut is named, and where it can be read.
+// The text of a plan is cut to the caps of a prompt; if it was cut, a note says so, and the text names the file to read.
 func TestHintFits(t *testing.T) {
 	a := New(Deps{Dir: t.TempDir(), Config: new(config.Config)}).Prompts
 	if err := os.MkdirAll(a.inputs.folder("x"), 0o755); err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 )
 
-// What passed in a fresh checkout is what final verify need not ask again, as long as the work is the same; runs that began before
-// there was such a thing go on as they began.
+// Final verify need not repeat checks that passed in a fresh checkout of the same work. Runs of older code, which did not check
+// there, continue as they began.
 func TestFlowVerifiesOnce(t *testing.T) {
 	t.Parallel()
 	const (
@@ -23,7 +23,7 @@ func TestFlowVerifiesOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		code          int
 		change        map[string][]any
-		verify, final string // within what they are asked
+		verify, final string // part of the input of that activity
 		notInFinal    string
 	}{
 		"the same work":                 {verify: `"criteria":[{"id":"A1"`, final: passes},
@@ -60,7 +60,7 @@ func TestFlowVerifiesOnce(t *testing.T) {
 	}
 }
 
-// Once a command failed, those are not run any more that are not known to be quick.
+// Once a command has failed, commands that are not known to be quick are no longer run.
 func TestFlowStopsChecksThatAreSlow(t *testing.T) {
 	t.Parallel()
 	two := with(`["make"]`, `["make", "make lint"]`)

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// reported is the report.md of a run with a plan of a step and one that verifies.
+// reported returns the report.md of a run whose plan has a prompt step and a step that verifies it.
 func reported(r Report, code int, calls ...journal.Entry) string {
 	if r.Outcome == "" {
 		r.Outcome = trellis.OutcomeFailed
@@ -20,7 +20,7 @@ func reported(r Report, code int, calls ...journal.Entry) string {
 	return page(concludeIn{Task: "02-01-bye", Job: Job{Verify: []string{"make test"}}, Report: r}, &journal.History{Code: code, Calls: calls}, p, "")
 }
 
-// What came of the steps, those that did not end well with their causes, and what is proven.
+// The report counts steps by state, lists those that did not end well with their causes, and says what is proven.
 func TestReportOfSteps(t *testing.T) {
 	steps := workflow.Report{Steps: 6, Done: 2, Skipped: 1, Failed: 1, Blocked: 1, Tolerate: 1, Worst: []workflow.Outcome{
 		{Path: "lint", State: workflow.Failed, Code: 3, Detail: "its command exited with 3", Tolerated: true},
@@ -29,7 +29,7 @@ func TestReportOfSteps(t *testing.T) {
 	for name, c := range map[string]struct {
 		report Report
 		code   int
-		want   []string // what begins with "!" must not be there
+		want   []string // texts in the report; "!" marks a text that must not be in it
 	}{
 		"failed": {Report{Steps: steps}, 2, []string{
 			"## Steps\n\n| Done | Failed | Blocked | Let pass | Skipped |\n| --- | --- | --- | --- | --- |\n| 2 | 1 | 1 | 1 | 0 |\n",
@@ -52,7 +52,7 @@ func TestReportOfSteps(t *testing.T) {
 	}
 }
 
-// Of what steps do there is a row for each call of an agent, and for each command that failed.
+// The table of phases has a row for each agent call of a step, and for each command of a step that failed.
 func TestReportedPhases(t *testing.T) {
 	entry := func(id, activity, out string) journal.Entry {
 		return journal.Entry{ID: id, Activity: activity, Done: true, Out: json.RawMessage(out)}
@@ -70,7 +70,7 @@ func TestReportedPhases(t *testing.T) {
 	}
 }
 
-// Where commands decide and the run did not get that far, nobody says that there are none.
+// "Nothing was executed" is not reported if there are commands that decide, but the run ended before them.
 func TestReportOfNothingExecuted(t *testing.T) {
 	for want, in := range map[bool]concludeIn{
 		true:  {Job: Job{}},
@@ -83,7 +83,7 @@ func TestReportOfNothingExecuted(t *testing.T) {
 	}
 }
 
-// Where all commands are forgiven, nobody says that there are none.
+// "Nothing was executed" is not reported if all commands ran but are forgiven.
 func TestReportOfForgivenChecks(t *testing.T) {
 	in := concludeIn{Job: Job{Verify: []string{"make"}}, Report: Report{Outcome: trellis.Delivered, Checks: Checks{Results: []CommandResult{{Command: "make", Code: 2, Forgiven: true}}}}}
 	got := page(in, &journal.History{}, nil, "")
@@ -92,7 +92,7 @@ func TestReportOfForgivenChecks(t *testing.T) {
 	}
 }
 
-// A reader sees whether all ran in the sandbox.
+// The report says how many calls of agents and commands ran in the sandbox.
 func TestReportedSandbox(t *testing.T) {
 	entry := func(activity, out string) journal.Entry {
 		return journal.Entry{ID: activity + "#1", Activity: activity, Done: true, Out: json.RawMessage(out)}
@@ -107,7 +107,7 @@ func TestReportedSandbox(t *testing.T) {
 	}
 }
 
-// Edge C5: a run that was never claimed knows no title: its report is headed by the task.
+// Edge C5: a run that was never claimed has no title, so its report is headed by the task's name.
 func TestReportWithoutATitle(t *testing.T) {
 	for title, want := range map[string]string{"": "# Report: 02-01-bye\n", "Say bye": "# Report: Say bye\n"} {
 		if got := page(concludeIn{Task: "02-01-bye", Job: Job{Title: title}, Report: Report{Outcome: trellis.OutcomeFailed}}, &journal.History{}, nil, ""); !strings.HasPrefix(got, want) {
@@ -116,7 +116,7 @@ func TestReportWithoutATitle(t *testing.T) {
 	}
 }
 
-// The rows of calls add up to what the report says that agents used: those that failed tell theirs too, and one that tells a cost alone.
+// The usage in the rows of calls adds up to the usage of the run: failed calls show theirs too, as do calls that report only a cost.
 func TestReportedUse(t *testing.T) {
 	entry := func(id, out string) journal.Entry {
 		return journal.Entry{ID: id, Activity: "implement", Done: true, Out: json.RawMessage(out)}

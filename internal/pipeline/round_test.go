@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// checked is a flow whose commands end as it is told.
+// checked is a flow whose checks return the results given, as JSON; its other activities do nothing.
 type checked struct {
 	flow.Flow
 	checks string
@@ -23,7 +23,7 @@ func (c checked) Do(name string, _, out any) error {
 	return json.Unmarshal([]byte(c.checks), out)
 }
 
-// Edge S7: a run that began when checks had the network, which they have no more, is not judged by what it measured then.
+// Edge S7: a run that began while checks had network access is not judged by its baseline once they no longer have it.
 func TestNetworkThatIsTakenAway(t *testing.T) {
 	const older, former = `{"command": "make", "code": 0, "sandbox": "bubblewrap 0.9"}`, `{"command": "make", "code": 0, "sandbox": "bubblewrap 0.9", "isolated": false}`
 	const isolated = `{"command": "make", "code": 0, "sandbox": "bubblewrap 0.9", "isolated": true}`
@@ -67,7 +67,7 @@ func TestNetworkThatIsTakenAway(t *testing.T) {
 	}
 }
 
-// Edge S7: nobody is told of a network that was taken away where nobody wrote down that there was one.
+// Edge S7: a change of network access is reported only if the access at the beginning of the run was recorded.
 func TestNetworkThatMayHaveBeen(t *testing.T) {
 	now := map[string]string{"network verify": "none", "network setup": "yes"}
 	for name, c := range map[string]struct {

@@ -12,19 +12,19 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 )
 
-// scripted is a flow without an engine: its activities do nothing and come to what a test says, so that the test sees what
-// flow code makes of it. Branches run one after the other, waits are over at once, and nothing is recorded.
+// scripted is a flow without an engine: its activities do nothing and return the results that a test has set, so that the test
+// sees how flow code reacts to them. Branches run one after the other, waits end at once, and no journal is written.
 type scripted struct {
 	T *testing.T
-	// Results are what the calls of an activity come to, in order; the last one goes on. Each is JSON as a string, or an
-	// error. An activity that is not in it may not be called.
+	// Results holds, by activity, the results of its calls in order; the last one is repeated. Each is JSON as a string, or an
+	// error. An activity without results must not be called.
 	Results map[string][]any
-	// Signals are the data, JSON too, of signals that are there, in order. An Await that finds none suspends the flow if it has no limit.
+	// Signals holds, by name, the JSON data of the signals that have arrived, in order. Await without a limit suspends if none is left.
 	Signals map[string][]string
 
 	Calls []calledActivity
 	Slept []time.Duration
-	stop  error // ErrCancelled or ErrSuspended, once an activity said so
+	stop  error // ErrCancelled or ErrSuspended, once an activity or Await has returned it
 }
 
 // calledActivity is one call of an activity.
@@ -33,10 +33,10 @@ type calledActivity struct {
 	In       json.RawMessage
 }
 
-// Flow is the flow at its root.
+// Flow returns the flow at its root scope.
 func (p *scripted) Flow() flow.Flow { return scriptedScope{scripted: p} }
 
-// Names are the activities that were called, in order, without these.
+// Names returns the names of the activities that were called, in order, except those given.
 func (p *scripted) Names(without ...string) (list []string) {
 	for _, c := range p.Calls {
 		if !slices.Contains(without, c.Name) {
@@ -46,7 +46,7 @@ func (p *scripted) Names(without ...string) (list []string) {
 	return list
 }
 
-// Last decodes the input of the last call of an activity into in. It fails the test when there was none.
+// Last decodes the input of the last call of an activity into in. It fails the test if the activity was not called.
 func (p *scripted) Last(name string, in any) {
 	p.T.Helper()
 	for _, c := range slices.Backward(p.Calls) {
@@ -101,7 +101,7 @@ func (f scriptedScope) result(name string, result, out any) error {
 		if errors.Is(result, flow.ErrCancelled) || errors.Is(result, flow.ErrSuspended) {
 			f.stop = result
 		}
-		if fail := (*flow.Failure)(nil); errors.As(result, &fail) { // flow code may change what it gets
+		if fail := (*flow.Failure)(nil); errors.As(result, &fail) { // a copy, since flow code may change the failure that it gets
 			copied := *fail
 			return &copied
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// What a person's command has replaced, and not yet noted as theirs, when an agent's call ends, is no agent's change.
+// A file that a person's command has replaced is not taken for an agent's change if the agent's call ends before the edit is recorded.
 func TestEditedWhileACallEnds(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Edge F11: an order that is taken back before anybody reads it holds nothing up. As long as it stands, nothing is written
-// over it.
+// Edge F11: an order that is withdrawn before anybody reads it does not hold up the run. While the order is in effect, it is
+// not overwritten.
 func TestOrderThatIsTakenBack(t *testing.T) {
 	root := t.TempDir()
 	a := Deps{Config: new(config.Config), Store: taskdir.Store{Root: root}, Dir: filepath.Join(root, ".trellis", "tasks", "02-01-a"), Now: time.Now}

@@ -24,7 +24,7 @@ import (
 
 var stranger = &trust.UntrustedError{Verdict: trust.Verdict{Subject: "02-01-a", Foreign: []trust.Foreign{{}}}}
 
-// judged is what effects on a task with a guideline are made of, and how to write a file below .trellis.
+// judged returns the Deps of effects on a task in a temporary folder, and a function that writes a file below .trellis.
 func judged(t *testing.T) (d Deps, write func(name, text string)) {
 	root := t.TempDir()
 	dir := filepath.Join(root, ".trellis", "tasks", "02-01-a")
@@ -39,7 +39,7 @@ func judged(t *testing.T) (d Deps, write func(name, text string)) {
 	return d, write
 }
 
-// Edge S2: a run sleeps for what is not trusted alone. That the judge can't work is no reason to wait for anybody.
+// Edge S2: a run is suspended only if files are not trusted, not if the check for trust itself fails: nobody could end that wait.
 func TestJudgeThatCannotWork(t *testing.T) {
 	for _, c := range []struct {
 		err    error
@@ -55,7 +55,7 @@ func TestJudgeThatCannotWork(t *testing.T) {
 	}
 }
 
-// Edge S2: what is not trusted and never stays as it was read is not read for ever.
+// Edge S2: untrusted files that have changed again at each reading are not read forever, and reading ends with its context.
 func TestFilesThatNeverStay(t *testing.T) {
 	deps, write := judged(t)
 	asked, cancel, cause := 0, context.CancelCauseFunc(nil), errors.New("asked to end")
@@ -78,7 +78,7 @@ func TestFilesThatNeverStay(t *testing.T) {
 	}
 }
 
-// A file that an editor is saving in place is looked at again before the run fails for it; one that stays wrong fails it.
+// A file that an editor is saving in place is read again before the run fails; the run fails if the file stays invalid.
 func TestFileThatIsHalfSaved(t *testing.T) {
 	deps, write := judged(t)
 	deps.TrustedTexts = func(context.Context, map[string][]byte) error { return nil }
@@ -103,7 +103,7 @@ func TestFileThatIsHalfSaved(t *testing.T) {
 	}
 }
 
-// Edge S2: a guideline that a person saves again while a prompt is made of it is read again.
+// Edge S2: a guideline that a person saves again while a prompt is built from it is read again.
 func TestGuidelineSavedAroundAPrompt(t *testing.T) {
 	deps, write := judged(t)
 	write("spec/x.md", "first")
@@ -128,7 +128,7 @@ func TestGuidelineSavedAroundAPrompt(t *testing.T) {
 	}
 }
 
-// Edge S3: a yes, and that all is well, hold for what was read when they were found out. Here a person's saving comes between.
+// Edge S3: an approval and the result of the checks apply to the same version of the files. Here a person saves prd.md in between.
 func TestYesToWhatLiesThereNow(t *testing.T) {
 	deps, write := judged(t)
 	write("tasks/02-01-a/task.json", `{"status": "in_progress", "pipeline": {"approval": {"required": true}}}`)
@@ -153,7 +153,7 @@ func TestYesToWhatLiesThereNow(t *testing.T) {
 	}
 	prd("never agreed to")
 	saved := 0
-	deps.Now = func() time.Time { // asked for the agreement, when the rest was taken
+	deps.Now = func() time.Time { // called when the approval is read, after the files were
 		saved++
 		prd("agreed")
 		return time.Now()

@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// What the debug agent is to mend is told once: by what found it, or else with its call.
+// What the debug agent has to fix is reported once: by whatever found it, or otherwise with the agent's call.
 func TestUntold(t *testing.T) {
 	for want, of := range map[string]trouble{
 		"step b: its command exited with 2: ls: no nope": {Code: trellis.StepFailed, Detail: "step b: its command exited with 2", Failed: []CommandResult{{Command: "ls nope", Code: 2, Tail: "nope\nls: no nope\n"}}},
@@ -31,7 +31,7 @@ func TestUntold(t *testing.T) {
 	}
 }
 
-// A run that somebody asked for an hour before he started it took no hour.
+// The duration of a run counts from its first call, not from when its journal began.
 func TestOutcomeOfRunThatWaited(t *testing.T) {
 	began := time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
 	h := &journal.History{Began: began, EndedAt: began.Add(time.Hour), Calls: []journal.Entry{{ID: "claim#1", Started: began.Add(59 * time.Minute)}}}

@@ -9,14 +9,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
-// A summary of many files names some of them, and counts the lines of all.
+// A summary of many files names only some of them, but counts the changed lines of all.
 func TestStatOfMany(t *testing.T) {
 	t.Parallel()
 	list := []git.Change{}
 	for range statLines + 3 {
 		list = append(list, git.Change{Kind: 'A', Path: "notes.txt", Added: 2, Deleted: 1})
 	}
-	list[statLines+1].Added, list[statLines+1].Deleted = -1, -1 // no text
+	list[statLines+1].Added, list[statLines+1].Deleted = -1, -1 // not a text file
 	said := stat(list)
 	if want := "\n… and 3 more files +4 -2\n"; !strings.HasSuffix(said, want) {
 		t.Errorf("got %q, want %q at its end", said, want)
@@ -30,7 +30,7 @@ func TestStatOfMany(t *testing.T) {
 	}
 }
 
-// Commands begin in order, and those that may be spared come last where none needs another.
+// Commands start in order. If several may run at once, those that a failure would skip come last.
 func TestCommandsBegin(t *testing.T) {
 	t.Parallel()
 	commands, later := []string{"build", "lint", "test", "vet"}, []string{"build", "test"}

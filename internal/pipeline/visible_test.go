@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Edge S11: no commit message has what steers a terminal or turns the direction of a line.
+// Edge S11: a commit message contains no character that controls a terminal or reverses the direction of text.
 func TestCommitMessageIsVisible(t *testing.T) {
 	in := commitIn{Task: "02-01-bye"}
 	in.Job.CommitType, in.Job.Title = "feat", "say\x1b[2J bye\a\u202e"

@@ -66,7 +66,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// What somebody else wrote there is no pass, unless it says that the very command passed on the very files.
+// A record that is damaged or belongs to other files does not count as a pass.
 func TestSpoiltFile(t *testing.T) {
 	now := time.Now()
 	s := store(t, &now)
@@ -96,7 +96,7 @@ func TestSpoiltFile(t *testing.T) {
 	}
 }
 
-// What counts no longer is removed when something is kept.
+// Keep removes passes that no longer count.
 func TestForget(t *testing.T) {
 	now := time.Now()
 	s := store(t, &now)
@@ -121,7 +121,7 @@ func ask(task string, known func() (bool, error), find func() error) passes.Ques
 
 func never() (bool, error) { return false, nil }
 
-// Of many who want to know at once the first finds it out. When it does not, the others do so side by side.
+// If several callers ask the same question at once, the first one finds the answer. If it fails to, the others run in parallel.
 func TestAsk(t *testing.T) {
 	for name, passed := range map[string]bool{"passes": true, "fails": false} {
 		t.Run(name, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestAsk(t *testing.T) {
 			var (
 				all   sync.WaitGroup
 				runs  atomic.Int32
-				first = make(chan struct{}) // the first is at it
+				first = make(chan struct{}) // closed when the first caller runs Find
 				asked = make(chan struct{}, 2*many)
 			)
 			known := func() (bool, error) {
@@ -147,7 +147,7 @@ func TestAsk(t *testing.T) {
 					}
 					close(first)
 					for range many + 1 {
-						<-asked // each of the others found nothing yet, and so did this one, twice
+						<-asked // Known found no pass yet: once in each other caller, twice in this one
 					}
 					if passed {
 						return s.Keep(subject(), passes.Pass{Task: "first"})
@@ -182,7 +182,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// Who waits for another task can be called off.
+// Ask stops waiting for another task when its context is cancelled.
 func TestAskEndsWithItsContext(t *testing.T) {
 	now := time.Now()
 	s := store(t, &now)
@@ -196,7 +196,7 @@ func TestAskEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// Who has to wait is told once for whom, and waits no longer than he wants to.
+// A caller that has to wait is told once which task it waits for, and waits no longer than its Limit.
 func TestAskTellsWhomItWaitsFor(t *testing.T) {
 	now := time.Now()
 	s := store(t, &now)
@@ -213,7 +213,7 @@ func TestAskTellsWhomItWaitsFor(t *testing.T) {
 	}
 }
 
-// Who has no limit waits until the other one is done.
+// A caller without a Limit waits until the other task is done.
 func TestAskWaitsWithoutALimit(t *testing.T) {
 	now := time.Now()
 	s := store(t, &now)
@@ -235,7 +235,7 @@ func TestAskWaitsWithoutALimit(t *testing.T) {
 	}
 }
 
-// Nobody waits for who finds out something else: with other commands, or in another environment.
+// Ask does not wait for a task with another question: another command, environment or tree.
 func TestAskOtherThings(t *testing.T) {
 	for name, other := range map[string]func(*passes.Subject){
 		"command":     func(s *passes.Subject) { s.Command += " -v" },
@@ -259,7 +259,7 @@ func TestAskOtherThings(t *testing.T) {
 	}
 }
 
-// How long commands take is told by when each passed last, on whatever files, and not at all when one has not.
+// Took adds up the seconds of the last pass of each command, on any files, and returns 0 if a command has no pass.
 func TestTook(t *testing.T) {
 	now := time.Now()
 	s := store(t, &now)
