@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// noted is a flow that notes what it is asked for, and by which branches. Each activity has one answer, or two in a list.
+// noted is a flow that records the activities called, and from which branch. An activity has one answer, or a list of two.
 type noted struct {
 	flow.Flow
 	scope   string
@@ -36,7 +36,7 @@ func (n noted) Do(name string, _, out any) error {
 
 func (n noted) Sleep(time.Duration) error { return nil }
 
-// All runs the branches last to first, so that whoever leans on what another one does goes wrong.
+// All runs the branches from last to first, so that a branch that depends on an earlier one fails.
 func (n noted) All(_ int, branches ...flow.Branch) (err error) {
 	for _, b := range slices.Backward(branches) {
 		own := n
@@ -49,11 +49,11 @@ func (n noted) All(_ int, branches ...flow.Branch) (err error) {
 }
 
 func earlierAnswers(v any) agentcall.Reply {
-	raw, _ := json.Marshal(v) // always has a JSON form
+	raw, _ := json.Marshal(v) // v can always be encoded
 	return agentcall.Reply{Answer: raw, Usage: trellis.Usage{InputTokens: 100}, ToolCalls: -1}
 }
 
-// What is asked for in which order: a planning that was begun before calls were made ahead goes on one by one, whatever its
+// The order of the calls. A planning begun by code that did not make calls ahead goes on one call after the other, whatever its
 // survey says.
 func TestOrderOfCalls(t *testing.T) {
 	verdict := func(decision string, size trellis.Size) agentcall.Reply {
@@ -73,7 +73,7 @@ func TestOrderOfCalls(t *testing.T) {
 		"off":    {3, false, verdict("accept", "small"), spec, "survey evaluate taskspec/taskspec taskspec/settle research/research research/digest plan draft judge write ready finish", 5},
 		"ahead":  {3, true, verdict("accept", "small"), spec, "survey taskspec/taskspec research/research evaluate/evaluate taskspec/settle research/digest plan draft judge write ready finish", 5},
 		"tiny":   {3, true, verdict("accept", "tiny"), spec, "survey taskspec/taskspec research/research evaluate/evaluate evaluate/call-off digest prd write ready finish", 4},
-		// A TaskSpec that failed since programs do not bear to begin together is asked for once more.
+		// A TaskSpec call made ahead that failed, since the programs can't start at the same time, is made again.
 		"ahead, and in vain":  {3, true, verdict("accept", "small"), ended, "survey taskspec/taskspec research/research evaluate/evaluate taskspec/taskspec taskspec/settle research/digest plan draft judge write ready finish", 6},
 		"before, and in vain": {2, true, verdict("accept", "small"), ended, "survey evaluate taskspec/taskspec taskspec/settle research/research research/digest plan draft judge write ready finish", 5},
 		"rejected":            {3, true, verdict("reject", ""), spec, "survey taskspec/taskspec research/research evaluate/evaluate evaluate/call-off reject", 3},

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// limited is a flow whose calls come to a limit of a second, twice.
+// limited is a flow whose first two calls hit a rate limit of one second.
 type limited struct {
 	flow.Flow
 	calls int
@@ -28,7 +28,7 @@ func (l *limited) Do(_ string, _, out any) error {
 
 func (l *limited) Sleep(d time.Duration) error { l.slept = append(l.slept, d); return nil }
 
-// A limit that is not over when it says so is waited for longer, but by a planning of code that did not, whose journal has to fit.
+// If a limit outlasts the wait that it announced, the next wait is longer, except with older code, whose replay has to match.
 func TestWaitsLongerForLimits(t *testing.T) {
 	for code, second := range map[int]time.Duration{Code: 10 * time.Second, 5: time.Second} {
 		f, p := &limited{}, &planning{in: Input{Code: code}}
@@ -38,7 +38,7 @@ func TestWaitsLongerForLimits(t *testing.T) {
 	}
 }
 
-// A cost that is not the whole is said to be, but by a planning of code that did not, whose journal has to fit.
+// An incomplete cost is marked as partial, except in a planning of older code, whose replay has to match its journal.
 func TestTakesPartOfTheCost(t *testing.T) {
 	cost := 0.5
 	for code, partial := range map[int]bool{Code: true, 4: false} {
@@ -51,7 +51,7 @@ func TestTakesPartOfTheCost(t *testing.T) {
 	}
 }
 
-// What is left out of a list is counted, and what is kept takes no more of a record than it may.
+// cutList counts the entries that it leaves out, and those it keeps take at most n bytes in a record.
 func TestPart(t *testing.T) {
 	angles := strings.Repeat("<", 10) // 62 bytes, with quotes
 	for _, c := range []struct {

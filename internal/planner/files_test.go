@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// What a person saves while a file of an earlier planning goes is kept as what it had before is.
+// If a person saves a file of an earlier planning while it is being removed, the saved version is kept, as the old one would be.
 func TestDiscardKeepsASave(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, taskdir.Research)

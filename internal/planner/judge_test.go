@@ -2,7 +2,7 @@ package planner
 
 import "testing"
 
-// A judge means a step by its id as a word, however it is marked.
+// A judge mentions a step if its text contains the step's id as a whole word, in any markup.
 func TestMentions(t *testing.T) {
 	for text, want := range map[string]bool{
 		"add: too much": true, "split `add`.": true, "**add**, run": true, "_add_ is": true, "step add's": true, "(add)": true, "ADD": false, "": false,

@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/planner"
 )
 
-// What a planning agent does to the main checkout is told, also to what a person had changed before, and nothing of a
-// person's is undone.
+// Changes that a planning agent makes in the main checkout are reported, also in files that a person had changed before, and none
+// of the person's work is undone.
 func TestWatchTellsWhatReadersChange(t *testing.T) {
 	dir := t.TempDir()
 	sh := func(script string) {
