@@ -21,7 +21,7 @@ func graded(pass bool, feedback string) agentcall.Reply {
 	return agentcall.Reply{Answer: raw}
 }
 
-// script plays these replies, the nth of a role at its nth call, the last one again and again.
+// script sets the replies of agents: the nth call of a role gets its nth reply, and later calls the last one.
 func (b *bench) script(replies map[string][]agentcall.Reply) {
 	n := map[string]int{}
 	b.agent = func(q call) agentcall.Reply {
@@ -42,7 +42,7 @@ func (b *bench) roles() string {
 	return strings.Join(list, " ")
 }
 
-// A graded step is done again with what was said of it, until it passes or there are no tries left.
+// A graded step is repeated with the grader's feedback until it passes or no attempts are left.
 func TestLLMAsJudge(t *testing.T) {
 	const step = `{"id": "a", "prompt": "do it", "llm_as_judge": true%s}`
 	for name, c := range map[string]struct {
@@ -79,11 +79,11 @@ func TestLLMAsJudge(t *testing.T) {
 	}
 }
 
-// A command that fails is run again after an agent mended what made it fail, so often and no oftener. The output
-// is that of the good run alone.
+// A command that fails is run again after an agent has fixed the cause, for at most max_healing_attempts runs. The
+// output is that of the successful run alone.
 func TestSelfHealing(t *testing.T) {
 	for name, c := range map[string]struct {
-		most, passes int // the command passes at its nth run
+		most, passes int // max_healing_attempts (0: the default); the run in which the command passes, from 1
 		heals        int
 		state        string
 	}{
@@ -113,7 +113,7 @@ func TestSelfHealing(t *testing.T) {
 	}
 }
 
-// Prompt steps go on in one session, save those that want their own, and those that run at the same time.
+// Prompt steps continue the same session, except those with a fresh session and those that run in parallel.
 func TestSessions(t *testing.T) {
 	replies := map[string][]agentcall.Reply{"implement": {{Session: "one"}, {Session: "two"}, {Session: "three"}, {Session: "four"}}}
 	b := newBench(t, `{"id": "a", "prompt": "a"}, {"id": "b", "prompt": "b"}, {"id": "c", "prompt": "c", "session": "fresh"}, {"id": "d", "prompt": "d"}`)
@@ -136,7 +136,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// What is in groups that run at the same time is counted too.
+// Steps of groups and loops that run in parallel are counted too.
 func TestCounts(t *testing.T) {
 	const group = `{"id": "%s", "depends_on": [], "continue_on_error": true, "steps": [{"id": "%[1]sa", "command": "true"}, {"id": "%[1]sb", "command": "exit 1"}, {"id": "%[1]sc", "command": "true"}]}`
 	b := newBench(t, fmt.Sprintf(group, "x")+","+fmt.Sprintf(group, "y")+`, {"id": "l", "depends_on": [], "repeat": 3, "concurrency": 3, "steps": [{"id": "in", "command": "true"}]}`, `"parallel": true`)
@@ -169,7 +169,7 @@ func TestPromptOutput(t *testing.T) {
 	}
 }
 
-// People are asked before any effect of a step; a no fails it.
+// People are asked for approval before a step has any effect; a rejection fails the step.
 func TestApprovals(t *testing.T) {
 	const steps = `{"id": "ok", "type": "approval", "title": "Go?"}, {"id": "r", "command": "echo r >> log", "risk": "high", "verify": "true"}, {"id": "m", "command": "echo m >> log", "proof": {"type": "manual"}}`
 	b := newBench(t, steps)
@@ -183,9 +183,9 @@ func TestApprovals(t *testing.T) {
 	}
 }
 
-// What each kind of proof wants.
+// Each kind of proof checks its own condition.
 func TestProofs(t *testing.T) {
-	const sum = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" // of test
+	const sum = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08" // SHA-256 of "test"
 	for proof, want := range map[string]string{
 		`{"type": "test"}`: "", `{"type": "file", "path": "f"}`: "", `{"type": "file", "path": "g"}`: "there is no g",
 		`{"type": "file", "path": "f", "contains": "es"}`: "", `{"type": "file", "path": "f", "contains": "no"}`: `f does not contain "no"`,
@@ -204,7 +204,7 @@ func TestProofs(t *testing.T) {
 	}
 }
 
-// What the host mends is tried again, also a prompt whose check failed.
+// A step that failed is tried again after the host's Mend has fixed it, also a prompt step whose check failed.
 func TestMending(t *testing.T) {
 	b := newBench(t, `{"id": "a", "command": "test -e mended", "proof": {"type": "test"}}, {"id": "p", "prompt": "do", "verify": "test -e done"}, {"id": "z", "command": "echo z >> log"}`)
 	var told []workflow.Trouble

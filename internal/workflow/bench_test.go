@@ -18,7 +18,7 @@ import (
 
 const benchSteps = 1000
 
-// What a step costs whose command does nothing. BenchmarkShell is what its shell alone takes.
+// BenchmarkSteps measures steps whose commands do nothing. BenchmarkShell measures the shell of such a step alone.
 func BenchmarkSteps(b *testing.B) {
 	var chain, parallel []string
 	for i := range benchSteps {
@@ -67,7 +67,7 @@ func benchRun(b *testing.B, steps string) {
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*benchSteps), "µs/step")
 }
 
-// BenchmarkShell is a step's shell, as it is run for a step, and by itself.
+// BenchmarkShell measures a shell that does nothing, with the marker that a step's shell has, and without.
 func BenchmarkShell(b *testing.B) {
 	for name, marker := range map[string]string{"marked": "bench", "bare": ""} {
 		b.Run(name, func(b *testing.B) {

@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// paging is a plan that has a bit of all: a script with output, a prompt that is judged and checked, and tests.
+// paging is a plan with every kind of step: a script with output, a prompt that is judged and verified, and tests.
 const paging = `{"schema_version": 1, "title": "Add pagination", "summary": "Page the list endpoint", "requirements": ["limit and offset"], "design_decisions": [],
  "assumptions": [], "preconditions": [], "files": [{"path": "api/list.go", "change": "edit"}, {"path": "api/page.go", "change": "new"}],
  "vars": {"todo": "build/todo.txt"},
@@ -23,11 +23,11 @@ const paging = `{"schema_version": 1, "title": "Add pagination", "summary": "Pag
  "acceptance": [{"criterion": "GET /items?limit=2 returns two items", "verify": "go test -run TestPaging ./api", "level": "must", "covers": ["paging works"]}],
  "uncovered": [], "out_of_scope": [], "rollback": ["git revert"], "touches": ["api/**"]}`
 
-// A plan as people write it loads for a task and for a run, in JSON, and runs to its proofs.
+// A typical plan loads both as the plan of a task and as a standalone file, and runs until its steps are proven.
 func TestPlanOfAGoModule(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `{"id": "x", "command": "true"}`)
-	b.plan, b.acts.Env = paging, append(os.Environ(), "GOFLAGS=-buildvcs=false") // what lies around the folder is nobody's module
+	b.plan, b.acts.Env = paging, append(os.Environ(), "GOFLAGS=-buildvcs=false") // a repository around the temporary folder is not the module's
 	for _, task := range []bool{true, false} {
 		l, problems := plan.Load(plan.LoadOptions{File: "plan.json", Task: task, Read: func(string) ([]byte, error) { return []byte(paging), nil }})
 		if l == nil || len(problems) > 0 {
@@ -78,7 +78,7 @@ func TestPlanOfAGoModule(t *testing.T) {
 	}
 }
 
-// Steps are chosen in rounds of rounds too.
+// Steps can be selected within rounds of nested loops too.
 func TestChosenRounds(t *testing.T) {
 	const steps = `{"id": "o", "repeat": 2, "as": "x", "steps": [{"id": "i", "repeat": 3, "as": "y", "command": "echo {{x}}{{y}} >> log"}, {"id": "e", "command": "echo e{{x}} >> log"}]}, {"id": "z", "command": "echo z >> log"}`
 	for name, c := range map[string]struct {
@@ -99,7 +99,7 @@ func TestChosenRounds(t *testing.T) {
 	}
 }
 
-// A message is told as it is; what says nothing tells nothing; a loop over nothing is fine, and told.
+// A message is reported unchanged; a command without output reports none; a loop without items succeeds, and is reported.
 func TestWhatStepsTell(t *testing.T) {
 	b := newBench(t, `{"id": "m", "message": "It's {{v}}."}, {"id": "quiet", "command": "true"}, {"id": "none", "for_each": [], "command": "exit 1"}, {"id": "both", "command": "echo out; sleep 0.2; echo err >&2; sleep 0.2; printf end", "timeout_seconds": 60}`, `"vars": {"v": "$&"}`)
 	heard := b.hears()

@@ -15,12 +15,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// other lets the bench's plan call a file with these steps.
+// other adds a file with these steps that the bench's plan can call.
 func (b *bench) other(name, steps string, more ...string) {
 	b.others = map[string]*plan.Plan{name: newBench(b.T, steps, more...).bundle().Plan("")}
 }
 
-// Only what depends on a failure is blocked; all of it says why. Branches that don't go on, also beside each other.
+// Only steps that depend on a failed step are blocked, and each says why, whether steps run in order or in parallel.
 func TestFailureBlocksItsBranch(t *testing.T) {
 	const steps = `{"id": "a", "command": "exit 3"}, {"id": "b", "command": "true"}, {"id": "c", "command": "echo c >> log", "depends_on": []}, {"id": "d", "command": "echo d >> log"},
 		{"id": "e", "command": "true", "depends_on": ["b", "d"]}`
@@ -36,7 +36,7 @@ func TestFailureBlocksItsBranch(t *testing.T) {
 	}
 }
 
-// A run that is to end with the first failure does not end with one that a step around it tolerates.
+// FailFast does not end a run for a failure that its step, or a step around it, tolerates.
 func TestFailFastIsNotForWhatIsTolerated(t *testing.T) {
 	for name, steps := range map[string]string{
 		"a step":            `{"id": "a", "command": "exit 1", "continue_on_error": true}`,
@@ -51,7 +51,7 @@ func TestFailFastIsNotForWhatIsTolerated(t *testing.T) {
 	}
 }
 
-// Rounds that are under way when one fails come to their end: none of their steps is left out and taken for done.
+// Rounds that are running when another round fails run to their end: none of their steps is skipped but counted as done.
 func TestRoundsUnderWayEnd(t *testing.T) {
 	const wait = "for i in $(seq 9000); do test -e failed && exit 0; sleep 0.05; done; exit 1"
 	b := newBench(t, `{"id": "l", "repeat": 9, "concurrency": 2, "steps": [{"id": "a", "command": `+quoted("test {{item}} = 2 || { touch in; exit 0; }; "+wait)+`},
@@ -84,7 +84,7 @@ func TestRoundsUnderWayEnd(t *testing.T) {
 	}
 }
 
-// A step of which only a part was chosen is not finished; the parts are.
+// If only parts of a step were selected, those parts are finished, but the step is not.
 func TestPartIsNotTheWhole(t *testing.T) {
 	for _, o := range []workflow.Options{{Only: "g.b"}, {From: "g.b"}, {To: "g.a"}, {Only: "l.2"}, {From: "l.2"}, {To: "l.1"}} {
 		b := newBench(t, `{"id": "g", "steps": [{"id": "a", "command": "true"}, {"id": "b", "command": "true"}]}, {"id": "l", "repeat": 2, "command": "true", "depends_on": []}`)
@@ -100,7 +100,7 @@ func TestPartIsNotTheWhole(t *testing.T) {
 	}
 }
 
-// Failures that a step tolerates are told, and the run ends well: alone, in a loop, in a pool, in another file.
+// Failures that a step tolerates are reported, and the run ends well: alone, in a loop, in a pool, in another file.
 func TestTolerated(t *testing.T) {
 	for name, steps := range map[string]string{
 		"alone":        `{"id": "a", "command": "exit 1", "continue_on_error": true}`,
@@ -123,8 +123,8 @@ func TestTolerated(t *testing.T) {
 	}
 }
 
-// A pool has as many rounds under way as it may: the third begins when one of the first two has ended, whatever the
-// other does.
+// A pool always runs as many rounds as it may: the third begins as soon as one of the first two has ended, even if the
+// other is still running.
 func TestPoolIsNoBatch(t *testing.T) {
 	b := newBench(t, `{"id": "l", "repeat": 3, "concurrency": 2, "command": `+
 		quoted("case {{item}} in 1) for i in $(seq 9000); do test -e third && exit 0; sleep 0.05; done; exit 1;; 3) touch third;; esac")+`}`)
@@ -140,7 +140,7 @@ func TestPoolIsNoBatch(t *testing.T) {
 	}
 }
 
-// Events name the round that they are of, also where many run at once.
+// Events name the round that they belong to, even if several rounds run at once.
 func TestEventsNameTheirRound(t *testing.T) {
 	b := newBench(t, `{"id": "l", "for_each": ["x", "y"], "concurrency": 2, "steps": [{"id": "a", "command": "echo said-{{item}}"}, {"id": "b", "for_each": ["1", "2"], "as": "n", "command": "echo {{item}}{{n}}"}]}`)
 	heard := b.hears()
@@ -167,8 +167,8 @@ func TestEventsNameTheirRound(t *testing.T) {
 	}
 }
 
-// Lines that a loop goes through are as they were printed; those of white space are none. Any number of bytes and any
-// time is fine, within bounds that are said.
+// The items of a loop are the lines that its command prints, without line endings; lines of white space are skipped. Any
+// bytes are accepted; a step with more items than allowed fails with an error that says so.
 func TestLinesOfALoop(t *testing.T) {
 	for command, want := range map[string]string{
 		`printf ' a b \n\n \t\nc\r\n'`: "[ a b ][c]",
@@ -190,8 +190,8 @@ func TestLinesOfALoop(t *testing.T) {
 	}
 }
 
-// An interrupt in another file, in a round, ends all of it: nothing more begins on any floor, and none of it counts
-// as failed. Later the run goes on there.
+// An interrupt in a step of another file, within a round, ends the run: no further step begins at any level, and none
+// counts as failed. The run later resumes at that step.
 func TestInterruptInAnotherFile(t *testing.T) {
 	b := newBench(t, `{"id": "w", "repeat": 2, "workflow": "other.json", "continue_on_error": true}, {"id": "z", "command": "echo z >> log"}`)
 	b.other("other.json", `{"id": "a", "command": "echo a >> log"}, {"id": "b", "command": "test -e go || sleep 3000; echo b >> log", "continue_on_error": true, "self_healing": true}, {"id": "c", "command": "echo c >> log"}`)
@@ -212,7 +212,7 @@ func TestInterruptInAnotherFile(t *testing.T) {
 	}
 }
 
-// Failures of another file are those of its step, by their whole path.
+// Failures in another file are reported with their full path, and fail the step that calls the file.
 func TestAnotherFileFails(t *testing.T) {
 	b := newBench(t, `{"id": "w", "workflow": "other.json", "vars": {"v": "{{x}}"}}, {"id": "z", "command": "true"}`, `"vars": {"x": "$& {{v}}"}`)
 	b.other("other.json", `{"id": "a", "for_each": ["1"], "steps": [{"id": "in", "command": "echo '{{v}}' > said; exit 7"}]}`, `"vars": {"v": null}`)
@@ -226,7 +226,7 @@ func TestAnotherFileFails(t *testing.T) {
 	}
 }
 
-// What is proven is of the good run; what only ran proves nothing, and neither does what is tolerated.
+// A step without a check is not proven by having run, and neither is a step whose failed check is tolerated.
 func TestNoProofWithoutACheck(t *testing.T) {
 	b := newBench(t, `{"id": "a", "command": "true"}, {"id": "b", "message": "m"}, {"id": "c", "command": "true", "verify": "exit 1", "continue_on_error": true}, {"id": "d", "prompt": "p"}`)
 	b.script(map[string][]agentcall.Reply{"implement": {{}}})
@@ -235,7 +235,7 @@ func TestNoProofWithoutACheck(t *testing.T) {
 	}
 }
 
-// Five tries are the default of a judge; who grades is asked after each.
+// A judged step has five attempts by default, and the grader is called after each.
 func TestJudgeFiveTimes(t *testing.T) {
 	b := newBench(t, `{"id": "a", "prompt": "do", "llm_as_judge": true}`)
 	b.script(map[string][]agentcall.Reply{"implement": {{}}, "grade": {graded(false, "no")}})
@@ -245,7 +245,7 @@ func TestJudgeFiveTimes(t *testing.T) {
 	}
 }
 
-// People are told which steps wait for them, those that only stand behind the step as well.
+// A request for approval names the steps that wait for it, also those that only come after the step in order.
 func TestWhatAnApprovalLets(t *testing.T) {
 	b := newBench(t, `{"id": "first", "type": "approval", "title": "1"}, {"id": "g", "steps": [{"id": "in", "type": "approval", "title": "2"}, {"id": "x", "command": "true"}, {"id": "y", "command": "true", "depends_on": ["in"]}]},
 		{"id": "z", "command": "true", "risk": "high"}`)
@@ -260,7 +260,7 @@ func TestWhatAnApprovalLets(t *testing.T) {
 	}
 }
 
-// The hash of what people agree to is another one after any edit.
+// The hash of what people approve changes with any edit of the step, and is otherwise the same.
 func TestAgreedIsWhatIsThere(t *testing.T) {
 	asked := func(steps string) (hash string) {
 		b := newBench(t, steps)
@@ -274,8 +274,8 @@ func TestAgreedIsWhatIsThere(t *testing.T) {
 	}
 }
 
-// What a step does wrong fails the step, and not the run: files that can't be written or read, commands that no system
-// runs, loops without an end.
+// Faults of a step fail the step, not the run: files that can't be written or read, commands that no system can run,
+// loops with too many items.
 func TestFaultsOfAStepAreItsOwn(t *testing.T) {
 	long := strings.Repeat("x", 200000)
 	for name, c := range map[string]struct{ step, want string }{

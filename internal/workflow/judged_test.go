@@ -15,13 +15,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// seen is what a grader was shown.
+// seen holds the slots and notes of a grader's prompt.
 type seen struct {
 	slots map[string]string
 	notes []string
 }
 
-// graded runs a step that is judged, does work at each of its tries, and returns what the grader is shown each time.
+// graded runs a step that is judged, calls one of tries at each attempt, and returns what the grader was shown each time.
 func (b *bench) graded(tries ...func()) (list []seen) {
 	b.Helper()
 	b.agent = func(q call) agentcall.Reply {
@@ -44,8 +44,8 @@ func (b *bench) graded(tries ...func()) (list []seen) {
 
 const judged = `{"id": "a", "title": "T {{v}}", "prompt": "Do {{v}}.", "desired_outcome": "{{v}} done", "llm_as_judge": true}`
 
-// A grader sees what was asked, what was answered, and what the step changed since before its first try, whatever
-// else differs from the last commit.
+// A grader sees the prompt, the answer, and what the step has changed since its first attempt began, but no other
+// differences from the last commit.
 func TestGraderIsTold(t *testing.T) {
 	b := newBench(t, judged, `"vars": {"v": "$& {{v}}"}`)
 	b.put("kept.txt", "one\ntwo\n")
@@ -82,7 +82,7 @@ func TestGraderIsTold(t *testing.T) {
 	}
 }
 
-// Steps that work in a folder of a checkout are judged by the same change.
+// Steps that work in a folder below the root of a checkout are judged by their change too.
 func TestGraderBelowTheRootOfACheckout(t *testing.T) {
 	b := newBench(t, judged, `"vars": {"v": "it"}`)
 	b.repository(b.Dir)
@@ -95,7 +95,7 @@ func TestGraderBelowTheRootOfACheckout(t *testing.T) {
 	}
 }
 
-// A grader is told when there is no change, or none that can be shown, and gets as much of it as fits.
+// A grader is told if there is no change; one that can't be shown is noted, and a large one is cut to fit.
 func TestGraderIsToldOfNoChange(t *testing.T) {
 	b := newBench(t, judged, `"vars": {"v": "it"}`)
 	if got := b.graded(func() { b.put("x", "x") })[0].slots["diff"]; got != "" {
@@ -129,7 +129,7 @@ func TestGraderIsToldOfNoChange(t *testing.T) {
 	}
 }
 
-// An answer is shown as it was given, as far as it fits, or not at all when somebody changed it.
+// A grader sees an answer unchanged, cut to fit. An answer whose file was modified is an error.
 func TestGraderIsToldTheAnswer(t *testing.T) {
 	b := newBench(t, judged, `"vars": {"v": "it"}`)
 	d := workflow.PromptData{Bundle: "h", Path: "a", Values: map[string]string{"v": "it"}}
@@ -157,7 +157,7 @@ func TestGraderIsToldTheAnswer(t *testing.T) {
 	}
 }
 
-// Who heals is told the command with its values, how it ended, the end of what it said, and what was tried.
+// A healing agent is given the command with its values, how it ended, the end of its output, and earlier attempts.
 func TestHealerIsTold(t *testing.T) {
 	for name, c := range map[string]struct {
 		command string
@@ -194,7 +194,7 @@ func TestHealerIsTold(t *testing.T) {
 			limit := c.limit
 			list, texts := heal(timeout(limit))
 			for ; limit > 0 && limit < 20*time.Second && !strings.Contains(texts[0], c.output); list, texts = heal(timeout(limit)) {
-				limit *= 5 // on a busy machine it may not say something within its time
+				limit *= 5 // on a busy machine it may print nothing within its time limit
 			}
 			got, ended := list[0], strings.Replace(c.ended, "LIMIT", limit.String(), 1)
 			if want := strings.ReplaceAll(c.command, "{{v}}", odd); got["command"] != want || got["ended"] != ended || got["title"] != "T "+odd || got["artifacts"] != "prd" || got["protected"] != "go.sum" || !strings.HasSuffix(got["plan"], "Yours is a, step 1 of 1.") {
@@ -214,7 +214,7 @@ func TestHealerIsTold(t *testing.T) {
 	}
 }
 
-// timeout is the time limit of a step, "" for none.
+// timeout returns the JSON field for a step's time limit, "" for 0.
 func timeout(limit time.Duration) string {
 	if limit == 0 {
 		return ""
@@ -222,7 +222,7 @@ func timeout(limit time.Duration) string {
 	return fmt.Sprintf(`, "timeout_seconds": %v`, limit.Seconds())
 }
 
-// A verdict that sends a step back says what to change.
+// A verdict that does not pass a step has to say what to change.
 func TestCheckOfAVerdict(t *testing.T) {
 	acts := &workflow.Acts{}
 	for answer, want := range map[string]string{

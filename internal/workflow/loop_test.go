@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// Edge C11: a loop without items is told of, whoever lists them.
+// Edge C11: a loop without items is reported, wherever its list of items comes from.
 func TestLoopWithoutItems(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, `{"id": "a", "command": "exit 1", "for_each": "true"}, {"id": "o", "repeat": 2, "as": "n", "steps": [{"id": "i", "command": "exit 1", "for_each": "test {{n}} = 2 && echo x || true", "continue_on_error": true}]}`)

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { gittest.VerifyTestMain(m) }
 
-// bench is a folder in which the steps of a plan run, and what happened.
+// bench runs the steps of a plan in a temporary folder, and records what happened.
 type bench struct {
 	*testing.T
 	Dir    string
@@ -30,16 +30,16 @@ type bench struct {
 	plan   string
 	acts   *workflow.Acts
 	host   workflow.Host
-	agent  func(q call) agentcall.Reply // plays all roles; nil: no one may be asked
-	people map[string]string            // answers of people by path: yes, or why not
-	others map[string]*plan.Plan        // files that the plan calls
+	agent  func(q call) agentcall.Reply // answers the calls of all roles; nil: no agent may be called
+	people map[string]string            // answers to approvals by path of the step: "yes", or the reason for a no
+	others map[string]*plan.Plan        // plans of the files that the plan calls, by file name
 	mu     sync.Mutex
 	events []string
 	calls  []call
 	proofs []workflow.Evidence
 }
 
-// call is what an agent was asked.
+// call is one call of an agent.
 type call struct {
 	Role, Path string
 	Data       workflow.PromptData
@@ -60,7 +60,7 @@ const (
 	people flow.Act[workflow.Request, *string] = "people"
 )
 
-// newBench is a bench for a plan of these steps, as JSON.
+// newBench returns a bench for a plan with these steps, as JSON; more holds further fields of the plan.
 func newBench(t *testing.T, steps string, more ...string) *bench {
 	t.Helper()
 	b := &bench{T: t, Dir: t.TempDir(), run: filepath.Join(t.TempDir(), "run"), people: map[string]string{}}
@@ -103,7 +103,7 @@ func (b *bench) bundle() *plan.Bundle {
 	return whole
 }
 
-// start runs the plan in a journal of its own, or goes on with it.
+// start begins a run of the plan with a journal in b.run, or resumes the run of that journal.
 func (b *bench) start(ctx context.Context, o workflow.Options) (workflow.Report, error) {
 	b.Helper()
 	jo := journal.Options{Dir: b.run, Activities: append(b.acts.Activities(),
@@ -160,7 +160,7 @@ func (b *bench) read(name string) string {
 	return string(data)
 }
 
-// ends are how steps ended, by path, in order of their end.
+// ends returns path=state of the steps, in the order in which they ended.
 func (b *bench) ends() string {
 	var list []string
 	for _, e := range b.events {
@@ -171,16 +171,16 @@ func (b *bench) ends() string {
 	return strings.Join(list, " ")
 }
 
-// verifyingRounds has its verification in a loop.
+// verifyingRounds holds steps of a plan that verifies in a loop.
 const verifyingRounds = `{"id": "a", "command": "echo a >> log"}, {"id": "l", "repeat": 2, "steps": [{"id": "t", "command": "echo t{{item}} >> log", "proof": {"type": "test"}}]}`
 
-// How steps of each kind end, and what follows from that.
+// Steps of each kind end in the expected state, with the expected effect on later steps.
 func TestSteps(t *testing.T) {
 	for name, c := range map[string]struct {
 		steps, more string
 		o           workflow.Options
-		ends, file  string // file is what "log" holds in the end
-		worst       string // detail of the first that failed or was blocked
+		ends, file  string // ends is the result of bench.ends; file is the final content of "log"
+		worst       string // detail of the first step that did not end well; "" if all did
 	}{
 		"in order": {`{"id": "a", "command": "echo a >> log"}, {"id": "b", "command": "echo b >> log"}`, "", workflow.Options{}, "a=done b=done", "a\nb\n", ""},
 		"a failure blocks what depends on it": {`{"id": "a", "command": "exit 3"}, {"id": "b", "command": "echo b >> log"}, {"id": "c", "command": "echo c >> log", "depends_on": []}`, "",
@@ -250,7 +250,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// finished are the steps that a run of them finishes, as the next one is told.
+// finished runs the steps and returns those that were finished, in the form that the next run is given.
 func finished(t *testing.T, steps string) map[string]string {
 	b := newBench(t, steps)
 	b.do(workflow.Options{})
@@ -265,7 +265,7 @@ func finished(t *testing.T, steps string) map[string]string {
 	return done
 }
 
-// Blocked steps name the chain of causes.
+// The detail of a blocked step names the chain of causes.
 func TestBecause(t *testing.T) {
 	b := newBench(t, `{"id": "a", "command": "exit 3"}, {"id": "b", "command": "true"}, {"id": "c", "command": "true"}`)
 	rep := b.do(workflow.Options{})
@@ -277,7 +277,7 @@ func TestBecause(t *testing.T) {
 	}
 }
 
-// A step that is not there is an error, with what is.
+// Selecting a step that does not exist is an error that names the existing steps, or a similar one.
 func TestChoicesThatMiss(t *testing.T) {
 	for path, want := range map[string]string{"zzzz": "there is no step zzzz (there are ab, g)", "abb": "did you mean ab?", "7": "there is no step 7", "0": "there is no step 0", "g.z": "there is no step z", "ab.1": "nothing stands below that"} {
 		for _, o := range []workflow.Options{{Only: path}, {From: path}, {To: path}} {
@@ -289,7 +289,7 @@ func TestChoicesThatMiss(t *testing.T) {
 	}
 }
 
-// A first step behind the last one is an error, not a run of nothing.
+// Selecting a first step that comes after the last one is an error, not a run without steps.
 func TestChoiceOfNothing(t *testing.T) {
 	b := newBench(t, `{"id": "a", "command": "true"}, {"id": "b", "command": "true"}`)
 	if _, err := b.start(context.Background(), workflow.Options{From: "b", To: "a"}); err == nil || !strings.Contains(err.Error(), "nothing would run") {
@@ -297,7 +297,7 @@ func TestChoiceOfNothing(t *testing.T) {
 	}
 }
 
-// Steps and rounds that depend on nothing more run at the same time: each waits for a sign of the other.
+// Steps and rounds whose dependencies are done run in parallel: here each waits for a file of the other.
 func TestTogether(t *testing.T) {
 	meet := func(own, other string) string {
 		return fmt.Sprintf("touch %s; for i in $(seq 9000); do test -e %s && exit 0; sleep 0.05; done; exit 1", own, other)
@@ -313,7 +313,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// Once a round of a pool has failed none begins; with continue_on_error all run.
+// Once a round of a pool has failed, no further round begins; with continue_on_error all rounds run.
 func TestPoolEnds(t *testing.T) {
 	const steps = `{"id": "l", "repeat": 50, "concurrency": 2, "command": "echo {{item}} >> log; exit 1"%s}`
 	b := newBench(t, fmt.Sprintf(steps, ""))
@@ -326,7 +326,7 @@ func TestPoolEnds(t *testing.T) {
 	}
 }
 
-// A run that is cut off goes on where it was: no step that ended runs again.
+// A run that was interrupted resumes where it was: no step that ended runs again.
 func TestGoesOn(t *testing.T) {
 	b := newBench(t, `{"id": "a", "command": "echo a >> log"}, {"id": "l", "repeat": 2, "command": "echo l{{item}} >> log"}, {"id": "b", "command": "echo b >> log; test -e let || sleep 3000"}, {"id": "c", "command": "echo c >> log"}`)
 	ctx, cancel := context.WithCancel(context.Background())

@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// quoted is a text as JSON.
+// quoted returns a text as a JSON string.
 func quoted(s string) string {
 	raw, err := json.Marshal(s)
 	if err != nil {
@@ -26,10 +26,10 @@ func quoted(s string) string {
 	return string(raw)
 }
 
-// worst is the first step that did not end well.
+// worst returns the first step that did not end well, or the zero Outcome.
 func worst(rep workflow.Report) workflow.Outcome { return append(rep.Worst, workflow.Outcome{})[0] }
 
-// hears collects the events of steps from now on.
+// hears records the events of steps from now on. The function that it returns returns them.
 func (b *bench) hears() func() []workflow.Event {
 	var mu sync.Mutex
 	var list []workflow.Event
@@ -43,7 +43,7 @@ func (b *bench) hears() func() []workflow.Event {
 	return func() []workflow.Event { mu.Lock(); defer mu.Unlock(); return list }
 }
 
-// How a command ended is told apart: an exit code, a program that is not there or can't be run, a signal, a time limit.
+// The report tells how a command ended: an exit code, a missing program or one that can't be run, a signal, a time limit.
 func TestExitCodesOfScripts(t *testing.T) {
 	for command, want := range map[string]workflow.Outcome{
 		"exit 3":                   {Code: 3, Detail: "its command exited with 3"},
@@ -51,7 +51,7 @@ func TestExitCodesOfScripts(t *testing.T) {
 		"touch f; ./f":             {Code: 126, Detail: "its command exited with 126"},
 		"kill -SEGV $$":            {Code: 139, Detail: "its command was ended by SIGSEGV"},
 		"exec sh -c 'kill $$'":     {Code: 143, Detail: "its command was ended by SIGTERM"},
-		"sh -c 'kill -9 $$'":       {Code: 137, Detail: "its command was ended by SIGKILL"}, // bash becomes what it runs last
+		"sh -c 'kill -9 $$'":       {Code: 137, Detail: "its command was ended by SIGKILL"}, // bash replaces itself by the last command that it runs
 		"sh -c 'kill -9 $$' | cat": {Code: 137, Detail: "its command exited with 137"},
 		"sleep 60":                 {Code: 124, TimedOut: true, Detail: "its command took longer than its time limit"},
 	} {
@@ -67,7 +67,7 @@ func TestExitCodesOfScripts(t *testing.T) {
 	}
 }
 
-// That a time limit ended it is known behind every step around the one that it ended.
+// If a time limit ends a step, every step around it and the report are marked as timed out, unless the failure is tolerated.
 func TestTimeLimitIsKeptThroughWhatIsAround(t *testing.T) {
 	for name, c := range map[string]struct {
 		steps string
@@ -95,12 +95,12 @@ func TestTimeLimitIsKeptThroughWhatIsAround(t *testing.T) {
 	}
 }
 
-// A command that does not listen to TERM is killed with all that it started; what it said before is kept.
+// A command that ignores SIGTERM is killed together with all processes that it started; its earlier output is kept.
 func TestTimeLimitEndsTheGroup(t *testing.T) {
 	t.Parallel()
 	var b *bench
 	said := ""
-	for limit := 0.5; !strings.Contains(said, "said") && limit < 100; limit *= 4 { // on a busy machine it may not come to say something within its time
+	for limit := 0.5; !strings.Contains(said, "said") && limit < 100; limit *= 4 { // on a busy machine it may print nothing within its time limit
 		b = newBench(t, fmt.Sprintf(`{"id": "a", "timeout_seconds": %v, "command": "trap '' TERM; sleep 3000 & echo $! > pid; echo said; while :; do sleep 0.1; done"}`, limit))
 		heard := b.hears()
 		began := time.Now()
@@ -157,7 +157,7 @@ func TestOutputOfAnyKind(t *testing.T) {
 	}
 }
 
-// A command that makes a pipe of the file for its output holds nobody up.
+// A command that creates a pipe in place of its output file does not block the run.
 func TestOutputIntoAPipe(t *testing.T) {
 	b := newBench(t, `{"id": "a", "command": "mkfifo it; echo x", "output": "o"}`, `"vars": {"o": "it"}`)
 	rep := b.do(workflow.Options{})
@@ -166,7 +166,7 @@ func TestOutputIntoAPipe(t *testing.T) {
 	}
 }
 
-// A file that proves a step may be larger than anybody wants to have in memory; one in which a text is looked for may not.
+// A file that proves a step may be larger than what fits into memory, unless a text is searched for in it.
 func TestLargeFileProves(t *testing.T) {
 	for proof, want := range map[string]string{
 		``:                  "",
@@ -180,7 +180,7 @@ func TestLargeFileProves(t *testing.T) {
 	}
 }
 
-// Whatever a value holds reaches a command as it is: in its text literally, in its environment without any quoting.
+// Values reach a command unchanged: literally in its text, and without any quoting in its environment.
 func TestValuesReachScripts(t *testing.T) {
 	const nasty = "$& $$5 $1 `id` $(id) \"q\" 'p' \\n {{w}} a{{item}}b;|&<>*?\nsecond line é\n "
 	b := newBench(t, `{"id": "a", "for_each": [`+quoted(nasty)+`, "--", ""], "as": "it", "command": "printf '%s.' \"$it\" >> log"},
@@ -196,7 +196,7 @@ func TestValuesReachScripts(t *testing.T) {
 	}
 }
 
-// A command gets no input, and of the environment what it is given.
+// A command gets no input, and only the environment that is set for it.
 func TestWhatScriptsGet(t *testing.T) {
 	t.Setenv("NOT_FOR_SCRIPTS", "x")
 	b := newBench(t, `{"id": "a", "repeat": 1, "command": "cat; env | cut -d= -f1 | sort > env; pwd > dir"}`)
@@ -220,8 +220,8 @@ func TestWhatScriptsGet(t *testing.T) {
 	}
 }
 
-// What a step runs knows that it is within a run, also what it starts with another environment: it can't decide
-// about the run.
+// The environment of a step's command marks it as part of a run, so that neither it nor the processes that it starts
+// can decide about the run.
 func TestScriptsKnowThatTheyAreWithinARun(t *testing.T) {
 	b := newBench(t, `{"id": "a", "command": "env > env"}`)
 	b.acts.Marker = "m4rk"
@@ -232,7 +232,7 @@ func TestScriptsKnowThatTheyAreWithinARun(t *testing.T) {
 	}
 }
 
-// Warnings in what a good command says don't fail it.
+// Warnings in the output of a command that succeeds don't fail its step.
 func TestWarningsDoNotFail(t *testing.T) {
 	rep := newBench(t, `{"id": "a", "command": "echo '0 error: none'; echo 'DeprecationWarning: x' >&2; echo '5 passed, 1 warning'", "proof": {"type": "test"}}`).do(workflow.Options{})
 	if rep.Done != 1 {
@@ -240,7 +240,7 @@ func TestWarningsDoNotFail(t *testing.T) {
 	}
 }
 
-// Secrets are masked in all that is kept and told.
+// Secrets are masked in everything that is stored or reported.
 func TestSecretsOfScripts(t *testing.T) {
 	b := newBench(t, `{"id": "a", "command": "printf s3; sleep 0.1; echo cret; echo s3cret >&2", "verify": "echo s3cret"}`)
 	b.acts.Redact = func(s string) string { return strings.ReplaceAll(s, "s3cret", "***") }
@@ -262,7 +262,7 @@ func TestSecretsOfScripts(t *testing.T) {
 	}
 }
 
-// What steps work on is never masked: a secret in it fails the step.
+// The data that steps work on is never masked: a secret in it fails the step.
 func TestSecretsAreNoData(t *testing.T) {
 	for _, step := range []string{`"command": "echo s3cret", "output": "o"`, `"for_each": "echo s3cret", "command": "echo {{item}} > out"`} {
 		b := newBench(t, `{"id": "a", `+step+`}`, `"vars": {"o": "out"}`)
@@ -289,7 +289,7 @@ func TestOutputOfTheGoodRun(t *testing.T) {
 	}
 }
 
-// An agent that fails to heal uses up an attempt and no more; the command that runs again is always that of the step.
+// An agent that fails to heal uses up one attempt; the command that runs again is always that of the step.
 func TestHealerFails(t *testing.T) {
 	b := newBench(t, `{"id": "a", "command": "echo x >> n; exit 42", "self_healing": true, "max_healing_attempts": 3}, {"id": "b", "command": "true"}`)
 	b.script(map[string][]agentcall.Reply{"heal": {{Failure: flow.Fail("agent_exit", "crashed")}, {Excerpt: "RETRY: true"}}})

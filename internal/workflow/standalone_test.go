@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// limited is a flow whose agent comes to a limit of a second, twice.
+// limited is a flow whose agent hits a rate limit of one second in its first two calls.
 type limited struct {
 	flow.Flow
 	calls int
@@ -44,7 +44,7 @@ func (l *limited) All(_ int, branches ...flow.Branch) error {
 	return nil
 }
 
-// A limit that is not over when it says so is waited for longer, but by a run of code that did not, whose journal has to fit.
+// If a limit outlasts the wait that it announced, the next wait is longer, except with older code, whose replay has to match.
 func TestFilesWaitLongerForLimits(t *testing.T) {
 	b := newBench(t, `{"id": "a", "prompt": "Do it."}`)
 	for code, second := range map[int]time.Duration{workflow.FileCode: 10 * time.Second, 1: time.Second} {

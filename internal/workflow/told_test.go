@@ -20,7 +20,7 @@ import (
 	"github.com/trellis-tasks/trellis/templates"
 )
 
-// put writes a file below the folder in which steps work.
+// put writes a file below the working directory of steps.
 func (b *bench) put(name, text string) {
 	b.Helper()
 	name = filepath.Join(b.Dir, name)
@@ -29,7 +29,7 @@ func (b *bench) put(name, text string) {
 	}
 }
 
-// said is a text that an agent left in the run's folder.
+// said stores a text in the run's folder, as the answer of an agent, and returns its Ref.
 func (b *bench) said(text string) *agentcall.Ref {
 	b.Helper()
 	ref := agentcall.Ref{Path: "said-" + agentcall.SHA256Hex([]byte(text))[:8], SHA256: agentcall.SHA256Hex([]byte(text)), Bytes: len(text)}
@@ -39,7 +39,7 @@ func (b *bench) said(text string) *agentcall.Ref {
 	return &ref
 }
 
-// repository makes a repository of dir, with one commit of what is in it.
+// repository creates a git repository in dir, with one commit of all its files.
 func (b *bench) repository(dir string) {
 	b.Helper()
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.TempDir(), "GIT_CONFIG_NOSYSTEM=1", "TMPDIR=" + b.TempDir(),
@@ -58,7 +58,7 @@ func (b *bench) repository(dir string) {
 	r.Env, b.acts.Repo = env, r
 }
 
-// told is what an agent is told: slots that its template takes, the whole prompt, and what was left out.
+// told returns the slots of an agent's template, the whole prompt, and notes on what was left out.
 func (b *bench) told(role, session string, d workflow.PromptData) (slots map[string]string, text string, notes []string, err error) {
 	b.Helper()
 	raw, err := agentcall.Encode(d)
@@ -80,7 +80,7 @@ func (b *bench) told(role, session string, d workflow.PromptData) (slots map[str
 	return slots, p.Text, notes, nil
 }
 
-// filled are the slots that say something.
+// filled returns the names of the slots that are not blank.
 func filled(slots map[string]string) (names []string) {
 	for name, text := range slots {
 		if strings.TrimSpace(text) != "" {
@@ -97,7 +97,7 @@ const everything = `{"id": "first", "title": "Find {{what}}", "command": "true"}
 
 const odd = "$& $$5 {{w}} $1 {{data work}}"
 
-// A step's texts get their values once and literally; each stands in its own place, and nothing else is said.
+// Values are inserted into a step's texts once and literally; each text is in its own slot, and no other slot is filled.
 func TestStepIsTold(t *testing.T) {
 	b := newBench(t, everything, `"summary": "S"`, `"assumptions": ["nobody minds"]`, `"vars": {"v": "`+odd+`", "w": "never", "what": "it", "notes": "sub/{{item}}.md", "out": "out/{{item}}"}`)
 	b.put("sub/x.md", "see $& {{v}}\n")
@@ -125,7 +125,7 @@ func TestStepIsTold(t *testing.T) {
 	}
 }
 
-// A task has documents. What a session knows is not said to it again, as long as there is a session.
+// A step of a task is given the task's documents. A session that continues is not given again what it was given before.
 func TestStepIsNotToldTwice(t *testing.T) {
 	b := newBench(t, everything, `"vars": {"v": "v", "w": "w", "what": "it", "notes": "notes.md", "out": "out"}`)
 	b.put("notes.md", "n")
@@ -172,7 +172,7 @@ func TestStepIsNotToldTwice(t *testing.T) {
 	}
 }
 
-// A prompt is handed on as it is, whatever its length.
+// A prompt is passed on unchanged, whatever its length.
 func TestLongPromptIsToldWhole(t *testing.T) {
 	long := strings.Repeat("0123456789 äöü $& {{other}} ${{ x }} \\1 </data> \"'`\n", 20000)
 	b := newBench(t, `{"id": "a", "prompt": "x"}`)
@@ -188,7 +188,7 @@ func TestLongPromptIsToldWhole(t *testing.T) {
 	}
 }
 
-// What a step can't go by fails it before anybody is asked.
+// A step that lacks what its prompt needs fails before any agent is called.
 func TestStepThatCanNotBeTold(t *testing.T) {
 	b := newBench(t, `{"id": "a", "prompt": "{{empty}}"}, {"id": "b", "prompt": "x", "context": ["f"]}, {"id": "c", "command": "false"}`, `"vars": {"empty": " ", "f": "f"}`)
 	b.put("folder/x", "")
@@ -220,7 +220,7 @@ func TestStepThatCanNotBeTold(t *testing.T) {
 	}
 }
 
-// Files that are large, or no text, are shown as far as that goes.
+// Context files are cut to size, and bytes that are not UTF-8 are replaced.
 func TestContextIsBounded(t *testing.T) {
 	b := newBench(t, `{"id": "a", "prompt": "x", "context": ["odd", "even", "b", "c", "d", "e"]}`, `"vars": {"odd": "odd", "even": "even", "b": "big", "c": "big", "d": "big", "e": "big"}`)
 	b.put("odd", "a\xff\xfe\x00b\n")
@@ -247,7 +247,7 @@ func TestContextIsBounded(t *testing.T) {
 	}
 }
 
-// Where a plan calls another file, a step is told of both.
+// If a plan calls another file, the prompt of a step describes both.
 func TestStepOfAnotherFileIsTold(t *testing.T) {
 	b := newBench(t, `{"id": "w", "workflow": "sub/w.json"}`, `"summary": "main"`)
 	main := b.bundle()
@@ -264,7 +264,7 @@ func TestStepOfAnotherFileIsTold(t *testing.T) {
 	}
 }
 
-// A plan of thousands of steps does not fill every prompt.
+// The description of a plan with thousands of steps is cut in a prompt.
 func TestPlanIsToldShort(t *testing.T) {
 	var steps []string
 	for i := range 3000 {
