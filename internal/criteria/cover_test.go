@@ -10,9 +10,9 @@ import (
 	"github.com/trellis-tasks/trellis/internal/criteria"
 )
 
-// uncovered is the first line of a prd.md, from 1, that says something and that neither an item nor a problem is
-// about; 0 when there is none. Lines from first to last stand in one section. Of what no item covers, one problem
-// speaks for lines that stand together.
+// uncovered returns the number, from 1, of the first line of a prd.md with text that neither an item nor a problem
+// covers, or 0 if there is none. It checks lines first to last, which are in one section. One problem covers all
+// adjacent lines that no item covers.
 func uncovered(prd string, first, last int) int {
 	items, problems := criteria.Parse("prd.md", []byte(prd))
 	lines := strings.Split(prd, "\n")
@@ -22,7 +22,7 @@ func uncovered(prd string, first, last int) int {
 			covered[n] = true
 		}
 	}
-	empty := false // an item has a problem as a whole, and its verify lines with it
+	empty := false // a whole item was reported as a problem, which covers its verify lines too
 	for _, p := range problems {
 		told[p.Line] = true
 		empty = empty || strings.Contains(p.Message, "says nothing yet") || strings.Contains(p.Message, "struck out")
@@ -49,7 +49,7 @@ var fragments = []string{"- [ ] a", "- b", "  - c", "    - [x] d", "1. e", "(a) 
 	"", "", "", "### Part", "#### Part", "**Part**", "**Scenario: x**", "Given a", "When b", "- Then c", "**And** d", "| a | b |", "| Criterion | Verify |\n|---|---|\n| x | `y` |", "|---|---|", "```\n- [ ] no\n```", "  ```sh\n  make\n  ```",
 	"```gherkin\nGiven x\n```", "- [ ]", "TBD", "- ~~gone~~", "> quoted", "• dot", "[ ] bare", "AC-1: g", "<b>html</b>", "-x", "***", "\ttabbed", "- verify: `x`", "verify with `y`", "* Level: must", "a | b\n--|--\nc | d | e", "1.5 seconds"}
 
-// Whatever stands in a section is in the list or in the problems (edge C1).
+// All text of a section ends up in an item or in a problem (edge C1).
 func TestNothingIsDropped(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 3_000 {
@@ -66,7 +66,7 @@ func TestNothingIsDropped(t *testing.T) {
 	}
 }
 
-// FuzzCriteria reads any section: nothing of it is dropped, and all items are of one line (edge S12).
+// FuzzCriteria parses arbitrary sections: no text is dropped, and the text of each item is a single line (edge S12).
 func FuzzCriteria(f *testing.F) {
 	f.Add("- [ ] a\n  verify: `x`\n")
 	for _, s := range fragments {
@@ -87,7 +87,7 @@ func FuzzCriteria(f *testing.F) {
 				break
 			}
 			if strings.TrimFunc(bare, func(r rune) bool { return unicode.IsSpace(r) || r == '=' || r == '-' }) == "" && bare != "\n" {
-				last-- // what it underlines may be a heading
+				last-- // the line above may be a heading that this one underlines
 				break
 			}
 			last++
@@ -98,7 +98,7 @@ func FuzzCriteria(f *testing.F) {
 	})
 }
 
-// shapes are documents of n bytes that are laid out to take long.
+// shapes returns documents of at least n bytes that are designed to be slow to parse, by name.
 func shapes(n int) map[string]string {
 	list := map[string]string{}
 	for name, unit := range map[string]string{"boxes": "- [ ] a criterion of some length\n  verify: `make`\n", "one paragraph": "word\n", "headings": "## Acceptance Criteria\n", "headings below": "### x\n",
@@ -117,8 +117,8 @@ func shapes(n int) map[string]string {
 	return list
 }
 
-// Reading takes time in proportion to the length: what is quadratic takes minutes here, and the test does not end (edge
-// S12). BenchmarkParse tells the speed.
+// Parse takes time in proportion to the length of a document: quadratic code would take minutes, and the test would time out
+// (edge S12). BenchmarkParse measures the speed.
 func TestLinear(t *testing.T) {
 	for name, body := range shapes(1 << 16) {
 		if items, problems := criteria.Parse("prd.md", []byte("## Acceptance Criteria\n"+body)); len(items)+len(problems) == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/criteria"
 )
 
-// read is what a prd.md says, one line for each item and each problem.
+// read parses a prd.md and returns one line for each item, then one for each problem.
 func read(prd string) (got []string) {
 	items, problems := criteria.Parse("prd.md", []byte(prd))
 	for _, it := range items {
@@ -36,7 +36,7 @@ func read(prd string) (got []string) {
 
 const unclear = `this verify line names no clear command: it is read as one command, or as several in code with nothing but "and" between them`
 
-// What is nearly the name of a key is told, with the key; what only looks a little like it is not.
+// A word that is nearly the name of a key is reported, with that key; a word that is only a little like it is not.
 func TestMisspelledKeys(t *testing.T) {
 	for item, want := range map[string]string{
 		"- a\n  verfy: `x`":                     `2 "verfy" verify`,
@@ -202,7 +202,7 @@ func TestSpellings(t *testing.T) {
 		{"a row that is too long", "## Acceptance\n| Criterion |\n|---|\n| a | b |\n", list{"2-4 a", "error 4 this row has 2 cells, the head of the table has 1"}},
 		{"a table without rows", "## Acceptance\n| Criterion |\n|---|\n", list{"error 2 this head of a table belongs to no acceptance criterion"}},
 
-		// What is none.
+		// Text that is not a criterion.
 		{"comments", "## Acceptance\n<!-- - [ ] no -->\n- a <!-- no -->\n<!--\n- [ ] no\n## Next\n-->\n- b\n", list{"3-3 a", "8-8 b"}},
 		{"a comment that nothing closes", "## Acceptance\n- a\n<!-- note\n- b\n", list{"2-3 a <!-- note", "4-4 b"}},
 		{"examples", "## Acceptance\n- a\n  ```\n  - [ ] no\n  ## Next\n  ```\n- b\n\n~~~md\n- [ ] no\n~~~\n", list{"2-6 a", "7-11 b"}},
@@ -231,7 +231,7 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
-// Of the real prd.md, none with a heading of criteria is read as saying nothing, without a word.
+// Each real prd.md with a heading for acceptance criteria yields an item or a problem.
 func TestCorpus(t *testing.T) {
 	root := os.Getenv("TRELLIS_CORPUS")
 	if root == "" {

@@ -6,7 +6,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/research"
 )
 
-// Edge C11: technical notes come to prd.md, where no heading of theirs may begin a section.
+// Edge C11: technical notes are copied into prd.md, where none of their headings may begin a section.
 func TestTechnicalNotes(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"none":          {"## Risks\n\nNone.\n", ""},
