@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-// Edge C15: a folder is saved with what git ignores and without what is excepted, and each save holds the one before.
+// Edge C15: a folder is saved with ignored files and without the excepted ones, and each backup has the previous one as its parent.
 func TestBackupFolder(t *testing.T) {
 	b := gittest.New(t)
 	b.Write(".gitignore", "*.log\n")

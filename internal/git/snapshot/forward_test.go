@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-// A checkout follows its branch to what others put on it, and only where nothing of its own is in the way.
+// Forward moves a checkout to commits that others put on its branch, unless local commits or changes are in the way.
 func TestForward(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

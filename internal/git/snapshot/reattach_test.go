@@ -40,7 +40,7 @@ func TestKeep(t *testing.T) {
 	b := gittest.New(t)
 	b.Git("branch", "side")
 	repo := b.Open(b.Dir)
-	for range 2 { // again is fine
+	for range 2 { // a second call is fine
 		if got := gittest.Must(snapshot.NewBackups(repo).PinBranch(t.Context(), "side", "refs/trellis/backup/x/1"))(t); got != b.Git("rev-parse", "refs/trellis/backup/x/1") {
 			t.Errorf("got %s", got)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-var excluded = []string{".trellis/tasks/", ".env", "st*ged.txt"} // taken literally, the last is nowhere
+var excluded = []string{".trellis/tasks/", ".env", "st*ged.txt"} // paths are literal: the last one matches no file
 
 func kinds(list []git.Change) map[string]string {
 	m := map[string]string{}
@@ -78,7 +78,7 @@ func TestSnapshot(t *testing.T) {
 			t.Error("index or objects of the user were touched")
 		}
 
-		// The tree is the one that a commit of the same would have.
+		// The snapshot has the same tree as a commit of these files.
 		sha := gittest.Must(b.Repo.Committer().Commit(ctx, dir, git.CommitOptions{Message: "m", Exclude: excluded}))(t)
 		if got := gittest.Must(b.Repo.Refs().TreeAt(ctx, sha))(t); got != s.Tree {
 			t.Errorf("TreeAt: got %s, want %s", got, s.Tree)
@@ -112,7 +112,7 @@ func TestTreeOfSeesEveryChange(t *testing.T) {
 		}
 	}
 	look("begin")
-	for i := range 20 { // as long, and at once: only the content tells
+	for i := range 20 { // of the same size and nearly the same time: only the content differs
 		b.Write("a.txt", string(rune('b'+i))+"\n")
 		look("rewritten with " + string(rune('b'+i)))
 	}
@@ -185,7 +185,7 @@ func TestRestore(t *testing.T) {
 	}, gittest.HardFormats...)
 }
 
-// Without its .git a worktree that lies in a checkout must not be taken for a folder of that.
+// A worktree inside the main checkout that has lost its .git file must not be taken for a folder of that checkout.
 func TestWorktreeWithinTheCheckout(t *testing.T) {
 	b := gittest.New(t)
 	dir := b.Path("trees/x")

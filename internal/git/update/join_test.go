@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-// Two lines of work come together in a commit of both, or not at all; nothing is moved by that.
+// Joined returns a commit that has both lines of work, or a *ConflictError; no branch is moved.
 func TestJoined(t *testing.T) {
 	t.Parallel()
 	b := gittest.New(t)

@@ -15,16 +15,16 @@ import (
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-// fork is a repository whose main branch went on since a worktree was made on a branch of its own.
+// fork is a repository whose main branch has moved on since a worktree on another branch was added.
 type fork struct {
 	*gittest.Box
 	tree       string // the worktree
-	from, base string // where the branch began, and what main is now
+	from, base string // the commit at which the branch began, and the current commit of main
 }
 
 const whose = "03-01-task"
 
-// newFork has the branch make one commit of ours, main one of theirs, by path and content; "" removes a file.
+// newFork returns a fork with one commit of ours on the branch and one of theirs on main: content by path; "" removes a file.
 func newFork(t testing.TB, ours, theirs map[string]string) *fork {
 	t.Helper()
 	f := &fork{Box: gittest.New(t)}
@@ -61,7 +61,7 @@ func (f *fork) options(merge bool) update.Options {
 	return update.Options{Dir: f.tree, Branch: "feature/x", Whose: whose, From: f.from, Base: f.base, Called: "main", Merge: merge, Backup: "refs/trellis/backup/" + whose + "/1"}
 }
 
-// commits are the subjects that the branch has above main, oldest first.
+// commits returns the subjects of the commits that the branch has and main has not, oldest first.
 func (f *fork) commits() string {
 	f.T.Helper()
 	return strings.ReplaceAll(f.Git("log", "--reverse", "--format=%s", "main..feature/x"), "\n", " ")
@@ -127,7 +127,7 @@ func TestUpdateMerges(t *testing.T) {
 	}
 }
 
-// A base that has in one commit what the branch began on is no other side of that.
+// If the base has the commits on which the branch began as one squashed commit, merging the base is not a conflict.
 func TestUpdateMergesWhatIsOwn(t *testing.T) {
 	t.Parallel()
 	f := newFork(t, map[string]string{"f.txt": "one\n2\n3\n4\n5\n"}, map[string]string{"theirs.txt": "theirs\n"})
@@ -148,7 +148,7 @@ func TestUpdateMergesWhatIsOwn(t *testing.T) {
 	}
 }
 
-// Where commits conflict that the branch took back itself, nobody has to mend anything.
+// If the branch itself has reverted the commit that conflicts with the base, nothing has to be resolved.
 func TestUpdateOfWhatWasTakenBack(t *testing.T) {
 	t.Parallel()
 	f := newFork(t, map[string]string{"f.txt": "one\n2\n3\n4\n5\n"}, map[string]string{"f.txt": "ONE\n2\n3\n4\n5\n"})
@@ -223,7 +223,7 @@ func TestUpdateRefuses(t *testing.T) {
 	}
 }
 
-// A history with merges is merged, and one whose base was rewritten begins anew on the new one.
+// A branch with merges is merged instead of rebased, and a branch whose base was rewritten is rebased onto the new base.
 func TestUpdateOfOddHistories(t *testing.T) {
 	t.Parallel()
 	f := newFork(t, map[string]string{"mine.txt": "mine\n"}, map[string]string{"theirs.txt": "theirs\n"})
@@ -265,8 +265,8 @@ func TestUpdateSigns(t *testing.T) {
 	}
 }
 
-// TestUpdateIsCutOff lets git be of no use from its n-th call on, that one done or not, as if all had been killed there.
-// Another process then comes to the same end, and what a person wrote meanwhile is kept.
+// TestUpdateIsCutOff makes all calls of git after the first n fail, as if everything had been killed there. Another
+// process then completes the update with the same result, and what a person wrote meanwhile is kept.
 func TestUpdateIsCutOff(t *testing.T) {
 	t.Parallel()
 	real, err := exec.LookPath("git")
@@ -277,7 +277,7 @@ func TestUpdateIsCutOff(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			every := 3
-			if kind == "merge" { // it has the fewest
+			if kind == "merge" { // it makes the fewest calls
 				every = 1
 			}
 			for n := 0; ; n += every {
@@ -292,7 +292,7 @@ func TestUpdateIsCutOff(t *testing.T) {
 	}
 }
 
-// cutOff is one such update, and reports whether it came to its end at once.
+// cutOff makes one such update, completes it if it was cut off, and reports whether it was not.
 func cutOff(t *testing.T, real, kind string, n int) bool {
 	theirs := map[string]string{"theirs.txt": "theirs\n", "f.txt": "0\n1\n2\n3\n4\n5\n"}
 	if kind == "clash" {
@@ -313,7 +313,7 @@ func cutOff(t *testing.T, real, kind string, n int) bool {
 		f.Write(filepath.Join(f.tree, "f.txt"), "a person's\n")
 		if u, err = update.New(f.Repo).Update(t.Context(), f.options(kind != "rebase")); err != nil {
 			if open, _ := update.New(f.Repo).Updating(t.Context(), whose); open == nil && f.Read(filepath.Join(f.tree, "f.txt")) == "a person's\n" {
-				return false // it had not begun, and git refuses to write over it
+				return false // the update had not begun, and git refuses to overwrite the file
 			}
 			t.Fatalf("cut off after %d calls: %v", n, err)
 		}
