@@ -37,7 +37,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// What a commit does by itself to the paths counts, also when a later one takes it back; what a merge brings does not.
+// Touched returns the paths that a commit itself changes, even if a later commit reverts that, but not those that a merge brings.
 func TestTouched(t *testing.T) {
 	b := gittest.New(t)
 	b.Write("keep/old.txt", "old\n")
@@ -150,7 +150,7 @@ func TestTextsAt(t *testing.T) {
 	}
 }
 
-// A commit makes what was staged of its parent, when nobody staged more in between.
+// Makes reports true for a commit of what was staged on its parent, if nothing else was staged in between.
 func TestStagedAndMade(t *testing.T) {
 	b := gittest.New(t)
 	base := b.Git("rev-parse", "HEAD")
@@ -176,7 +176,7 @@ func TestStagedAndMade(t *testing.T) {
 	}
 }
 
-// A branch that is taken back leaves files and index as they are, and moves only from where it was.
+// MoveRef moves a branch back without changing files and index, and only from the commit at which it is expected.
 func TestTakeBack(t *testing.T) {
 	b := gittest.New(t)
 	base := b.Git("rev-parse", "HEAD")

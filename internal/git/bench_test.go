@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-// filled is a repository with n files in it.
+// filled returns a repository with n files besides a.txt.
 func filled(b *testing.B, n int) *gittest.Box {
 	x := gittest.New(b)
 	for i := range n {
@@ -28,7 +28,7 @@ func eachSize(b *testing.B, bench func(b *testing.B, x *gittest.Box)) {
 	}
 }
 
-// What a claim asks: it has to be nothing beside one git process.
+// BenchmarkReads measures what a claim reads, which has to be negligible compared to one git process.
 func BenchmarkReads(b *testing.B) {
 	x := gittest.New(b)
 	for b.Loop() {
@@ -59,7 +59,7 @@ func BenchmarkAddWorktree(b *testing.B) {
 	})
 }
 
-// The same by git alone, to compare.
+// BenchmarkBareWorktreeAdd measures git alone, for comparison with BenchmarkAddWorktree.
 func BenchmarkBareWorktreeAdd(b *testing.B) {
 	eachSize(b, func(b *testing.B, x *gittest.Box) {
 		base, n := x.Git("rev-parse", "main"), 0
@@ -111,7 +111,7 @@ func BenchmarkIdentity(b *testing.B) {
 	}
 }
 
-// What a run asks before it judges and before it commits, beside 20,000 loose objects.
+// BenchmarkObjects measures the check that a run makes before it judges and before it commits, with 20,000 loose objects.
 func BenchmarkObjects(b *testing.B) {
 	x := manyFiles(b, 20_000, false)
 	objects := gittest.Must(x.Repo.Trees().Objects(time.Time{}, nil))(b)
@@ -122,7 +122,7 @@ func BenchmarkObjects(b *testing.B) {
 	}
 }
 
-// The same when the agent has written a hundred of them.
+// BenchmarkObjectsThatAppear measures the same check when the agent has written a hundred more objects.
 func BenchmarkObjectsThatAppear(b *testing.B) {
 	x := manyFiles(b, 20_000, false)
 	before := time.Now()
@@ -137,7 +137,7 @@ func BenchmarkObjectsThatAppear(b *testing.B) {
 	}
 }
 
-// A tree of 20,000 files, with nothing known of them, and when they are.
+// BenchmarkTreeOfManyFiles measures the tree of 20,000 files, when nothing is known about them, and when they were hashed before.
 func BenchmarkTreeOfManyFiles(b *testing.B) {
 	x := manyFiles(b, 20_000, true)
 	b.Run("anew", func(b *testing.B) {

@@ -12,8 +12,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-// A fresh checkout has the files of the commit and no others, whatever hooks and sparse patterns say, and takes the
-// place of one that a killed process left.
+// A fresh checkout has the files of the commit and no others, whatever hooks there are, and replaces a checkout that a
+// killed process left.
 func TestCheckout(t *testing.T) {
 	b := gittest.New(t)
 	ctx, base := t.Context(), b.Git("rev-parse", "HEAD")
@@ -51,7 +51,7 @@ func TestCheckout(t *testing.T) {
 	}
 }
 
-// Tracked files that git was told not to look at are seen again, with and without extensions of the repository.
+// Unhide makes git check tracked files again that it was told not to check, with and without extensions of the repository.
 func TestUnhide(t *testing.T) {
 	for _, extended := range []bool{false, true} {
 		b := gittest.New(t)
@@ -76,7 +76,7 @@ func TestUnhide(t *testing.T) {
 	}
 }
 
-// Settings tell what was changed of them; those that bend what is committed are told apart.
+// Settings shows which settings were changed, and ChangesContent tells those that affect the committed content.
 func TestSettings(t *testing.T) {
 	b := gittest.New(t)
 	before := gittest.Must(b.Repo.Hooks().Settings(b.Repo.Main))(t)
@@ -101,7 +101,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// Settings that can't be read are no settings that stayed as they were.
+// Settings that can't be read are an error, and are not taken for unchanged.
 func TestSettingsThatCannotBeRead(t *testing.T) {
 	b := gittest.New(t)
 	b.Repo.Env = append(slices.Clone(b.Env), "GIT_CONFIG_GLOBAL="+b.Home) // a folder
@@ -110,7 +110,7 @@ func TestSettingsThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// Edge S1: a file, or a link to /dev/null, in the place of a folder switches off what git would look for there, and fails nothing.
+// Edge S1: a file, or a link to /dev/null, in place of a folder disables what git would read there, and is not an error.
 func TestSettingsWithoutFolders(t *testing.T) {
 	for _, name := range []string{"hooks", "info"} {
 		b := gittest.New(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-// All who ask at once are told the same, and another clone has another name.
+// Callers that ask at the same time get the same id, and another clone has another id.
 func TestCloneID(t *testing.T) {
 	ids := map[string]bool{}
 	for range 2 {

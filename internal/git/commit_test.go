@@ -16,14 +16,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-var excluded = []string{".trellis/tasks/", ".env", "st*ged.txt"} // taken literally, the last is nowhere
+var excluded = []string{".trellis/tasks/", ".env", "st*ged.txt"} // paths are literal: the last one matches no file
 
 func TestCommit(t *testing.T) {
 	gittest.EachFormat(t, func(t *testing.T, b *gittest.Box) {
 		ctx, dir := t.Context(), b.Add("feature/x")
 		b.Spread(dir)
 		b.Write(filepath.Join(dir, ".trellis/tasks/old/task.json"), "{}")
-		b.GitIn(dir, "add", "-f", ".trellis/tasks/old", ".env") // an agent staged what is not to be committed
+		b.GitIn(dir, "add", "-f", ".trellis/tasks/old", ".env") // an agent staged excluded files
 		base := b.GitIn(dir, "rev-parse", "HEAD")
 		sha := gittest.Must(b.Repo.Committer().Commit(ctx, dir, git.CommitOptions{
 			Message: "feat(x): add ünï $(rm -rf /) `x`\n\n# not a comment\nbody \n", Trailers: []string{"Trellis-Task: 02-01-x", "Trellis-Key: 02-01-x/1/commit#1"},
@@ -145,7 +145,7 @@ func TestCommitFailsWithoutHook(t *testing.T) {
 	}
 }
 
-// A commit that another process makes in the meantime is not the one that was asked for, and takes back no error.
+// A commit that another process makes in the meantime is not taken for the requested one, and does not hide an error.
 func TestCommitOfAnotherMeanwhile(t *testing.T) {
 	t.Run("while it is inspected", func(t *testing.T) {
 		b := gittest.New(t)
@@ -197,7 +197,7 @@ func TestBackup(t *testing.T) {
 	gittest.EachFormat(t, func(t *testing.T, b *gittest.Box) {
 		const ref = "refs/trellis/backup/02-01-x/1"
 		ctx, dir := t.Context(), b.Add("feature/x")
-		b.Repo.Env = slices.DeleteFunc(slices.Clone(b.Env), func(s string) bool { return strings.HasPrefix(s, "HOME=") }) // nobody's identity
+		b.Repo.Env = slices.DeleteFunc(slices.Clone(b.Env), func(s string) bool { return strings.HasPrefix(s, "HOME=") }) // no identity is configured
 		save := func() string {
 			t.Helper()
 			status, index := b.GitIn(dir, "status", "--porcelain=v2"), b.GitIn(dir, "ls-files", "--stage")
@@ -241,7 +241,7 @@ func TestBackup(t *testing.T) {
 		}
 		b.GitIn(dir, "reset", "-q", "--hard")
 		b.GitIn(dir, "clean", "-qfdx")
-		if last := save(); last != second { // HEAD is saved in it
+		if last := save(); last != second { // a new backup with the state of HEAD
 			if ok := gittest.Must(b.Repo.History().IsAncestor(ctx, second, last))(t); !ok {
 				t.Error("the second backup is lost")
 			}
@@ -258,7 +258,7 @@ func TestBackupOfUnborn(t *testing.T) {
 	}
 }
 
-// What a sparse checkout leaves out is committed where there is work in it, and is not taken for deleted elsewhere.
+// Files outside of a sparse checkout are committed if they exist, and are not taken for deleted if they don't.
 func TestCommitInASparseCheckout(t *testing.T) {
 	b := gittest.New(t)
 	for _, name := range []string{"out/kept", "out/changed"} {

@@ -71,7 +71,7 @@ func TestDiscardOfThousands(t *testing.T) {
 	}
 }
 
-// An agent that puts a link where its task state was must not make us delete what the link leads to.
+// If an agent replaces the folder of its task state by a link, Discard must not delete what the link points to.
 func TestDiscardFollowsNoLinkOut(t *testing.T) {
 	b := gittest.New(t)
 	b.Write(".trellis/tasks/a/task.json", "precious")
@@ -82,7 +82,7 @@ func TestDiscardFollowsNoLinkOut(t *testing.T) {
 	if err := os.Symlink(b.Path(".trellis"), filepath.Join(dir, ".trellis")); err != nil {
 		t.Fatal(err)
 	}
-	snapshot.NewBackups(b.Repo).Discard(t.Context(), dir, "", ".trellis/tasks") // what it says does not matter here
+	snapshot.NewBackups(b.Repo).Discard(t.Context(), dir, "", ".trellis/tasks") // its results do not matter here
 	if got := b.Read(".trellis/tasks/a/task.json"); got != "precious" {
 		t.Errorf("got %q", got)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
-// What git said is what a failure is about: the command before it is short, however many settings and paths it has (edge A10).
+// An error shows git's message after a short form of the command, however many settings and paths the command has (edge A10).
 func TestErrorIsShort(t *testing.T) {
 	settings := slices.Repeat([]string{"-c", "core.hooksPath=/a/long/path/of/hooks"}, 20)
 	for name, c := range map[string]struct {
@@ -27,7 +27,7 @@ func TestErrorIsShort(t *testing.T) {
 	}
 }
 
-// What ended the wait for another try is what one hears, not what git said before it.
+// If the wait before another attempt is ended, Retry returns the cause of that, not git's error before it.
 func TestRetryTellsWhatEndedIt(t *testing.T) {
 	cause := errors.New("stopped by hand")
 	ctx, end := context.WithCancelCause(t.Context())

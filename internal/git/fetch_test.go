@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-// Several who fetch at once all come to what the remote has.
+// Several fetches at once all succeed, and bring the remote's commits.
 func TestFetchAtOnce(t *testing.T) {
 	t.Parallel()
 	b := gittest.New(t)

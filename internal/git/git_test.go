@@ -79,7 +79,7 @@ func TestOpenWithoutRepository(t *testing.T) {
 	if out, err := exec.Command("git", "-C", dir, "rev-parse", "--git-dir").Output(); err == nil {
 		t.Skipf("the folder for temporary files lies in a repository: %s", out)
 	}
-	if err := os.Mkdir(filepath.Join(dir, ".git"), 0o755); err != nil { // empty, so git goes on looking as well
+	if err := os.Mkdir(filepath.Join(dir, ".git"), 0o755); err != nil { // it is empty, so git too searches on in the folders above
 		t.Fatal(err)
 	}
 	if _, err := git.Open(dir); !errors.Is(err, git.ErrNoRepository) {
@@ -184,7 +184,7 @@ func TestOtherFoldersAreNoWorktrees(t *testing.T) {
 			t.Errorf("%s: got %v, want ErrNoWorktree", dir, err)
 		}
 	}
-	// An agent that replaces .git must not lead us into another repository, or into one above.
+	// An agent that replaces .git must not make git work in another repository, or in one in a folder above.
 	b.Write(filepath.Join(wt, ".git"), "gitdir: "+other.Path(".git")+"\n")
 	if _, err := b.Repo.Committer().Commit(t.Context(), wt, git.CommitOptions{Message: "m"}); !errors.Is(err, git.ErrNoWorktree) {
 		t.Errorf("got %v, want ErrNoWorktree", err)
@@ -218,7 +218,7 @@ func TestFilesAt(t *testing.T) {
 	})
 }
 
-// What a commit has is asked once; what a name means may change.
+// FilesAt asks git once for a path in a commit; what the name of a branch refers to may change.
 func TestFilesAtAsksOnce(t *testing.T) {
 	b := gittest.New(t)
 	old := b.Git("rev-parse", "HEAD")
@@ -236,7 +236,7 @@ func TestFilesAtAsksOnce(t *testing.T) {
 	if got := gittest.Must(b.Repo.History().FilesAt(t.Context(), b.Git("rev-parse", "HEAD"), []string{"b.txt"}))(t); !got["b.txt"] {
 		t.Error("one commit is taken for the other")
 	}
-	b.Repo.Env = []string{"PATH=" + b.Home} // where there is no git
+	b.Repo.Env = []string{"PATH=" + b.Home} // a PATH without git
 	if got := gittest.Must(b.Repo.History().FilesAt(t.Context(), old, []string{"b.txt", "a.txt"}))(t); !got["a.txt"] || got["b.txt"] {
 		t.Errorf("the second time: got %v", got)
 	}
@@ -245,7 +245,7 @@ func TestFilesAtAsksOnce(t *testing.T) {
 	}
 }
 
-// What lies near in the history is found without git, past merges too.
+// IsAncestor finds near ancestors without running git, also behind merges.
 func TestIsAncestorNearby(t *testing.T) {
 	b := gittest.New(t)
 	first := b.Git("rev-parse", "HEAD")

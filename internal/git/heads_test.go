@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-// Edge A3: while git moves a branch, a file with its name and .lock holds where it goes. That is no branch, and nobody moved
-// it away when it is gone.
+// Edge A3: while git moves a branch, a file with the branch's name and .lock holds the new commit. That file is not a branch,
+// and when it is gone, no branch was removed.
 func TestLocksOfBranchesAreNoBranches(t *testing.T) {
 	b := gittest.New(t)
 	b.Write(".git/refs/heads/feature/d.lock", b.Git("rev-parse", "HEAD")+"\n")
@@ -25,7 +25,7 @@ func TestLocksOfBranchesAreNoBranches(t *testing.T) {
 	}
 }
 
-// Refs are read as git reads them where a link leads out of the repository, as contrib/workdir of git makes it.
+// Refs are read as git reads them even if a link leads out of the repository, as git's contrib/workdir creates it.
 func TestRefsBehindALink(t *testing.T) {
 	b := gittest.New(t)
 	b.Git("checkout", "-q", "-b", "feature/x")

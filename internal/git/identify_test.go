@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-// swaps are ways in which something else comes to be in the place of a worktree.
+// swaps holds functions that replace the worktree at dir by something else, or move it away.
 var swaps = map[string]func(b *gittest.Box, dir, other string){
 	"a link to the main checkout": func(b *gittest.Box, dir, _ string) { away(b, dir); link(b, b.Dir, dir) },
 	"a link to another worktree":  func(b *gittest.Box, dir, other string) { away(b, dir); link(b, other, dir) },
@@ -76,7 +76,7 @@ func link(b *gittest.Box, to, at string) {
 	}
 }
 
-// Edge S6: nothing is undone, saved, committed or removed in what was put in the place of a worktree.
+// Edge S6: if something else was put in place of a worktree, nothing is undone, saved, committed or removed there.
 func TestSwappedWorktrees(t *testing.T) {
 	for name, swap := range swaps {
 		t.Run(name, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-// The tree of a snapshot is the one that git itself would write, however it keeps its index.
+// A snapshot has the tree that git itself would write, whatever the format of the index.
 func TestSnapshotAgreesWithGit(t *testing.T) {
 	for _, setting := range []string{"index.version=2", "index.version=4", "core.splitIndex=true", "index.skipHash=true", "core.untrackedCache=true"} {
 		t.Run(setting, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestCommitDuringMerge(t *testing.T) {
 	}
 }
 
-// counted makes the box count the git processes that the repository starts.
+// counted makes the box count the git processes that its repository starts; count returns their number since the last call.
 func counted(b *gittest.Box) (count func() int) {
 	b.T.Helper()
 	real, err := exec.LookPath("git")
@@ -103,7 +103,7 @@ func counted(b *gittest.Box) (count func() int) {
 	}
 }
 
-// A run is as quick as the git processes that it starts are few.
+// Operations start no more git processes than these, on which the speed of a run depends.
 func TestProcesses(t *testing.T) {
 	b := gittest.New(t)
 	count, ctx, base := counted(b), t.Context(), b.Git("rev-parse", "HEAD")
@@ -145,7 +145,7 @@ func TestProcesses(t *testing.T) {
 	gittest.Must(b.Repo.Committer().Commit(ctx, dir, git.CommitOptions{Message: "m"}))(t)
 	want("Commit", 3)
 	gittest.Must(b.Repo.Author().Identity(ctx))(t)
-	want("Identity", 2) // at once
+	want("Identity", 2) // in parallel
 	if err := b.Repo.Refs().BranchFree(ctx, "feature/y"); err != nil {
 		t.Error(err)
 	}

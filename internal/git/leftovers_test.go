@@ -42,7 +42,7 @@ func TestLocked(t *testing.T) {
 	}
 }
 
-// A worktree whose removal was cut off after its .git can be looked at, and saved, again.
+// A worktree whose removal was cut off after its .git file was removed can be saved once it is relinked.
 func TestRelink(t *testing.T) {
 	b := gittest.New(t)
 	dir := b.Add("one")
@@ -94,7 +94,7 @@ func TestRemoveBranch(t *testing.T) {
 	}
 }
 
-// Commits of a repository in a worktree go with it unless a remote has them, whatever names them.
+// Commits of a repository in a worktree would be lost with it unless a remote has them, whatever ref or reflog names them.
 func TestUnsaved(t *testing.T) {
 	b := gittest.New(t)
 	inner := b.Path("inner")
@@ -113,9 +113,9 @@ func TestUnsaved(t *testing.T) {
 		{[]string{"-C", inner, "branch", "-q", "-D", "side"}, true},
 		{[]string{"-C", inner, "checkout", "-q", "mine"}, true},
 		{[]string{"clone", "-q", inner, b.Path("theirs")}, true},
-		{[]string{"-C", inner, "checkout", "-q", "--orphan", "empty"}, true}, // without a HEAD, the log of which nobody can read
+		{[]string{"-C", inner, "checkout", "-q", "--orphan", "empty"}, true}, // HEAD is unborn, and its reflog can't be read
 		{[]string{"-C", inner, "checkout", "-q", "mine"}, true},
-		{[]string{"-C", inner, "reflog", "expire", "--expire=all", "--all"}, false}, // as it is with a tag that a clone brought
+		{[]string{"-C", inner, "reflog", "expire", "--expire=all", "--all"}, false}, // named by a tag alone, as if a clone had brought the tag
 		{[]string{"-C", inner, "tag", "-d", "mine"}, true},
 	} {
 		b.Git(c.do...)
@@ -125,7 +125,7 @@ func TestUnsaved(t *testing.T) {
 	}
 }
 
-// What was fetched by its name is at the remote, though no ref says so: so it is in a shallow submodule that is not at the newest commit.
+// A commit that was fetched by its hash is at the remote, though no ref says so, as in a shallow submodule on an older commit.
 func TestUnsavedThatWasFetched(t *testing.T) {
 	b := gittest.New(t)
 	b.Git("config", "uploadpack.allowAnySHA1InWant", "true")
@@ -150,7 +150,7 @@ func TestUnsavedThatWasFetched(t *testing.T) {
 	}
 }
 
-// The repository of a submodule in a submodule goes with the worktree that the outer one is.
+// The repository of a nested submodule is lost with the worktree if it is stored with the worktree of the outer submodule.
 func TestUnsavedInASubmodule(t *testing.T) {
 	b := gittest.New(t)
 	b.Write(".git/modules/lib/worktrees/x/commondir", "../..\n")
@@ -165,7 +165,7 @@ func TestUnsavedInASubmodule(t *testing.T) {
 	}
 }
 
-// The age of a backup is never taken for more than it is: the commit may be much older.
+// A backup is never taken for older than it is, even if its commit is much older.
 func TestBackups(t *testing.T) {
 	b := gittest.New(t)
 	b.Env = append(b.Env, "GIT_COMMITTER_DATE=2001-01-01T00:00:00Z")

@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-// A lock is not taken from a git that is alive, however long it stands; once that is dead, it is removed.
+// The lock of a running git process is not removed, however old it is; it is removed once the process is dead.
 func TestLockOfALivingGit(t *testing.T) {
 	t.Parallel()
 	b := gittest.New(t)
@@ -55,10 +55,10 @@ func TestLockOfALivingGit(t *testing.T) {
 	}
 }
 
-// unblock lets the hook, which outlives its git, go on.
+// unblock lets the hook, which outlives its git process, continue.
 func unblock(fifo string) error { return os.WriteFile(fifo, []byte("\n"), 0o600) }
 
-// A branch can be deleted although a git that was killed in doing so left what stands in the way.
+// A branch can be deleted although a git process that was killed while deleting it left a file in the way.
 func TestLeftOfADeadGit(t *testing.T) {
 	t.Parallel()
 	for _, left := range []string{"packed-refs.new", "packed-refs.lock", "refs/heads/feature/x.lock"} {
@@ -78,8 +78,8 @@ func TestLeftOfADeadGit(t *testing.T) {
 	}
 }
 
-// A worktree that lost the file by which git knows it, to an agent or to a git that was killed while it removed the
-// worktree, can be saved, removed, and made again.
+// A worktree whose .git file was removed, by an agent or by a git process that was killed while it removed the
+// worktree, can be saved, added again and removed.
 func TestWorktreeWithoutLink(t *testing.T) {
 	t.Parallel()
 	b := gittest.New(t)

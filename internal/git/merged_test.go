@@ -6,7 +6,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-// However people merge a branch, its work is found in the base; another change of the same files is not taken for it.
+// Merged finds the work of a branch in the base however people merged it; another change of the same files doesn't count.
 func TestMerged(t *testing.T) {
 	for name, c := range map[string]struct {
 		merge func(b *gittest.Box)

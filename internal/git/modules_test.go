@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-// modular is a repository with the submodule libs/cli, and where that comes from.
+// modular returns a repository with the submodule libs/cli, and the path of the submodule's origin.
 func modular(t *testing.T) (b *gittest.Box, origin string) {
 	t.Helper()
 	b = gittest.New(t)
@@ -29,7 +29,7 @@ func modular(t *testing.T) (b *gittest.Box, origin string) {
 	return b, origin
 }
 
-// inTree is a worktree on feature/x with the submodule in it.
+// inTree adds a worktree on feature/x with the submodule in it, and returns both.
 func inTree(b *gittest.Box) (*git.Module, string) {
 	b.T.Helper()
 	dir := b.Add("feature/x")
@@ -42,8 +42,8 @@ func inTree(b *gittest.Box) (*git.Module, string) {
 
 func clean(b *gittest.Box) string { return b.Git("status", "--porcelain") + b.Git("rev-parse", "HEAD") }
 
-// Work in a submodule is a commit on a branch of the main checkout's submodule, which the worktree's end does not take
-// away; the superproject commits where it ended.
+// Work in a submodule is committed on a branch of the main checkout's submodule, which stays when the worktree is
+// removed; the superproject commits the new commit of the submodule.
 func TestModule(t *testing.T) {
 	b, _ := modular(t)
 	before := clean(b)
@@ -72,7 +72,7 @@ func TestModule(t *testing.T) {
 	}
 }
 
-// A snapshot sees what is in the submodule as if it were the superproject's, and puts it back.
+// A snapshot treats the files of a submodule like those of the superproject, and restores them.
 func TestSnapshotOfModule(t *testing.T) {
 	b, _ := modular(t)
 	_, dir := inTree(b)
@@ -108,7 +108,7 @@ func TestSnapshotOfModule(t *testing.T) {
 	}
 }
 
-// A backup saves what is not committed in the submodule under the same name in the submodule's own repository.
+// A backup saves uncommitted files of the submodule under the same ref in the submodule's repository.
 func TestBackupOfModule(t *testing.T) {
 	b, _ := modular(t)
 	_, dir := inTree(b)
@@ -124,7 +124,7 @@ func TestBackupOfModule(t *testing.T) {
 	b.Git("rev-parse", "--verify", ref)
 }
 
-// Other repositories within the work tree are not known, and stop a backup: nothing of them would be saved.
+// Any other repository within the work tree, such as a submodule set up by hand, makes a backup fail: it would not be saved.
 func TestBackupOfOtherModule(t *testing.T) {
 	b, _ := modular(t)
 	dir := b.Add("feature/x")
@@ -136,8 +136,8 @@ func TestBackupOfOtherModule(t *testing.T) {
 	}
 }
 
-// A submodule that the main checkout does not have is fetched into the place where git looks for it, and not checked
-// out there. Once it is here the network is not asked.
+// A submodule that the main checkout does not have is fetched into the folder where git looks for it, and is not
+// checked out in the main checkout. After that the network is not used.
 func TestModuleIsFetched(t *testing.T) {
 	b, origin := modular(t)
 	b.Git("submodule", "--quiet", "deinit", "--all", "--force")
@@ -159,13 +159,13 @@ func TestModuleIsFetched(t *testing.T) {
 		t.Fatal(err)
 	}
 	inTree(b)
-	b.Git("submodule", "--quiet", "update", "--init") // which finds all it needs
+	b.Git("submodule", "--quiet", "update", "--init") // finds all it needs in the folder
 	if got := b.Read("libs/cli/main.txt"); got != "one\n" {
 		t.Errorf("main.txt of the main checkout is %q", got)
 	}
 }
 
-// What git says is passed on when there is nothing to fetch from; a path that is no submodule is said to be none.
+// Git's error is passed on if the submodule can't be fetched; a path that is not a submodule is ErrNotFound.
 func TestNoModule(t *testing.T) {
 	b, origin := modular(t)
 	if _, err := b.Repo.Modules().Module(t.Context(), "main", "libs"); !errors.Is(err, git.ErrNotFound) {
@@ -181,7 +181,7 @@ func TestNoModule(t *testing.T) {
 	}
 }
 
-// Files in the folder of a submodule that is not checked out are in no status, whatever index says that it is one.
+// Files in a submodule that is not checked out, which no status lists, are found whatever the format of the index.
 func TestFilled(t *testing.T) {
 	b, _ := modular(t)
 	dir := b.Add("feature/x")
@@ -212,11 +212,11 @@ func TestFilled(t *testing.T) {
 	if out, err := conflict.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	filled("libs/cli") // in conflict
+	filled("libs/cli") // the submodule is in conflict
 }
 
-// hide writes an index that ends with a.txt and libs/cli so that who goes by the end of a.txt's name reads something else behind it than
-// git does, which goes by the length that is written before it.
+// hide rewrites an index that ends with a.txt and libs/cli: a reader that searches for the end of the name a.txt finds another
+// entry after it than git does, which uses the length that is stored before the name.
 func hide(b *gittest.Box, file string) {
 	const fixed, hash, modeAt = 62, 20, 24
 	index := []byte(b.Read(file))
@@ -229,7 +229,7 @@ func hide(b *gittest.Box, file string) {
 	for i := name + len("a.txt"); i < next+modeAt; i++ {
 		index[i] = 'x'
 	}
-	extension := append([]byte("XXXX\x00\x00\x00\x30"), make([]byte, 48)...) // of which the first half is the rest of an entry z
+	extension := append([]byte("XXXX\x00\x00\x00\x30"), make([]byte, 48)...) // its first half is the rest of an entry z for such a reader
 	copy(extension[20:], "\x00\x01z\x00")
 	copy(extension[24:], "YYYY\x00\x00\x00\x18")
 	b.Write(file, string(index[:end])+string(extension)+strings.Repeat("\x00", hash))

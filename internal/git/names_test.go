@@ -14,9 +14,9 @@ import (
 func checkLikeGit(t *testing.T, name string) {
 	t.Helper()
 	if strings.ContainsRune(name, 0) {
-		return // no argument can hold it
+		return // a NUL can't be passed as an argument
 	}
-	long := slices.ContainsFunc(strings.Split(name, "/"), func(part string) bool { return len(part)+len(".lock") > 255 }) // a file's name
+	long := slices.ContainsFunc(strings.Split(name, "/"), func(part string) bool { return len(part)+len(".lock") > 255 }) // the longest file name
 	want := !long && exec.Command("git", "check-ref-format", "refs/heads/"+name).Run() == nil && !strings.HasPrefix(name, "-") && !strings.HasPrefix(name, "refs/") && name != "HEAD" && name != "@"
 	if err := git.CheckBranchName(name); (err == nil) != want {
 		t.Errorf("%q: got %v, git says %v", name, err, want)

@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-// What others may choose, names of files and of authors, is not taken for what git says.
+// Names of files and authors, which others may choose, are not mistaken for git's own output.
 func TestTouchesOfOddNames(t *testing.T) {
 	b := gittest.New(t)
 	r := b.Open(b.Dir)
@@ -40,7 +40,7 @@ func TestTouchesOfOddNames(t *testing.T) {
 	}
 }
 
-// A partial clone lacks what is only in its history, and git ends at the first such object that it is asked about.
+// A partial clone lacks blobs that are only in its history, and git ends at the first of them: it is left out, and not fetched.
 func TestBlobsOfAPartialClone(t *testing.T) {
 	b := gittest.New(t)
 	b.Git("config", "uploadpack.allowFilter", "true")
@@ -63,7 +63,7 @@ func TestBlobsOfAPartialClone(t *testing.T) {
 	}
 }
 
-// Reflogs of checkouts that Trellis made are not a person's.
+// Reflogs of checkouts that Trellis created are left out, since they are not a person's.
 func TestLogged(t *testing.T) {
 	b := gittest.New(t)
 	r := b.Open(b.Dir)

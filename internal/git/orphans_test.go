@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// What git does for a process goes on when that is killed, and is ended by who takes its work up; not as long as it lives.
+// Git goes on when the process that started it is killed, and is ended by whoever takes over, but not while that process is alive.
 func TestOrphansAreEnded(t *testing.T) {
 	b := gittest.New(t)
 	began := filepath.Join(t.TempDir(), "began")
@@ -42,7 +42,7 @@ func TestOrphansAreEnded(t *testing.T) {
 		t.Fatalf("the work of a living process was ended: %v", err)
 	case <-time.After(50 * time.Millisecond):
 	}
-	// A process that is gone, by the environment of what it left.
+	// What a process left that is gone is found by the marker in its environment.
 	gone := exec.Command("true")
 	if err := gone.Run(); err != nil {
 		t.Fatal(err)
@@ -59,6 +59,6 @@ func TestOrphansAreEnded(t *testing.T) {
 	if err := orphan.Wait(); err == nil || orphan.ProcessState.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 		t.Errorf("the orphan ended with %v", err)
 	}
-	proc.Sweep(marker) // the hook
+	proc.Sweep(marker) // ends the hook
 	<-done
 }

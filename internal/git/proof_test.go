@@ -8,7 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-// However people merge a branch, its work is found in the base; what might not be there is not taken for merged.
+// Prove finds the work of a branch in the base however people merged it; work that might be missing there is not taken for merged.
 func TestProve(t *testing.T) {
 	commit := func(b *gittest.Box, file, text string) {
 		b.Write(file, text)

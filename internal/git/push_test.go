@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-// remote gives a box a bare repository as its origin, and the branch work above main.
+// remote adds a bare repository as the box's origin, and a branch work with a commit above main. It returns the repository's path.
 func remote(b *gittest.Box) (bare string) {
 	b.T.Helper()
 	bare = filepath.Join(b.Dir, "..", "bare.git")
@@ -23,7 +23,7 @@ func remote(b *gittest.Box) (bare string) {
 	return bare
 }
 
-// change commits something on work and returns the commit.
+// change commits a text on the current branch and returns the commit.
 func change(b *gittest.Box, text string) string {
 	b.T.Helper()
 	b.Write("work.txt", text)
@@ -49,7 +49,7 @@ func pushed(b *gittest.Box, want bool) {
 	}
 }
 
-// What is pushed is pushed once, what was amended since replaces it, and nobody else's commits are ever replaced.
+// A commit is pushed once, an amended one replaces it, and commits of others are never replaced.
 func TestPush(t *testing.T) {
 	for _, format := range []string{"sha1", "sha256"} {
 		t.Run(format, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// What people put on ours is seen in a clone that follows the base alone, too, as one of a single branch does.
+// Commits that people push on top of ours are noticed even in a clone that fetches only the base, as a single-branch clone does.
 func TestPushIsAhead(t *testing.T) {
 	t.Parallel()
 	b := gittest.New(t)
@@ -103,7 +103,7 @@ func TestPushIsAhead(t *testing.T) {
 	}
 }
 
-// Somebody pushes between the look and the push.
+// If somebody else pushes between the check of the remote and the push, the push fails.
 func TestPushIsOvertaken(t *testing.T) {
 	t.Parallel()
 	b := gittest.New(t)
@@ -139,7 +139,7 @@ func TestPrePushHook(t *testing.T) {
 	}
 }
 
-// What the other side says is passed on, and is no hook of the user.
+// An error of the remote is passed on, and not attributed to a hook of the user.
 func TestPushIsRefused(t *testing.T) {
 	t.Parallel()
 	b := gittest.New(t)
@@ -207,7 +207,7 @@ func executable(b *gittest.Box, p string) {
 	}
 }
 
-// A remote that is a path from the main checkout is found from a worktree, too.
+// A remote given as a path relative to the main checkout is found from a worktree too.
 func TestPushFromAWorktree(t *testing.T) {
 	t.Parallel()
 	b := gittest.New(t)
@@ -224,7 +224,7 @@ func TestPushFromAWorktree(t *testing.T) {
 	}
 }
 
-// Edge C15: the address of a remote is named without what signs in there.
+// Edge C15: the addresses of a remote are returned without passwords and tokens.
 func TestAddresses(t *testing.T) {
 	b := gittest.New(t)
 	for address, want := range map[string]string{

@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-// Several refs move together or not at all, each from where it has to be.
+// PushRefs moves all of the refs or none, each only from the commit at which it is expected.
 func TestPushRefs(t *testing.T) {
 	gittest.EachFormat(t, func(t *testing.T, b *gittest.Box) {
 		bare := remote(b)
@@ -59,7 +59,7 @@ func TestPushRefs(t *testing.T) {
 	}, gittest.HardFormats...)
 }
 
-// Only the refs that are asked for are fetched, and what is gone there goes.
+// FetchRefs fetches only the refs that it is given, and removes those that are gone at the remote.
 func TestFetchRefs(t *testing.T) {
 	t.Parallel()
 	b := gittest.New(t)
@@ -83,7 +83,7 @@ func TestFetchRefs(t *testing.T) {
 	}
 }
 
-// A partial clone gets all that the refs hold, too: it would ask for each file alone later.
+// FetchRefs brings all objects of the refs even to a partial clone, which would fetch each file separately later.
 func TestFetchRefsWhole(t *testing.T) {
 	t.Parallel()
 	b := gittest.New(t)
@@ -101,7 +101,7 @@ func TestFetchRefsWhole(t *testing.T) {
 	}
 }
 
-// What a remote does not answer within the limit is an error that says so.
+// A remote that does not answer within the time limit is an error that says so.
 func TestRefsTakeTooLong(t *testing.T) {
 	t.Parallel()
 	b := gittest.New(t)
@@ -118,7 +118,7 @@ func TestRefsTakeTooLong(t *testing.T) {
 	}
 }
 
-// Files are committed to the byte, whatever the project's attributes say, and come back so.
+// Files are committed and read back byte for byte, whatever the project's attributes say.
 func TestCommitFiles(t *testing.T) {
 	gittest.EachFormat(t, func(t *testing.T, b *gittest.Box) {
 		b.Write(".gitattributes", "* text eol=crlf ident working-tree-encoding=UTF-16 filter=none\n")
@@ -180,8 +180,8 @@ func TestCommitFiles(t *testing.T) {
 	})
 }
 
-// A push that was killed in a remote that is a folder leaves the lock of a ref of Trellis there: the next one takes it away. Locks of refs
-// of others stay.
+// A push that was killed may leave the lock of a Trellis ref in a remote that is a local folder: the next push removes it.
+// Locks of other refs stay.
 func TestPushPastALockOfTheDead(t *testing.T) {
 	t.Parallel()
 	b := gittest.New(t)

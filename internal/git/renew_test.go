@@ -23,7 +23,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-// forge makes an index say that a file looks as it does now, whatever is in it.
+// forge writes a file's current stat data into an index, so that git takes its content for unchanged.
 func forge(b *gittest.Box, dir, name string) {
 	b.T.Helper()
 	index := filepath.Join(b.GitIn(dir, "rev-parse", "--absolute-git-dir"), "index")
@@ -43,14 +43,14 @@ func forge(b *gittest.Box, dir, name string) {
 	b.Write(index, string(data[:len(data)-sha1.Size])+string(sum[:]))
 }
 
-// run is a context as the activities of a run have it.
+// run returns a context for the worktree at dir, as activities of a run have it.
 func run(b *gittest.Box, dir string) context.Context {
 	b.T.Helper()
 	return git.InWorktree(b.T.Context(), gittest.Must(b.Repo.Worktrees().Identify(dir))(b.T))
 }
 
-// Edge S1: what the index says of files is not believed, whether snapshots, status or commits go by it, and no other setting makes
-// git believe it.
+// Edge S1: snapshots, status and commits do not trust what the index records about files, and no setting of the repository makes
+// git trust it.
 func TestForgedIndex(t *testing.T) {
 	for _, setting := range []string{"index.version=2", "index.version=4", "core.trustctime=false", "core.checkStat=minimal", "core.ignoreStat=true"} {
 		b := gittest.New(t)
@@ -87,7 +87,7 @@ func TestForgedIndex(t *testing.T) {
 	}
 }
 
-// A file that Trellis has hashed is not read again until its last change is another one, which nobody can set back.
+// A file that Trellis has hashed is read again as soon as its change time (ctime) differs, which nobody can set back.
 func TestKnownFilesThatChange(t *testing.T) {
 	b := gittest.New(t)
 	b.Write("test.sh", "exit 1\n")
@@ -96,7 +96,7 @@ func TestKnownFilesThatChange(t *testing.T) {
 	dir := b.Add("task/a")
 	file := filepath.Join(dir, "test.sh")
 	st := gittest.Must(os.Lstat(file))(t)
-	for time.Since(st.ModTime()) < 1200*time.Millisecond { // git tells changes within a second apart by reading
+	for time.Since(st.ModTime()) < 1200*time.Millisecond { // git detects changes within the same second by reading the file
 		time.Sleep(10 * time.Millisecond)
 	}
 	want := gittest.Must(snapshot.New(b.Repo).TreeOf(t.Context(), dir))(t)
@@ -110,7 +110,7 @@ func TestKnownFilesThatChange(t *testing.T) {
 	}
 }
 
-// The index of a run may name trees that it does not have: they are not believed either.
+// The trees that the index of a run records may not match its entries: they are not trusted either.
 func TestForgedTreesOfAnIndex(t *testing.T) {
 	b := gittest.New(t)
 	b.Write("d/test.sh", "exit 1\n")
@@ -118,7 +118,7 @@ func TestForgedTreesOfAnIndex(t *testing.T) {
 	b.Git("commit", "-qm", "test")
 	dir := b.Add("task/a")
 	index := filepath.Join(b.GitIn(dir, "rev-parse", "--absolute-git-dir"), "index")
-	b.GitIn(dir, "read-tree", "HEAD") // writes down the trees
+	b.GitIn(dir, "read-tree", "HEAD") // records the trees in the index
 	b.GitIn(dir, "update-index", "--refresh")
 	data := gittest.Must(os.ReadFile(index))(t)
 	was := gittest.Must(hex.DecodeString(b.GitIn(dir, "rev-parse", "HEAD:d")))(t)
@@ -137,7 +137,7 @@ func TestForgedTreesOfAnIndex(t *testing.T) {
 	}
 }
 
-// What was added in the sandbox is in objects of its own, which nobody reads: the files of the worktree count.
+// Files that were staged in the sandbox are in a separate object folder, which is not read: the files of the worktree count.
 func TestAddedInTheSandbox(t *testing.T) {
 	b := gittest.New(t)
 	dir := b.Add("task/a")
@@ -192,7 +192,7 @@ func TestAddedInTheSandbox(t *testing.T) {
 	}
 }
 
-// Who adds in the sandbox while the index is made anew loses nothing that the index then names.
+// If files are staged in the sandbox while the index is renewed, every object that the index then names exists.
 func TestAddedWhileTheIndexIsRenewed(t *testing.T) {
 	b := gittest.New(t)
 	dir := b.Add("task/a")

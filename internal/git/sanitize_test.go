@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-// Links beside the index lead no command of ours to other files.
+// Links in the git directory of a worktree do not make our git commands write to other files.
 func TestHardenedAgainstLinks(t *testing.T) {
 	b := gittest.New(t)
 	b.Repo.Harden()
@@ -32,7 +32,7 @@ func TestHardenedAgainstLinks(t *testing.T) {
 	}
 }
 
-// The settings of a repository within the work tree name programs; git runs none of them.
+// Programs that the settings of a repository within the work tree name are not run.
 func TestHardenedAgainstNestedRepositories(t *testing.T) {
 	b := gittest.New(t)
 	b.Repo.Harden()
@@ -50,7 +50,7 @@ func TestHardenedAgainstNestedRepositories(t *testing.T) {
 
 	_, statusErr := b.Repo.Index().Status(t.Context(), dir)
 	_, commitErr := b.Repo.Committer().Commit(t.Context(), dir, git.CommitOptions{Message: "work"})
-	_, excludedErr := b.Repo.Index().Status(t.Context(), dir, "ls-files") // a name that a path may have
+	_, excludedErr := b.Repo.Index().Status(t.Context(), dir, "ls-files") // a path may have the name of a git command
 	if _, err := b.Repo.Index().Ignored(t.Context(), dir); err != nil {
 		t.Errorf("asking for what is ignored, which looks into nothing: got %v", err)
 	}
@@ -64,14 +64,14 @@ func TestHardenedAgainstNestedRepositories(t *testing.T) {
 	}
 }
 
-// Submodules whose git directories stand in ours are no such thing.
+// Submodules whose git directories are within the repository's git directory are not refused.
 func TestHardenedAllowsSubmodules(t *testing.T) {
 	b, inner := gittest.New(t), gittest.New(t)
 	b.Repo.Harden()
 	b.Git("-c", "protocol.file.allow=always", "submodule", "--quiet", "add", inner.Dir, "lib/inner")
 	b.Git("commit", "-qm", "with a submodule")
 	dir := b.Add("task/a")
-	if _, err := b.Repo.Index().Status(t.Context(), dir); err != nil { // it is not there yet
+	if _, err := b.Repo.Index().Status(t.Context(), dir); err != nil { // the submodule is not checked out yet
 		t.Error(err)
 	}
 	b.GitIn(dir, "-c", "protocol.file.allow=always", "submodule", "--quiet", "update", "--init")

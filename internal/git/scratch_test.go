@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-// What a process that was killed kept for a snapshot goes with the next one; what a living one keeps stays.
+// The next snapshot removes the scratch folders that killed processes left; those of living processes stay.
 func TestScratchOfTheKilledIsRemoved(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
@@ -49,8 +49,8 @@ func TestScratchOfTheKilledIsRemoved(t *testing.T) {
 	}
 }
 
-// Who looks for folders of the killed may meet one that its owner is just removing: neither fails for that, and nothing
-// is left.
+// A process that looks for scratch folders of killed processes may find one that its owner is just removing: neither of
+// them fails, and nothing is left.
 func TestScratchIsRemovedByTwoAtOnce(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
@@ -71,7 +71,7 @@ func TestScratchIsRemovedByTwoAtOnce(t *testing.T) {
 				if err == nil {
 					err = errors.Join(os.RemoveAll(dir), lock.Unlock())
 				}
-				if err != nil && !errors.Is(err, durable.ErrHeld) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) { // its owner was quicker, or is about to lock it
+				if err != nil && !errors.Is(err, durable.ErrHeld) && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrExist) { // its owner was faster, or is about to lock it
 					t.Error(err)
 				}
 			}

@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-// Whatever is done to a checkout shows, also to files that were changed before.
+// Any change of a checkout is reported, also of files that had been changed before.
 func TestWorktreeState(t *testing.T) {
 	b := gittest.New(t)
 	b.Write("b.txt", "b\n")
@@ -54,7 +54,7 @@ func TestWorktreeState(t *testing.T) {
 	}
 }
 
-// What git was told not to look at is looked at, and what it can't look into is like nothing else.
+// Digest includes files that git was told to skip. It is "" beside another repository, whose files git does not list.
 func TestDigestOfWhatGitDoesNotSee(t *testing.T) {
 	b := gittest.New(t)
 	digest := func() string {

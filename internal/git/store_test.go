@@ -33,7 +33,7 @@ func TestStoreOfAWorktree(t *testing.T) {
 	if !slices.Equal(got.Write, want.Write) || !slices.Equal(got.Fixed, want.Fixed) || !slices.Equal(got.Mounts, want.Mounts) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	b.GitIn(dir, "status") // the empty file is nothing to git
+	b.GitIn(dir, "status") // git accepts the empty files that Store created
 }
 
 func TestStoreOfTheMainCheckout(t *testing.T) {
@@ -46,7 +46,7 @@ func TestStoreOfTheMainCheckout(t *testing.T) {
 	}
 }
 
-// Hooks of the user's settings count too, and nobody but us makes their folder.
+// A folder of hooks that the user's settings name must not be written either, and is created so that nobody else creates it.
 func TestStoreOfHooksThatAreNotThere(t *testing.T) {
 	b := gittest.New(t)
 	dir := b.Add("task/a")
@@ -63,7 +63,7 @@ func TestStoreOfHooksThatAreNotThere(t *testing.T) {
 	}
 }
 
-// Settings that stand among the files of the checkout, and hooks that those name, lead git as well.
+// Included settings that are files of the checkout, and hooks that these name, must not be written either.
 func TestStoreOfIncludedSettings(t *testing.T) {
 	b := gittest.New(t)
 	b.Write(filepath.Join(b.Dir, "team", "config"), "[core]\n\thooksPath = "+filepath.Join(b.Dir, "team", "hooks")+"\n[include]\n\tpath = more\n")
@@ -84,7 +84,7 @@ func TestStoreOfIncludedSettings(t *testing.T) {
 	}
 }
 
-// What a .git file says is believed only when it is one of ours.
+// A .git file is trusted only if it points to a git directory of this repository's worktrees.
 func TestStoreOfAForeignPointer(t *testing.T) {
 	b, other := gittest.New(t), gittest.New(t)
 	dir := b.Add("task/a")
@@ -114,7 +114,7 @@ func TestStoreOfSubmodules(t *testing.T) {
 	}
 }
 
-// Folders of objects go with their worktrees, also where somebody else removed those.
+// The object folders of worktrees are removed with them, also if somebody else removed the worktree.
 func TestOwnObjectsAreRemoved(t *testing.T) {
 	b := gittest.New(t)
 	kept, taken, gone := b.Add("task/a"), b.Add("task/b"), b.Add("task/c")
@@ -132,13 +132,13 @@ func TestOwnObjectsAreRemoved(t *testing.T) {
 	}
 }
 
-// Edge S1: a folder of hooks that can't be listed counts as a change: git runs a hook there all the same.
+// Edge S1: a folder of hooks that can't be listed counts as changed, since git may run a hook there all the same.
 func TestHooksThatCannotBeListed(t *testing.T) {
 	b := gittest.New(t)
 	dir := b.Add("one")
 	b.Git("config", "core.hooksPath", b.Path("../hooks"))
 	before := gittest.Must(b.Repo.Hooks().HookState(dir))(t)
-	if err := os.Symlink("hooks", b.Path("../hooks")); err != nil { // to itself
+	if err := os.Symlink("hooks", b.Path("../hooks")); err != nil { // a link to itself
 		t.Fatal(err)
 	}
 	head := b.Git("rev-parse", "HEAD")

@@ -17,12 +17,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-// loose is the file of a loose object.
+// loose returns the path of a loose object.
 func loose(b *gittest.Box, name string) string {
 	return filepath.Join(b.Dir, ".git", "objects", name[:2], name[2:])
 }
 
-// overwrite puts the content of one loose object into the file of another, which then looks as before but for its last change.
+// overwrite replaces the content of a loose object's file by that of another object. Mode and modification time stay the same.
 func overwrite(b *gittest.Box, name, by string) {
 	b.T.Helper()
 	data, st := gittest.Must(os.ReadFile(loose(b, by)))(b.T), gittest.Must(os.Stat(loose(b, name)))(b.T)
@@ -32,14 +32,14 @@ func overwrite(b *gittest.Box, name, by string) {
 	}
 }
 
-// blob writes one.
+// blob writes a blob object and returns its name.
 func blob(b *gittest.Box, content string) string {
 	b.T.Helper()
 	b.Write("../blob", content)
 	return b.Git("hash-object", "-w", "../blob")
 }
 
-// poisoned is a repository with a test, in a folder, and ways to have git check out another one.
+// poisoned returns a repository with these settings (key=value) and a committed test in a folder, which poison tampers with.
 func poisoned(t *testing.T, settings ...string) *gittest.Box {
 	b := gittest.New(t)
 	b.Write("d/test.sh", "exit 1\n")
@@ -52,7 +52,7 @@ func poisoned(t *testing.T, settings ...string) *gittest.Box {
 	return b
 }
 
-// poison has git check out a test that always passes.
+// poison holds functions that forge an object of a kind, such as a test that now always passes, and return the object's name.
 var poison = map[string]func(b *gittest.Box) (object string){
 	"blob": func(b *gittest.Box) string {
 		name := b.Git("rev-parse", "HEAD:d/test.sh")
@@ -72,7 +72,7 @@ var poison = map[string]func(b *gittest.Box) (object string){
 	},
 }
 
-// Edge S1: what git checks out is what the commit has, or there is no checkout.
+// Edge S1: a checkout has the files of its commit, or it fails and leaves no worktree.
 func TestPoisonedObjects(t *testing.T) {
 	for kind, do := range poison {
 		b := poisoned(t)
@@ -84,7 +84,7 @@ func TestPoisonedObjects(t *testing.T) {
 			"AddWorktree": b.Repo.Worktrees().Add(t.Context(), git.NewWorktree{Path: b.Tree("task/a"), Branch: "task/a", Base: head}),
 		} {
 			damaged := (*git.DamagedError)(nil)
-			if kind == "commit" && err != nil { // git itself hashes those
+			if kind == "commit" && err != nil { // git itself verifies the hashes of commits
 				continue
 			}
 			if !errors.As(err, &damaged) || damaged.Object != object || damaged.File != loose(b, object) {
@@ -97,7 +97,7 @@ func TestPoisonedObjects(t *testing.T) {
 	}
 }
 
-// Edge S1 in a repository that packed its objects: a pack that names them wrong is no better.
+// Edge S1 in a repository with packed objects: a forged loose object is not used beside the pack, nor when the pack is gone.
 func TestPoisonedIndexOfAPack(t *testing.T) {
 	b := poisoned(t)
 	name, head := b.Git("rev-parse", "HEAD:d/test.sh"), b.Git("rev-parse", "HEAD")
@@ -106,7 +106,7 @@ func TestPoisonedIndexOfAPack(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(loose(b, name)), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(loose(b, other), loose(b, name)); err != nil { // packs come first
+	if err := os.Rename(loose(b, other), loose(b, name)); err != nil { // git reads packs first
 		t.Fatal(err)
 	}
 	if err := b.Repo.Worktrees().Checkout(t.Context(), b.Tree("fresh"), head); err != nil {
@@ -122,7 +122,7 @@ func TestPoisonedIndexOfAPack(t *testing.T) {
 	}
 }
 
-// What git makes otherwise of files than it keeps them is no damage, and does not hide one.
+// Files that git converts on checkout, by filters or line endings for example, are not damage, and don't hide any.
 func TestFilteredFilesOfACheckout(t *testing.T) {
 	for _, settings := range [][]string{
 		{"core.autocrlf=true"}, {"core.eol=crlf"}, {"index.version=4"}, {"core.symlinks=false"},
@@ -153,7 +153,7 @@ func TestFilteredFilesOfACheckout(t *testing.T) {
 	}
 }
 
-// A file that stands for an object of Git LFS has that object's content, whatever was put into the place of the object.
+// A file stored with Git LFS has the content that its pointer names: a forged LFS object is damage, other output of the filter is not.
 func TestLFSObjectsOfACheckout(t *testing.T) {
 	b := gittest.New(t)
 	good := "the weights\n"
@@ -188,8 +188,8 @@ func TestLFSObjectsOfACheckout(t *testing.T) {
 	}
 }
 
-// Objects that appear, are changed in place or are removed while others are at work are seen, whatever their files' dates say; what people
-// do is no harm.
+// Objects that are changed in place while others are at work are found, whatever the times of their files say; commits, gc and
+// other work of people are not damage.
 func TestObjectsThatChange(t *testing.T) {
 	b := poisoned(t)
 	objects := gittest.Must(b.Repo.Trees().Objects(time.Time{}, nil))(t)
@@ -223,8 +223,8 @@ func TestObjectsThatChange(t *testing.T) {
 	}
 }
 
-// Edge S1: git freshens the times of a pack when what is added is in it already, which says nothing; what else is written in
-// one is found, and so is an index of a pack whatever it is called.
+// Edge S1: a pack whose times git freshens, since an added object is in it already, counts as unchanged. Any other change of
+// a pack is found, and so is a damaged index of a pack, whatever its name.
 func TestPacksThatChange(t *testing.T) {
 	b := poisoned(t)
 	b.Git("gc", "-q", "--prune=now")
@@ -274,7 +274,7 @@ func TestPacksThatChange(t *testing.T) {
 	}
 }
 
-// Edge S1: objects that are gone are told, those that are packed now are not.
+// Edge S1: objects that are gone are reported, once; a pack or index that was changed is damaged.
 func TestObjectsThatAreGone(t *testing.T) {
 	b := poisoned(t)
 	objects := gittest.Must(b.Repo.Trees().Objects(time.Time{}, nil))(t)
@@ -309,8 +309,8 @@ func TestObjectsThatAreGone(t *testing.T) {
 	}
 }
 
-// Edge S1: what was borrowed when a run began counts as git's own; what somebody borrows meanwhile is refused, also by a process
-// that begins later, and by whatever it is written.
+// Edge S1: alternates that existed when a run began are accepted; alternates that were added since are refused, also by a process
+// that begins later, and so is an alternates file that is a pipe.
 func TestBorrowedObjects(t *testing.T) {
 	const file = ".git/objects/info/alternates"
 	for name, c := range map[string]struct {
@@ -353,7 +353,7 @@ func TestBorrowedObjects(t *testing.T) {
 	}
 }
 
-// What a link in the place of a pack leads to may be changed as the pack may.
+// If a pack is a symbolic link, a change of the file that it points to is found.
 func TestPackBehindALink(t *testing.T) {
 	b := poisoned(t)
 	b.Git("gc", "-q", "--prune=now")
@@ -376,7 +376,7 @@ func TestPackBehindALink(t *testing.T) {
 	}
 }
 
-// manyFiles is a repository with n files, quickly made, whose objects are in a pack, or each in a file.
+// manyFiles returns a repository with n files and test.sh, created by fast-import, whose objects are packed or loose.
 func manyFiles(t testing.TB, n int, packed bool) *gittest.Box {
 	b := gittest.Empty(t)
 	var s strings.Builder
@@ -396,8 +396,8 @@ func manyFiles(t testing.TB, n int, packed bool) *gittest.Box {
 	return b
 }
 
-// Edge S1 (a) where git's own look at files that are as young as the index does not help: the file is older, as most are where
-// there are many.
+// Edge S1 (a) for a file that is older than the index, as most are in a large repository: git reads only files that are as young
+// as the index.
 func TestForgedIndexOfManyFiles(t *testing.T) {
 	b := manyFiles(t, 1000, true)
 	dir := b.Add("task/a")

@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/gittest"
 )
 
-// isRight checks a worktree of feature/x at main.
+// isRight checks that dir is a clean worktree of feature/x at main, and the only one.
 func isRight(b *gittest.Box, dir string) {
 	b.T.Helper()
 	if got := b.GitIn(dir, "rev-parse", "--abbrev-ref", "HEAD"); got != "feature/x" {
@@ -38,7 +38,7 @@ func isRight(b *gittest.Box, dir string) {
 	}
 }
 
-// However HEAD names a branch, it is the one that git says.
+// The branch of a worktree is the same that git reports, however HEAD refers to it.
 func TestBranchesOfWorktrees(t *testing.T) {
 	gittest.EachFormat(t, func(t *testing.T, b *gittest.Box) {
 		base := b.Git("rev-parse", "main")
@@ -104,7 +104,7 @@ func TestAddWorktree(t *testing.T) {
 	})
 }
 
-// Each case is what a call leaves that was killed half-way, or what a person has done meanwhile.
+// Add repairs what a call that was killed half-way has left, or what a person has done meanwhile.
 func TestAddWorktreeRepairs(t *testing.T) {
 	admin := func(b *gittest.Box) string { return b.Path(".git/worktrees/x") }
 	initializing := func(b *gittest.Box) { b.Write(filepath.Join(admin(b), "locked"), "initializing\n") }
@@ -165,8 +165,8 @@ func TestAddWorktreeRepairs(t *testing.T) {
 	}
 }
 
-// A git that was killed as soon as it made a worktree leaves its folder empty, or with the lock of an index in it. It goes when a
-// worktree is made or removed, but for one that somebody may be at work with.
+// A git process that was killed right after it began to add a worktree leaves its git directory empty, or with only index.lock
+// in it. The directory is removed when a worktree is added or removed, unless it may still be in use.
 func TestLeftByAKilledWorktreeAdd(t *testing.T) {
 	b := gittest.New(t)
 	kept := map[string]bool{}
@@ -277,7 +277,7 @@ func TestAddWorktreeRefuses(t *testing.T) {
 	}
 }
 
-// What git lost the way to is told with the command that leads there again or, where git has nothing of it any more, keeps it.
+// The error for a worktree that git has lost names the command that repairs it or, if git has no record of it, moves it away.
 func TestWorktreesThatGitLost(t *testing.T) {
 	for name, c := range map[string]struct {
 		lose   func(b *gittest.Box, dir string) (now string)
@@ -323,7 +323,7 @@ func TestWorktreesThatGitLost(t *testing.T) {
 	}
 }
 
-// moveMain gives the main checkout another name.
+// moveMain renames the main checkout, and reopens the repository.
 func moveMain(b *gittest.Box) {
 	b.Dir = away(b, b.Dir)
 	b.Repo = b.Open(b.Dir)
@@ -343,7 +343,7 @@ func TestFailingPostCheckoutHook(t *testing.T) {
 	isRight(b, dir)
 }
 
-// hold makes a lock file as another git process would, for a while.
+// hold creates a lock file, as another git process would, and removes it after a while; released is closed then.
 func hold(b *gittest.Box, path string, while time.Duration) (released <-chan struct{}) {
 	b.Write(path, "")
 	done := make(chan struct{})
@@ -387,7 +387,7 @@ func TestManyWorktreesAtOnce(t *testing.T) {
 	}
 }
 
-// Git looks at all worktrees when it makes one, and fails when another process is making or removing one of them.
+// Git reads all worktrees when it adds one, and fails if another process is adding or removing one of them: Add tries again.
 func TestOthersMakeWorktrees(t *testing.T) {
 	b := gittest.New(t)
 	bin := filepath.Join(b.Home, "bin")
@@ -451,7 +451,7 @@ func TestLocksOfOthersAreWaitedFor(t *testing.T) {
 	gittest.Must(b.Repo.Committer().Commit(t.Context(), wt, git.CommitOptions{Message: "m", Branch: "feature/x"}))(t)
 	<-released
 
-	// In the main checkout a lock is someone's for certain, and is never removed.
+	// A lock in the main checkout belongs to somebody else, and is never removed.
 	b.Write("new.txt", "n")
 	b.Write(".git/index.lock", "")
 	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("enough"))
@@ -464,7 +464,7 @@ func TestLocksOfOthersAreWaitedFor(t *testing.T) {
 	}
 }
 
-// Hooks see the language of the user; what git says of a lock is understood all the same.
+// Hooks get the user's language; git's messages about locks are understood nevertheless.
 func TestLocksAreWaitedForInAnyLanguage(t *testing.T) {
 	t.Parallel()
 	b := gittest.New(t)
@@ -495,7 +495,7 @@ func TestLocksOfTheDeadAreRemoved(t *testing.T) {
 	}
 }
 
-// Git is killed in the middle of git worktree add, sooner and later.
+// Add succeeds after git was killed in the middle of git worktree add, at different moments.
 func TestAddWorktreeKilled(t *testing.T) {
 	t.Parallel()
 	b := gittest.New(t)
@@ -508,7 +508,7 @@ func TestAddWorktreeKilled(t *testing.T) {
 	for delay := time.Millisecond; delay < 30*time.Millisecond; delay += 4 * time.Millisecond {
 		cmd := exec.Command("git", "worktree", "add", "-q", "--no-track", "-b", "feature/x", dir, base)
 		cmd.Dir, cmd.Env, cmd.SysProcAttr = b.Dir, append(b.Env, "LC_ALL=C"), &syscall.SysProcAttr{Setpgid: true}
-		cmd.Stdout = new(strings.Builder) // a pipe: Wait returns when nobody has it open any more
+		cmd.Stdout = new(strings.Builder) // a pipe: Wait returns once no process has it open
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
