@@ -97,7 +97,7 @@ func TestAppendMendsTheTail(t *testing.T) {
 	}
 }
 
-// Processes that append at once: every line is there once and whole.
+// If several processes append at once, the file has every line once and as a whole.
 func TestAppendByManyProcesses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	const processes, lines = 4, 30
@@ -132,7 +132,7 @@ func TestAppendByManyProcesses(t *testing.T) {
 }
 
 func appendMany(args []string) error {
-	disk, _ := breakingDisk(0) // fails nothing, but writes in halves, which must not be mixed up
+	disk, _ := breakingDisk(0) // no step fails, but lines are written in halves, which must not be mixed up
 	n, err := strconv.Atoi(args[2])
 	for i := range n {
 		line := fmt.Sprintf(`{"by":%s,"n":%d,"fill":"%s"}`, args[1], i, strings.Repeat("x", 500))

@@ -69,7 +69,7 @@ func TestWriteFileOfAKilledProcess(t *testing.T) {
 	}
 }
 
-// Who edits the file by hand while it is replaced loses nothing, up to the rename.
+// An edit by hand while the file is being replaced is not lost, up to the rename.
 func TestReplace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "roadmap.md")
 	write(t, path, before)
@@ -96,7 +96,7 @@ func TestReplace(t *testing.T) {
 func TestWriteFilePermission(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")
-	var disk *durable.Disk // nil works
+	var disk *durable.Disk // a nil Disk works
 	if err := disk.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestWriteFileNeedsTheFolder(t *testing.T) {
 	}
 }
 
-// Writers of one file at once, with readers: every content seen is one that somebody wrote.
+// While several writers replace one file, readers only see content that one of them wrote.
 func TestWriteFileByManyAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "f")

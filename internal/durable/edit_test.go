@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// editors are the ways in which programs save a file.
+// editors holds the ways in which programs save a file.
 var editors = map[string]func(path string, data []byte) error{
 	"rename-over": func(path string, data []byte) error { return replaceBy(path+"~", path, data) },
 	"other-folder": func(path string, data []byte) error {
@@ -82,7 +82,7 @@ func number(re *regexp.Regexp, data []byte) int {
 	return n
 }
 
-// whole reads the file as a person sees it who has it open in an editor: whole.
+// whole returns the complete content of the file, as an editor shows it, and reads again while the file is only half written.
 func whole(path string) ([]byte, error) {
 	for {
 		data, err := os.ReadFile(path)
@@ -92,9 +92,9 @@ func whole(path string) ([]byte, error) {
 	}
 }
 
-// person saves a file in one manner, again and again, and fails when a save is gone after others have updated the file. An
-// update that a save fell into shows its own file until it has looked at what it swapped out: a save is lost when it is
-// gone after one more update than the one that shows it gone.
+// person saves a file repeatedly in one of the ways of editors, and fails if a save is missing after others have updated the
+// file. An update during which the file is saved shows its own file until it has checked the file that it swapped out:
+// a save is lost only if it is still missing one update after the update that first shows it missing.
 func person(a []string) error {
 	style, path := a[0], a[1]
 	saves, _ := strconv.Atoi(a[2])
@@ -120,7 +120,7 @@ func person(a []string) error {
 	return nil
 }
 
-// updated is the file once that many updates are in it.
+// updated waits for update n or a later one in the file, and returns the content.
 func updated(path string, n int) ([]byte, error) {
 	for {
 		data, err := whole(path)
@@ -130,8 +130,8 @@ func updated(path string, n int) ([]byte, error) {
 	}
 }
 
-// appender adds lines to a file, each after an update of what it added before: of two within one swap the last one stands. It
-// counts updates from what the file shows after the line is in it: what it showed before can be many updates ago on a busy machine.
+// appender appends lines to a file, each after an update of the line before: of two lines within one swap only the last stays.
+// It counts updates from the one in the file after the line was added: on a busy machine an earlier reading can be very old.
 func appender(a []string) error {
 	lines, _ := strconv.Atoi(a[1])
 	for i := range lines {
@@ -158,14 +158,14 @@ func appendLine(path string, i int) error {
 	return errors.Join(err, f.Close())
 }
 
-// increment is an update by Trellis.
+// increment returns update n by Trellis, as a function for Edit.
 func increment(n int) func([]byte) ([]byte, error) {
 	return func(old []byte) ([]byte, error) {
 		return byUpdate.ReplaceAll(old, fmt.Appendf(nil, "update=%d\n", n)), nil
 	}
 }
 
-// Edge F3: a person saves a file, as editors of each kind do, while Trellis updates it as fast as it can.
+// Edge F3: no save is lost if a person saves a file, in each of the ways of editors, while Trellis updates it as fast as it can.
 func TestEditKeepsWhatPersonsSave(t *testing.T) {
 	for style := range editors {
 		t.Run(style, func(t *testing.T) {
@@ -200,7 +200,7 @@ func editedFile(t *testing.T) string {
 	return path
 }
 
-// updateWhile updates the file until a process in that role has ended, and once more. It returns the number of updates.
+// updateWhile updates the file until a process in that role has ended, and once after that. It returns the number of updates.
 func updateWhile(t *testing.T, path, role string, args ...string) (n int) {
 	t.Helper()
 	cmd := play(t, role, args...)
@@ -232,7 +232,7 @@ func updateWhile(t *testing.T, path, role string, args ...string) (n int) {
 	}
 }
 
-// Edge F3: a save within any step of an update, in every manner, is in the file in the end, and the update too.
+// Edge F3: a save during any step of an update, in each of the ways of editors, is in the file in the end, and so is the update.
 func TestEditMergesASaveWithinEachStep(t *testing.T) {
 	for style, save := range editors {
 		for n := 1; ; n++ {
@@ -255,7 +255,7 @@ func TestEditMergesASaveWithinEachStep(t *testing.T) {
 			if number(byPerson, got) != 7 {
 				t.Errorf("%s at step %d: got %q", style, n, got)
 			}
-			// After the swap the person has replaced what was updated already; who updates looks again then.
+			// A save after the swap replaces the updated file; the next update then changes that one.
 			if err := disk.Edit(path, increment(5)); err != nil || read(t, path) != "person=7\nupdate=5\n" {
 				t.Errorf("%s at step %d: then %q, %v", style, n, read(t, path), err)
 			}
@@ -266,7 +266,7 @@ func TestEditMergesASaveWithinEachStep(t *testing.T) {
 	}
 }
 
-// Edge F3: who opened the file before the swap and writes after it writes into the file that has the name.
+// Edge F3: a program that opened the file before the swap and writes to it afterwards writes into the file that has the name.
 func TestEditWaitsForWhoHasTheFileOpen(t *testing.T) {
 	for _, at := range []string{"create", "sync", "rename"} {
 		path := editedFile(t)
@@ -279,7 +279,7 @@ func TestEditWaitsForWhoHasTheFileOpen(t *testing.T) {
 				}
 				written = make(chan error)
 				go func() {
-					time.Sleep(20 * time.Millisecond) // the swap comes, and finds it open
+					time.Sleep(20 * time.Millisecond) // meanwhile the swap finds the file open
 					_, err := f.WriteString("appended\n")
 					f.Close()
 					written <- err
@@ -320,7 +320,7 @@ func TestReplaceFailsAtEveryStep(t *testing.T) {
 	}
 }
 
-// A file goes only as it was when that was decided: what is saved on the way, in every manner, stays.
+// Remove removes a file only if its content is still the expected one: a save in between, in each of the ways of editors, stays.
 func TestRemoveKeepsASaveWithinEachStep(t *testing.T) {
 	for style, save := range editors {
 		path := editedFile(t)
@@ -346,7 +346,7 @@ func TestRemoveKeepsASaveWithinEachStep(t *testing.T) {
 	}
 }
 
-// A file that nobody had is made only where still nobody has it.
+// Edit creates a missing file only if it is still missing; otherwise it changes the file that somebody has created.
 func TestEditOfAMissingFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "implement.jsonl")
 	disk := &durable.Disk{Fault: func(step, _ string) error {

@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// hold takes the lock, says so, and keeps it until stdin ends.
+// hold takes the lock, prints "held", and keeps the lock until stdin ends.
 func hold(args []string) error {
 	l, err := durable.TryLock(args[0], durable.Holder{PID: os.Getpid(), Marker: "m1", Claim: 7})
 	if err != nil {
@@ -29,7 +29,7 @@ func hold(args []string) error {
 	return l.Unlock()
 }
 
-// startHolder runs hold in a process of its own and returns once it has the lock.
+// startHolder runs hold in a separate process and returns once that has the lock.
 func startHolder(t *testing.T, path string) (cmd *exec.Cmd, release func()) {
 	t.Helper()
 	cmd = play(t, "hold", path)
@@ -150,7 +150,7 @@ func TestLostLockFileIsNoticed(t *testing.T) {
 	}
 }
 
-// Someone who keeps removing the file makes TryLock begin again, not fail or hang.
+// If somebody keeps removing the lock file, TryLock starts over, and neither fails nor hangs.
 func TestLockWhileItsFileIsRemoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	stop := make(chan struct{})
@@ -177,7 +177,7 @@ func TestLockWhileItsFileIsRemoved(t *testing.T) {
 	group.Wait()
 }
 
-// Probing takes no lock from anybody: no TryLock fails because someone looked.
+// Held takes no lock itself: no TryLock fails because Held was called at the same time.
 func TestHeldDoesNotDisturb(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	if durable.Held(path) {
@@ -290,7 +290,7 @@ func TestWaitLockGivesUp(t *testing.T) {
 	}
 }
 
-// What a lock file says never decides: garbage in it neither keeps it nor breaks it.
+// The content of a lock file does not decide who has the lock: garbage in the file neither holds the lock nor makes it fail.
 func TestLockFileContentIsOnlyWords(t *testing.T) {
 	for _, content := range []string{"garbage", `{"pid":`, "", strings.Repeat("x", 5000)} {
 		path := filepath.Join(t.TempDir(), "lock")

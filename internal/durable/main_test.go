@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// play is a command that runs the test binary in a role.
+// play returns a command that runs the test binary in a role.
 func play(t *testing.T, role string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
@@ -48,7 +48,7 @@ func play(t *testing.T, role string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// dyingDisk kills its process before the nth step.
+// dyingDisk returns a Disk that kills this process before the nth step.
 func dyingDisk(nth string) *durable.Disk {
 	n, _ := strconv.Atoi(nth)
 	return &durable.Disk{Fault: func(string, string) error {
@@ -62,7 +62,7 @@ func dyingDisk(nth string) *durable.Disk {
 
 var errInjected = errors.New("injected")
 
-// breakingDisk fails the nth step and counts them all.
+// breakingDisk returns a Disk whose nth step fails, none if n is 0, and the list of its steps so far.
 func breakingDisk(n int) (*durable.Disk, *[]string) {
 	steps := new([]string)
 	return &durable.Disk{Fault: func(step, _ string) error {
@@ -90,7 +90,7 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-// names are the files in dir, in one line.
+// names returns the names of the files in dir, separated by spaces.
 func names(t *testing.T, dir string) string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

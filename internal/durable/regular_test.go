@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// hostile makes a folder with what others may put in the place of a file, and a file beside it.
+// hostile returns a folder with all that others may put in place of a file, such as links and a pipe. The file out is beside it.
 func hostile(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -31,7 +31,7 @@ func hostile(t *testing.T) string {
 	if err := errors.Join(makes...); err != nil {
 		t.Fatal(err)
 	}
-	t.Chdir(dir) // the path of a socket is short
+	t.Chdir(dir) // the path of a socket must be short
 	socket, err := net.Listen("unix", "socket")
 	if err != nil {
 		t.Fatal(err)
@@ -40,8 +40,8 @@ func hostile(t *testing.T) string {
 	return dir
 }
 
-// Edges F4, S4: what a program may leave in the place of a file neither blocks its reader, nor fills memory, nor leads
-// elsewhere; the error names the file and what to do.
+// Edges F4, S4: whatever a program puts in place of a file neither blocks its reader, nor fills memory, nor leads out of
+// the folder; the error names the file and what to do.
 func TestReadBelow(t *testing.T) {
 	dir := hostile(t)
 	for name, want := range map[string]error{
@@ -67,7 +67,7 @@ func TestReadBelow(t *testing.T) {
 	}
 }
 
-// What is refused is mended where it stands in the way, and by who owns that.
+// Mend names the file or folder that denies access and, depending on its owner, the command that permits it.
 func TestMendRefused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), ".trellis")
 	at := func(name string) string { return filepath.Join(dir, name) }
@@ -95,7 +95,7 @@ func TestMendRefused(t *testing.T) {
 	}
 }
 
-// A file that is at its limit, and one that grows beyond it while it is read, as those of /proc do.
+// A file of exactly the maximum size is read; one that turns out larger while it is read, as files of /proc do, is refused.
 func TestReadBelowGrowing(t *testing.T) {
 	dir := t.TempDir()
 	for _, n := range []int{0, 1, 511, 512, 4096, 100_000} {
@@ -131,7 +131,7 @@ func TestReadDirBelow(t *testing.T) {
 	}
 }
 
-// Edges S4, S10: what stands in the place of a lock, a log or their folder redirects no byte, and stops nobody.
+// Edges S4, S10: whatever is in place of a lock, a log or their folder neither redirects a write nor blocks it.
 func TestOwnFilesFollowNothing(t *testing.T) {
 	dir := hostile(t)
 	before, err := os.ReadFile("../out")
@@ -162,7 +162,7 @@ func TestOwnFilesFollowNothing(t *testing.T) {
 	}
 }
 
-// A lock of 10 GB, and a log without a newline that is as long, are not read whole.
+// A lock file of 10 GB, and a log of that size without a newline, are not read as a whole.
 func TestOwnFilesOfAnySize(t *testing.T) {
 	path := filepath.Join(hostile(t), "sparse")
 	var disk *durable.Disk
@@ -182,7 +182,7 @@ func TestOwnFilesOfAnySize(t *testing.T) {
 	}
 }
 
-// What an earlier writer may have left as its temporary file is passed over.
+// A pipe that has the name of the temporary file neither blocks a write nor makes it fail.
 func TestWriteBesidePipe(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mkfifo(filepath.Join(dir, durable.TempPrefix+"a"), 0o600); err != nil {
@@ -213,7 +213,7 @@ func TestBelow(t *testing.T) {
 	}
 }
 
-// A pipe that nobody reads stops no writer, and a link leads none out.
+// WriteBelow does not block on a pipe that nobody reads, and follows no link out of the folder.
 func TestWriteBelow(t *testing.T) {
 	dir := hostile(t)
 	for name, want := range map[string]error{"a": nil, "new/deep": nil, "pipe": durable.ErrIrregular, "sub": syscall.EISDIR, "zero": durable.ErrOutside, "far": durable.ErrOutside, "up/x": durable.ErrOutside} {

@@ -8,7 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// Edge S (left temporary files): those of killed writers go after an hour; one that is being written stays, and so does all else.
+// Edge S (left temporary files): those of killed writers are removed after an hour; one that is being written and other files stay.
 func TestSweep(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "task.json")
