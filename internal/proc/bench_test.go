@@ -6,7 +6,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// What the marker costs: the end of a command looks for processes that carry it.
+// BenchmarkRun measures the cost of a marker: the processes that carry it are searched for when the command has ended.
 func BenchmarkRun(b *testing.B) {
 	for name, mark := range map[string]string{"plain": "", "marked": marker("bench")} {
 		b.Run(name, func(b *testing.B) {

@@ -24,7 +24,7 @@ func TestCapped(t *testing.T) {
 		{6, "äöüßäöü", "ä\n[... 10 bytes left out ...]\nü", 14},
 	}
 	for _, tt := range tests {
-		for size := 1; size <= len(tt.in)+1; size++ { // any split gives the same
+		for size := 1; size <= len(tt.in)+1; size++ { // any split gives the same result
 			c := proc.NewCapped(tt.limit)
 			for data := []byte(tt.in); len(data) > 0; {
 				n := min(size, len(data))

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// cgroups is the folder of control groups, on a machine that lets us make some.
+// cgroups returns the folder of control groups, or skips the test on a machine where none can be created.
 func cgroups(t *testing.T) string {
 	t.Helper()
 	folder, err := proc.CgroupFolder()
@@ -24,7 +24,7 @@ func cgroups(t *testing.T) string {
 	return folder
 }
 
-// left are the control groups that the processes with these pids were to remove.
+// left returns the control groups that the processes with these pids should have removed.
 func left(t *testing.T, folder string, pids ...int) (names []string) {
 	t.Helper()
 	for _, pid := range pids {
@@ -37,7 +37,7 @@ func left(t *testing.T, folder string, pids ...int) (names []string) {
 	return names
 }
 
-// Everything of a call is in a control group of its own from the first instant on, and that is gone with it.
+// All processes of a call with a marker are in a separate control group from the first instant on, which is removed with the call.
 func TestCallHasACgroup(t *testing.T) {
 	folder := cgroups(t)
 	c := shell(`cat /proc/self/cgroup`)
@@ -58,8 +58,8 @@ func TestCallHasACgroup(t *testing.T) {
 	}
 }
 
-// A process that starts its successor and ends, again and again, is faster than anybody who looks for it; its control group ends as
-// one (edge S8).
+// A process that starts its successor and ends, again and again, is faster than any search for it; its control group is killed as a
+// whole (edge S8).
 func TestHopperEndsWithItsCall(t *testing.T) {
 	cgroups(t)
 	dir := t.TempDir()
@@ -79,7 +79,7 @@ func TestHopperEndsWithItsCall(t *testing.T) {
 	}
 	for before, end := size(), time.Now().Add(200*time.Millisecond); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if now := size(); now != before {
-			if err := os.Remove(hop); err != nil { // its end
+			if err := os.Remove(hop); err != nil { // ends the hopping
 				t.Error(err)
 			}
 			t.Fatalf("it hops on: %d, then %d", before, now)
@@ -87,8 +87,8 @@ func TestHopperEndsWithItsCall(t *testing.T) {
 	}
 }
 
-// Where guard, reaper and worker are killed at once, the next to come finds the control groups of their calls, in its own folder of
-// those or in the one that it is told of, and ends what hides there (edge S8).
+// If guard, reaper and worker are killed at once, a later Sweep finds the control groups of their calls, in its own folder of
+// control groups or in the one that it is given, and ends the processes that hide there (edge S8).
 func TestSweepEndsTheCgroupsOfTheKilled(t *testing.T) {
 	folder := cgroups(t)
 	elsewhere := filepath.Join(folder, marker("elsewhere"))
@@ -127,12 +127,12 @@ func TestSweepEndsTheCgroupsOfTheKilled(t *testing.T) {
 	}
 }
 
-// killAll kills guard, reaper, worker and agent before one of them can do anything about it. The guard goes last: with it stopped ones
-// of its session go on. They are dead when it returns: what hides is the agent's child until then, and would be found as that.
+// killAll kills guard, reaper, worker and agent before one of them can react. The guard is last: with its end, stopped processes
+// of its session go on. All are dead when killAll returns: until then the hidden tool would be found as the agent's child.
 func killAll(t *testing.T, cmd *exec.Cmd, pids map[string]int) {
 	t.Helper()
 	who := []string{"reaper", "worker", "agent", "guard"}
-	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} { // stopped before any of them dies, which the others would see
+	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGKILL} { // all are stopped before any of them dies, which the others would notice
 		for _, name := range who {
 			syscall.Kill(pids[name], sig)
 		}
@@ -143,7 +143,7 @@ func killAll(t *testing.T, cmd *exec.Cmd, pids map[string]int) {
 	})
 }
 
-// A worker that is killed leaves no control groups either.
+// A worker, reaper or guard that is killed leaves no control groups either.
 func TestKilledWorkerLeavesNoCgroups(t *testing.T) {
 	folder := cgroups(t)
 	for _, who := range []string{"worker", "reaper", "guard"} {
@@ -160,7 +160,7 @@ func TestKilledWorkerLeavesNoCgroups(t *testing.T) {
 	}
 }
 
-// A folder that is no control group's is not written to, whatever a record says.
+// Sweep does not write to a folder that is not a control group, even if a record names it.
 func TestSweepBelievesNoFolder(t *testing.T) {
 	mark, dir := marker("nowhere"), t.TempDir()
 	for _, name := range cgroupNames(t, mark) {
@@ -180,7 +180,7 @@ func TestSweepBelievesNoFolder(t *testing.T) {
 	}
 }
 
-// cgroupNames are names that the control groups of a run have.
+// cgroupNames returns names that control groups of the run with this marker have.
 func cgroupNames(t *testing.T, mark string) []string {
 	t.Helper()
 	cgroups(t)

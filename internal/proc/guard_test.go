@@ -17,8 +17,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// guarded is a command under guard. What its worker does: exit N; signal: wait for one; die; tools: run
-// tree until a signal comes; guard: print its reaper; nested, orphans, hides: see there.
+// guarded runs a command under Guard. Its first argument says what the worker does: exit N; die; tools: run
+// tree until a signal comes; guard: print its reaper; nested, orphans, hides: see these functions.
 func guarded(args []string) int {
 	worker, code, err := proc.Guard()
 	if errors.As(err, new(*proc.SignalError)) {
@@ -73,11 +73,11 @@ func work() int {
 	return 96
 }
 
-// hide is what a tool does besides where something can be done about it.
+// hide holds the argument that makes tree start a hidden tool too, on systems where such a tool is found.
 var hide = map[string][]string{"linux": {"hide"}}[runtime.GOOS]
 
-// hides runs a call that leaves a tool which hides, while another one is at work that left a tool. That one begins when its
-// call has its tag (see setTag).
+// hides runs a call that leaves a hidden tool, while another call is running that has left a tool as well. The other call starts
+// its tool once it has its tag (see setTag).
 func hides() int {
 	busy := newLines()
 	tagged, begin := io.Pipe()
@@ -102,12 +102,12 @@ func hides() int {
 	p.Stop(nil)
 	p.Wait() //nolint:errcheck // it was stopped
 	fmt.Println("busy", alive(other))
-	stay() // with us gone it would be ended in any case
+	stay() // the end of this process would end the tool in any case
 	return 0
 }
 
-// What a call left, and what hides so that no mark of it is left, is gone when the call is; what another call left, which
-// is still at work, is not (edge S8).
+// Processes that a call left, even one that hides by removing all marks, are ended with the call; those of another call,
+// which is still running, are not (edge S8).
 func TestWhatHidesEndsWithItsCall(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("nobody adopts orphans there")
@@ -125,7 +125,7 @@ func TestWhatHidesEndsWithItsCall(t *testing.T) {
 	cmd.Wait()
 }
 
-// nested starts another command of the kind with the environment as it is: that has a guard of its own.
+// nested starts another guarded command with the same environment, which has to get a separate guard.
 func nested() int {
 	cmd := exec.Command(os.Args[0], "guard")
 	out, err := cmd.Output()
@@ -136,7 +136,7 @@ func nested() int {
 	return 0
 }
 
-// orphans leaves a process that lost its parent and died: the guard waits for it.
+// orphans starts a process that loses its parent and dies, and waits until the guard has waited for it.
 func orphans() int {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = roleEnviron("orphan")
@@ -156,7 +156,7 @@ func orphans() int {
 	return 92
 }
 
-// orphan leaves a child and names it.
+// orphan starts a child, prints its pid and does not wait for it.
 func orphan([]string) int {
 	cmd := exec.Command("sleep", "0.1")
 	if cmd.Start() != nil {
@@ -166,7 +166,7 @@ func orphan([]string) int {
 	return 0
 }
 
-// startGuarded starts a guarded command outside of this package.
+// startGuarded starts a guarded command with os/exec.
 func startGuarded(t *testing.T, args ...string) (*exec.Cmd, *lines) {
 	t.Helper()
 	cmd, out := guardedCommand(t, os.Args[0], args...)
@@ -176,8 +176,8 @@ func startGuarded(t *testing.T, args ...string) (*exec.Cmd, *lines) {
 	return cmd, out
 }
 
-// guardedCommand is one that is killed when it hangs. It has a group of its own: where one of a group is stopped and the last parent
-// from outside of it dies, the kernel hangs up on the whole group, which would be all the tests.
+// guardedCommand returns a guarded command that is killed if it hangs, in a new process group: if a process of a group is stopped
+// and the last parent outside of the group dies, the kernel sends SIGHUP to the whole group, which would be all the tests.
 func guardedCommand(t *testing.T, name string, args ...string) (*exec.Cmd, *lines) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
@@ -186,7 +186,7 @@ func guardedCommand(t *testing.T, name string, args ...string) (*exec.Cmd, *line
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env, cmd.SysProcAttr = roleEnviron("guarded"), &syscall.SysProcAttr{Setpgid: true}
 	cmd.Stdout, cmd.Stderr = out, os.Stderr
-	cmd.WaitDelay = time.Second // tools that were left would hold the pipe
+	cmd.WaitDelay = time.Second // tools left behind would keep the pipe open
 	return cmd, out
 }
 
@@ -223,10 +223,10 @@ func TestGuardPassesSignalsOn(t *testing.T) {
 	}
 }
 
-// A terminal signals guard and worker, and the guard passes its own on: the worker takes both as one.
+// A terminal signals guard and worker, and the guard passes its signal on: the worker treats both as one.
 func TestGuardAndTerminal(t *testing.T) {
 	words := ""
-	for tries := 0; words == "" && tries < 5; tries++ { // where the machine stalls, the guard may pass its own on too late to be the same
+	for tries := 0; words == "" && tries < 5; tries++ { // if the machine stalls, the guard may pass its signal on too late to count as the same
 		cmd, out := guardedCommand(t, os.Args[0], "tools")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
@@ -259,8 +259,8 @@ func TestKilledWorkerLeavesNothing(t *testing.T) {
 	wantGone(t, pids)
 }
 
-// Whoever is killed, the guard, which is the process that people see, the reaper, the worker, two of them, or the agent's
-// program too: what the agent started is ended at once, without anybody who comes next, also what hides (edges A4, S8).
+// Whichever processes are killed (the guard, which is the one that people see, the reaper, the worker, two of them, or the
+// agent too), what the agent started, even if it hides, is ended at once, without a later Sweep (edges A4, S8).
 func TestKilledLeavesNothing(t *testing.T) {
 	for _, killed := range [][]string{{"guard"}, {"reaper"}, {"worker"}, {"guard", "worker"}, {"worker", "guard"}, {"reaper", "worker"}, {"worker", "reaper"}, {"guard", "worker", "agent"}} {
 		t.Run(strings.Join(killed, " "), func(t *testing.T) {
@@ -273,7 +273,7 @@ func TestKilledLeavesNothing(t *testing.T) {
 			}
 			cmd.Wait()
 			for kind, pid := range pids {
-				if kind == "bare" && runtime.GOOS != "linux" { // nothing tells where such a one came from
+				if kind == "bare" && runtime.GOOS != "linux" { // nothing tells where such a process came from
 					syscall.Kill(pid, syscall.SIGKILL)
 				}
 				eventually(t, kind+" has ended", func() bool { return !alive(pid) })
@@ -282,8 +282,7 @@ func TestKilledLeavesNothing(t *testing.T) {
 	}
 }
 
-// What even that does not find, since nothing of its call is left but a tool without environment and parents, the next
-// to come finds.
+// Sweep ends all tools of a call, also a daemon, which has an empty environment and a new session.
 func TestSweepFindsADaemon(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("nothing tells there where such a process came from")
@@ -303,7 +302,7 @@ func TestSweepFindsADaemon(t *testing.T) {
 	p.Wait() //nolint:errcheck // it was killed
 }
 
-// Under nohup a hang-up stays ignored.
+// A SIGHUP that is ignored from the start, as under nohup, stays ignored.
 func TestGuardKeepsIgnoringSignals(t *testing.T) {
 	cmd, out := guardedCommand(t, "sh", "-c", `trap "" HUP; exec "$0" tools`, os.Args[0])
 	if err := cmd.Start(); err != nil {

@@ -32,7 +32,7 @@ func TestID(t *testing.T) {
 	}
 }
 
-// What has the pid of a process that was noted down, but began at another time, is somebody else.
+// Kill spares a process that has the pid of the recorded one, but another start time.
 func TestKillSparesWhoGotThePid(t *testing.T) {
 	cmd := exec.Command("sleep", "3000")
 	if err := cmd.Start(); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// A folder that trellis was given open is not there for a program in a sandbox.
+// A folder that trellis inherited as an open file is not open in a program in a sandbox.
 func TestLauncherInheritsNothing(t *testing.T) {
 	fd, err := unix.Open(t.TempDir(), unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {

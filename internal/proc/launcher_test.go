@@ -13,12 +13,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// launcher starts a program as its grandchild, and ends at once when it gets a signal.
+// launcher returns a command that starts a program as its grandchild, and ends at once when it gets a signal.
 func launcher() []string {
 	return []string{"/bin/sh", "-c", `sh -c '"$@"; exit $?' in "$@"; exit $?`, "launcher"}
 }
 
-// A stop reaches the program first, and the launcher not before the end.
+// The first signals of a stop go to the program only, not to its launcher.
 func TestSignalsGoPastALauncher(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	c := shell(`trap 'echo INT; exit 3' INT; echo ready; while :; do sleep 0.02; done`)
@@ -36,7 +36,7 @@ func TestSignalsGoPastALauncher(t *testing.T) {
 	}
 }
 
-// What does not listen is killed with its launcher.
+// A program that ignores signals is killed together with its launcher.
 func TestKilledThroughALauncher(t *testing.T) {
 	c := shell(deaf)
 	out := newLines()
@@ -49,7 +49,7 @@ func TestKilledThroughALauncher(t *testing.T) {
 	}
 }
 
-// How a program ends, or can't begin, looks the same with a launcher and without.
+// The result of a program that ended, or could not start, is the same with a launcher and without.
 func TestEndsThroughALauncher(t *testing.T) {
 	plain := filepath.Join(t.TempDir(), "plain")
 	if err := os.WriteFile(plain, nil, 0o600); err != nil {
@@ -69,7 +69,7 @@ func TestEndsThroughALauncher(t *testing.T) {
 		for _, l := range [][]string{nil, launcher()} {
 			got, err := proc.Run(t.Context(), proc.Command{Argv: c.argv, Launcher: l})
 			got.Seconds = 0
-			missing := c.err == fs.ErrNotExist && got.Code == proc.CodeNotFound // exec has an error of its own for a name in PATH
+			missing := c.err == fs.ErrNotExist && got.Code == proc.CodeNotFound // exec has a separate error for a name that is not in PATH
 			if got != c.want || !missing && !errors.Is(err, c.err) {
 				t.Errorf("%v through %v: got %+v, %v, want %+v, %v", c.argv, l, got, err, c.want, c.err)
 			}

@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	gittest.VerifyTestMain(m, goleak.IgnoreCurrent())
 }
 
-// play is a Command that runs the test binary in a role.
+// play returns a Command that runs the test binary in a role.
 func play(role string, args ...string) proc.Command {
 	return proc.Command{Argv: append([]string{os.Args[0]}, args...), Env: roleEnviron(role), Stderr: os.Stderr}
 }
@@ -70,7 +70,7 @@ func run(t *testing.T, c proc.Command) (proc.Result, string) {
 	return r, out.String()
 }
 
-// flood writes a number of MB and a last line.
+// flood writes the number of MB that its argument says, and "the end" as the last line.
 func flood(args []string) int {
 	n, _ := strconv.Atoi(args[0])
 	line := []byte(strings.Repeat("x", 1023) + "\n")
@@ -84,13 +84,13 @@ func flood(args []string) int {
 }
 
 // tree starts the tools that an agent may leave behind, prints a line "<kind> <pid>" for each and then
-// "ready", and stays until it is killed (or leaves at once with the argument "leave"). With "hide" one of them drops all
-// that would tell where it came from.
+// "ready", and stays until it is killed (or ends at once with the argument "leave"). With "hide" it also starts a tool
+// without any mark that tells where it came from.
 func tree(args []string) int {
 	tool("group", nil, nil)
 	tool("session", nil, &syscall.SysProcAttr{Setsid: true})
 	tool("bare", []string{}, nil)
-	if runtime.GOOS == "linux" { // elsewhere nothing tells where such a one came from
+	if runtime.GOOS == "linux" { // elsewhere nothing tells where such a tool came from
 		tool("daemon", []string{}, &syscall.SysProcAttr{Setsid: true})
 	}
 	if slices.Contains(args, "hide") {
@@ -109,7 +109,7 @@ func tree(args []string) int {
 	return 0
 }
 
-// dropMark takes the mark of the call from this process, and from what it starts from now on.
+// dropMark removes the mark of the call from this process, and from the processes that it starts from now on.
 func dropMark() error {
 	const rttime = 15 // RLIMIT_RTTIME
 	var limit unix.Rlimit
@@ -126,7 +126,7 @@ func stay() {
 	}
 }
 
-// tool starts one that keeps stdout open, in a shell that leaves it to others.
+// tool starts a tool of that kind, a sleep that keeps stdout open, and prints the kind and the pid.
 func tool(kind string, env []string, attr *syscall.SysProcAttr) {
 	sleep, _ := exec.LookPath("sleep")
 	cmd := exec.Command(sleep, "3000")
@@ -138,7 +138,7 @@ func tool(kind string, env []string, attr *syscall.SysProcAttr) {
 	fmt.Println(kind, cmd.Process.Pid)
 }
 
-// lines is a writer that hands on what it gets line by line.
+// lines is a writer that sends what it gets to c, line by line.
 type lines struct {
 	mu   sync.Mutex
 	rest string
@@ -161,7 +161,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	}
 }
 
-// next is the next line.
+// next returns the next line. It fails the test if there is none within 15 minutes.
 func (l *lines) next(t *testing.T) string {
 	t.Helper()
 	select {
@@ -191,12 +191,12 @@ func (l *lines) pids(t *testing.T) map[string]int {
 	}
 }
 
-// marker is one that no other run of the tests has.
+// marker returns a marker that no other run of the tests has.
 func marker(name string) string { return fmt.Sprintf("%s-%d", name, os.Getpid()) }
 
 func alive(pid int) bool { return proc.ID{PID: pid}.Alive() }
 
-// wantGone fails for every process that is alive now, and ends it.
+// wantGone fails the test for every process that is still alive, and kills the process.
 func wantGone(t *testing.T, pids map[string]int) {
 	t.Helper()
 	for kind, pid := range pids {
@@ -207,7 +207,7 @@ func wantGone(t *testing.T, pids map[string]int) {
 	}
 }
 
-// eventually waits for a condition that comes by itself.
+// eventually waits until a condition holds. It fails the test after 15 minutes.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(15 * time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
@@ -217,7 +217,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// blocked is a reader that gives nothing until it is closed.
+// blocked is a reader that blocks until c is closed, and then returns io.EOF.
 type blocked struct{ c chan struct{} }
 
 func (b blocked) Read([]byte) (int, error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// startTree starts tree outside of this package, in a session of its own, as what a dead orchestrator left.
+// startTree starts tree with os/exec, in a new session, like processes that a dead orchestrator left.
 func startTree(t *testing.T, mark string) (cmd *exec.Cmd, pids map[string]int) {
 	t.Helper()
 	out := newLines()
@@ -49,7 +49,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// What left the group is found after a quick command, where pids tell what is new, and after a slow one.
+// Processes that left the group are found after a quick command, where pids tell which are new, and after a slow one.
 func TestRunEndsWhatLeftTheGroup(t *testing.T) {
 	scripts := map[string]string{
 		"quick": `setsid sleep 100 & echo "stray $!"`,
@@ -103,7 +103,7 @@ func TestInsideRun(t *testing.T) {
 	}
 }
 
-// inside prints what InsideRun says, maybe in a child that gets neither marker.
+// inside prints the result of InsideRun, with "child" in a child process without markers, with "sweep" after a Sweep of its marker.
 func inside(args []string) int {
 	switch strings.Join(args, " ") {
 	case "child":

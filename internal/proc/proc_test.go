@@ -108,7 +108,7 @@ func TestLookPath(t *testing.T) {
 	}
 }
 
-// A relative folder in PATH would run what an agent put there.
+// Relative folders in PATH are not searched: programs that an agent put there would be run.
 func TestRelativePathIsNotSearched(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "tool"), []byte("#!/bin/sh\n"), 0o700); err != nil {
@@ -123,8 +123,8 @@ func TestRelativePathIsNotSearched(t *testing.T) {
 	}
 }
 
-// A program whose file is open for writing can't be started: as in the child that another
-// goroutine forks while a script is written.
+// A program whose file is still open for writing, for example in a child that another goroutine
+// forked while the file was written, is started once the file is closed.
 func TestProgramThatIsBeingWritten(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tool")
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o700)
@@ -182,7 +182,7 @@ func TestStdin(t *testing.T) {
 	if _, got := run(t, shell("cat; echo done")); got != "done\n" {
 		t.Errorf("no stdin: got %q", got)
 	}
-	c = shell("echo done") // reads nothing of it
+	c = shell("echo done") // does not read stdin
 	c.Stdin = strings.NewReader(big)
 	if _, got := run(t, c); got != "done\n" {
 		t.Errorf("unread stdin: got %q", got)
@@ -230,17 +230,17 @@ func TestBigOutput(t *testing.T) {
 	}
 }
 
-// slow is a writer that is far behind when the program has ended.
+// slow is a writer that is far behind when the program ends.
 type slow struct{ bytes.Buffer }
 
 func (s *slow) Write(p []byte) (int, error) {
 	if s.Len() == 0 {
-		time.Sleep(2 * time.Second) // longer than output and left-over tools are waited for
+		time.Sleep(2 * time.Second) // longer than Run waits for output and tools left behind
 	}
 	return s.Buffer.Write(p)
 }
 
-// What a program wrote before its end arrives, however slow the writer is and whoever still holds the pipe.
+// What a program wrote before its end arrives completely, however slow the writer is and whoever still has the pipe open.
 func TestSlowWriterLosesNothing(t *testing.T) {
 	var out slow
 	c := play("tree", "leave")

@@ -48,7 +48,7 @@ func TestRedactor(t *testing.T) {
 	}
 }
 
-// A secret is masked too as URLs and base64 spell it, alone and as part of something longer.
+// A secret is also masked as encoded in URLs and in base64, alone and as part of a longer text.
 func TestRedactorKnowsSpellings(t *testing.T) {
 	const secret = "pa/ss wörd+42~"
 	r := proc.NewRedactor([]string{secret, "tiny"})
@@ -91,7 +91,7 @@ func redactInPieces(t *testing.T, r *proc.Redactor, in string, size int) string 
 	return out.String()
 }
 
-// What can't be part of a secret is passed on at once.
+// Text that can't be part of a secret is passed on at once.
 func TestRedactorHoldsBackNoMoreThanNeeded(t *testing.T) {
 	var out bytes.Buffer
 	w := proc.NewRedactor([]string{"hunter22"}).Writer(&out)
@@ -151,7 +151,7 @@ func FuzzRedactor(f *testing.F) {
 	})
 }
 
-// A secret is masked wherever it stands in a text of any length (edge S11).
+// A secret is masked wherever it occurs in a text of any length (edge S11).
 func TestRedactLongTexts(t *testing.T) {
 	const secret = "s3cr3t-of-many-letters"
 	r := proc.NewRedactor([]string{secret})
@@ -163,7 +163,7 @@ func TestRedactLongTexts(t *testing.T) {
 	}
 }
 
-// The time it takes grows with the text, not with the number of secrets: settings can hold thousands.
+// BenchmarkRedactor shows that the time grows with the text, not with the number of secrets: settings can hold thousands.
 func BenchmarkRedactor(b *testing.B) {
 	text := strings.Repeat("The quick brown fox jumps over the lazy dog, 0123456789 times: a0b1c2d3e4f5g6h7.\n", 1<<20/80)
 	for _, n := range []int{1, 100, 5000} {

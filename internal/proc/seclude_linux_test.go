@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// No process of a guarded command shows other programs of the same person its environment (edge S7): what the system knows of
-// it is wiped, and belongs to root.
+// No process of a guarded command shows its environment to other programs of the same user (edge S7): what /proc has of it is
+// wiped, and belongs to root.
 func TestGuardedCommandsShowNoAccounts(t *testing.T) {
 	const word = "geheim0123456789"
 	cmd, out := guardedCommand(t, "/proc/self/exe", "tools")
 	cmd.Env = append(cmd.Env, "ANTHROPIC_API_KEY="+word, "LAST="+word)
-	if os.Geteuid() == 0 { // to whom else everything belongs anyway
+	if os.Geteuid() == 0 { // whose processes belong to root in any case
 		const nobody = 65534
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 		cmd.Dir = "/"

@@ -37,7 +37,7 @@ func TestSignalContextStop(t *testing.T) {
 	}
 }
 
-// twoAsks says when it got the first signal and when the second one is no echo any more.
+// twoAsks prints "ready", prints "first" when it got the first signal, and then hangs.
 func twoAsks([]string) int {
 	ctx, stop := proc.SignalContext(context.Background())
 	defer stop()
@@ -48,16 +48,16 @@ func twoAsks([]string) int {
 	return 0
 }
 
-// The same signal at once is one; a person who asks again a while later ends a process that hangs.
+// A signal that is repeated at once counts as one; a person who sends it again a while later ends a process that hangs.
 func TestSecondSignalEndsAHang(t *testing.T) {
 	for tries := 1; !secondSignal(t); tries++ {
-		if tries == 5 { // where the machine stalls, an echo may come late
+		if tries == 5 { // if the machine stalls, an echo may come late
 			t.Fatal("an echo ended the process")
 		}
 	}
 }
 
-// secondSignal reports whether an echo did not end a process, which a signal that came later did.
+// secondSignal reports whether a process survived an echo, a signal repeated at once. It then ends the process by a later signal.
 func secondSignal(t *testing.T) bool {
 	t.Helper()
 	out := newLines()
@@ -98,7 +98,7 @@ func secondSignal(t *testing.T) bool {
 	return true
 }
 
-// reloads counts the SIGHUPs that ask for something else than the end.
+// reloads prints "reload" for each SIGHUP, and "end" when another signal ends it.
 func reloads([]string) int {
 	ctx, stop := proc.SignalContext(context.Background())
 	defer stop()
@@ -118,7 +118,7 @@ func reloads([]string) int {
 // Without a terminal SIGHUP can ask for a reload; the other signals still end the process.
 func TestHangups(t *testing.T) {
 	out := newLines()
-	c := play("reloads") // in a session of its own
+	c := play("reloads") // in a new session, without a terminal
 	c.Stdout = out
 	p, err := proc.Start(t.Context(), c)
 	if err != nil {
@@ -143,8 +143,8 @@ func TestHangups(t *testing.T) {
 	}
 }
 
-// ignoring is a process that was to ignore SIGINT, runs a program that sends one to itself, and then gets one
-// and a SIGTERM.
+// ignoring ignores SIGINT, runs a program that sends SIGINT to itself, and then sends SIGINT and SIGTERM to its
+// own process. It prints what differs from the expected.
 func ignoring([]string) int {
 	signal.Ignore(syscall.SIGINT)
 	ctx, stop := proc.SignalContext(context.Background())
@@ -163,7 +163,7 @@ func ignoring([]string) int {
 	return 0
 }
 
-// A watcher that a script puts into the background is to ignore Ctrl-C; the agents that it stops are not.
+// A watcher that a script puts into the background ignores Ctrl-C; the agents that it runs and stops do not.
 func TestProgramsHearWhatIsIgnored(t *testing.T) {
 	if r, out := run(t, play("ignoring")); r.Code != 0 || out != "" {
 		t.Errorf("got %+v\n%s", r, out)

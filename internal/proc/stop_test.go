@@ -20,7 +20,7 @@ import (
 
 var errEnough = errors.New("enough")
 
-// deaf says which signals it gets and goes on.
+// deaf is a script that prints the signals that it gets and goes on.
 const deaf = `trap 'echo INT' INT; trap 'echo TERM' TERM; echo ready; while :; do sleep 0.02; done`
 
 func TestStopInSteps(t *testing.T) {
@@ -30,7 +30,7 @@ func TestStopInSteps(t *testing.T) {
 			want = "INT TERM"
 		}
 		got := ""
-		for grace := 400 * time.Millisecond; got != want && grace < longest; grace *= 4 { // on a busy machine it may not come to say what it gets
+		for grace := 400 * time.Millisecond; got != want && grace < longest; grace *= 4 { // on a busy machine it may have no time to print the signals
 			ctx, cancel := context.WithCancelCause(t.Context())
 			c := shell(deaf)
 			out := newLines()
@@ -53,7 +53,7 @@ func TestStopInSteps(t *testing.T) {
 	}
 }
 
-// longest is as long as a program is given to come to what a test is about. It is tried with less first.
+// longest is the longest time that a program gets to reach the point that a test is about. Tests try shorter times first.
 const longest = 2 * time.Minute
 
 func rest(l *lines) (got []string) {
@@ -67,7 +67,7 @@ func rest(l *lines) (got []string) {
 	}
 }
 
-// A program that obeys is not sent more, and its last words arrive.
+// A program that obeys the first signal gets no other one, and its last output arrives.
 func TestStopIsGentle(t *testing.T) {
 	out := newLines()
 	c := shell(`trap 'echo last words; exit 7' INT; echo ready; while :; do sleep 0.02; done`)
@@ -107,7 +107,7 @@ func TestWallTimeout(t *testing.T) {
 	}
 }
 
-// A program that is stopped can't take SIGTERM before it goes on.
+// A program that was stopped by SIGSTOP is continued, since it can't handle SIGTERM before.
 func TestStopWakesTheStopped(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("reads the state of a process from /proc")
@@ -157,14 +157,14 @@ func TestStopFromWrite(t *testing.T) {
 }
 
 // Everything that a run started is gone when Run returns, and a child that keeps the pipe open does
-// not keep Run.
+// not delay Run.
 func TestNothingStays(t *testing.T) {
 	tests := []struct {
 		name   string
 		marker string
 		stop   bool
 		args   []string
-		escape bool // the tool in a session of its own is not found
+		escape bool // tools in a new session are not found
 	}{
 		{"after the end, marked", marker("end"), false, []string{"leave"}, false},
 		{"after the end, not marked", "", false, []string{"leave"}, true},
@@ -202,7 +202,7 @@ func TestNothingStays(t *testing.T) {
 	}
 }
 
-// What finishes by itself right after its parent still says what it has to say.
+// The output of a child that ends by itself right after its parent still arrives.
 func TestLateOutput(t *testing.T) {
 	for range 10 {
 		if _, got := run(t, shell("(i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done; echo late) & exit 0")); got != "late\n" {
@@ -211,7 +211,7 @@ func TestLateOutput(t *testing.T) {
 	}
 }
 
-// A left-over that ignores SIGTERM is killed.
+// A process left behind that ignores SIGTERM is killed.
 func TestDeafLeftOver(t *testing.T) {
 	out := newLines()
 	c := shell(`sh -c 'trap "" TERM; echo deaf $$; echo ready; : > deaf; while :; do sleep 0.1; done' & until test -e deaf; do sleep 0.02; done`)
@@ -222,7 +222,7 @@ func TestDeafLeftOver(t *testing.T) {
 	wantGone(t, out.pids(t))
 }
 
-// The end of one program of a run does not touch another one of the same run.
+// The end of one program of a run does not affect other programs of the same run.
 func TestOneRunManyCalls(t *testing.T) {
 	long := newLines()
 	c := play("tree")
