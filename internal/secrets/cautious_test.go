@@ -7,8 +7,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/secrets"
 )
 
-// What is kept back from commands is known by the same list as what is masked, and by more (edge S9): whatever is surely
-// secret may be.
+// MayName, by which variables are withheld from commands, recognizes the names whose values are masked, and more (edge S9):
+// whatever is surely secret may be secret.
 func TestMayName(t *testing.T) {
 	for name := range strings.FieldsSeq(`API_KEY_PROD dbPassword JWT SENTRY_DSN SLACK_WEBHOOK_URL DB_PASS MYSQL_PWD GITHUB_PAT CREDS GIT_ASKPASS COMPOSER_AUTH NODE_AUTH_TOKEN
 		npm_config__authToken SOME_COOKIE GOAUTH PYTHON_KEYRING_BACKEND ANDROID_KEYSTORE GOOGLE_APPLICATION_CREDENTIALS SSH_PASSPHRASE DOOR_PASSCODE`) {

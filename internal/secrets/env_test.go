@@ -20,7 +20,7 @@ func TestInEnv(t *testing.T) {
 	}
 }
 
-// Secrets are known by what they look like too, whatever their names are, in an environment and in any file (edge S9).
+// Secrets are recognized by what they look like too, whatever the name of the variable (edge S9).
 func TestShapes(t *testing.T) {
 	key := made(letters, 64) + "\n" + made(letters, 63) + "\n" + made(letters, 24)
 	pem := "-----BEGIN RSA PRIVATE" + " KEY-----\n" + key + "\n-----END RSA PRIVATE" + " KEY-----"
@@ -73,7 +73,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// Values of files that worktrees get a copy of, in every way to write them down (edge S9).
+// Secret values in files that are copied to worktrees are found, in every way to write them down (edge S9).
 func TestWaysToWriteValues(t *testing.T) {
 	a, b, c := made(letters, 31), made(letters, 29), made(letters, 27)
 	lines := a + "\n" + b + "\n" + c
@@ -108,7 +108,7 @@ func TestWaysToWriteValues(t *testing.T) {
 	}
 }
 
-// Nothing of what such files say besides is taken.
+// Ordinary values in such files are not taken for secrets.
 func TestWhatIsOrdinaryInFiles(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{

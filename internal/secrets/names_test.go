@@ -7,13 +7,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/secrets"
 )
 
-// A name tells wherever its word stands in it, and one that only sounds so does not (edge S9). What says something of a secret, its
-// age say, has one when it looks like it.
+// A name is that of a secret if a word such as key or token is anywhere in it, but not if it only has its letters (edge S9). Under
+// a name that is about a secret, such as its limit, a value is secret only if it looks like one.
 func TestNames(t *testing.T) {
 	const words, odd = "correct-horse-staple", "h4x0r1ng7h3p14n3t"
 	for _, c := range []struct {
 		names           []string
-		isWords, oddOne bool // such a value is secret
+		isWords, oddOne bool // whether the value words, or odd, is secret under these names
 	}{
 		{[]string{
 			"API_KEY", "API_KEY_PROD", "APIKEY", "apiKey", "api.key", "MY_TOKEN_V2", "JWT", "JWT_SECRET", "SENTRY_DSN", "SLACK_WEBHOOK_URL", "webhookUrl", "DB_PASSWORD", "dbPasswd", "PGPASSWORD",
@@ -36,7 +36,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// What is short, common, a number of everyday or only stands for a secret is none, whatever its name says (edge S9).
+// A value that is short, common, an everyday number or only a placeholder is not a secret, whatever its name says (edge S9).
 func TestCommonValues(t *testing.T) {
 	for _, value := range []string{
 		"true", "test", "localhost", "1234567", "postgres", "password", "changeme", "please-changeme", "example", "development", "${OTHER_TOKEN}", "$OTHER_TOKEN1", "$(pass show x)",

@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/secrets"
 )
 
-// FuzzPlanted: whatever value is planted in an environment or a file, by whatever name of a secret and in whatever quotes, is in no
-// text that is masked by what was found, however that spells it, and in whatever pieces it comes (edge S9).
+// FuzzPlanted plants a value in an environment or a file, under the name of a secret and in various quotes. A text in which the
+// found values are masked does not contain it, in whatever spellings and pieces the text is written (edge S9).
 func FuzzPlanted(f *testing.F) {
 	for seed := range uint64(300) {
 		f.Add(seed)
@@ -51,7 +51,7 @@ func FuzzPlanted(f *testing.F) {
 	})
 }
 
-// anyValue has letters, a digit, and maybe much else.
+// anyValue returns a value of one line or more, with letters, a digit and maybe other characters.
 func anyValue(r *rand.Rand) string {
 	alphabet := []string{letters, letters + "+/=", letters + `!#%&*+,-./:;<=>?@[]^_{|}~"'\$ `, letters + "äß€😀 "}[r.IntN(4)]
 	lines := []string{}
@@ -65,14 +65,14 @@ func anyValue(r *rand.Rand) string {
 	return strings.Join(lines, "\n")
 }
 
-// nameOf is the name of a secret.
+// nameOf returns a random name of a secret.
 func nameOf(r *rand.Rand) string {
 	pick := func(list ...string) string { return list[r.IntN(len(list))] }
 	name := pick("", "MY_", "DB_", "PROD_", "A1_") + pick("KEY", "API_KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "DSN", "JWT", "CREDENTIALS", "WEBHOOK") + pick("", "_V2", "_PROD", "_2", "_BASE64")
 	return pick(name, strings.ToLower(name))
 }
 
-// written is a file that has the value, or an entry of an environment.
+// written returns the name and text of a file that has the value, or "" and an entry of an environment.
 func written(r *rand.Rand, name, value string) (file, text string) {
 	inJSON, err := json.Marshal(value)
 	if err != nil {
@@ -96,7 +96,7 @@ func written(r *rand.Rand, name, value string) (file, text string) {
 	return way[0], way[1]
 }
 
-// said is a text that has the value in several spellings.
+// said returns a text that has the value in several spellings.
 func said(value string) string {
 	inJSON, err := json.Marshal(value)
 	if err != nil {

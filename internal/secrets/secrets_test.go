@@ -17,7 +17,7 @@ const (
 	hex     = "0123456789abcdef"
 )
 
-// made is a value that looks random, always the same one, and stands in no file.
+// made returns a value of n characters that looks random, is always the same, and is not written in any file.
 func made(alphabet string, n int) string {
 	r := rand.New(rand.NewPCG(7, uint64(n)))
 	b := make([]byte, n)
@@ -196,7 +196,7 @@ func TestBrokenSettingsAreTold(t *testing.T) {
 	}
 }
 
-// The rules themselves hold examples of what they find.
+// No secret is found in the files of this package, although its rules contain examples.
 func TestOwnFilesHoldNone(t *testing.T) {
 	files, err := filepath.Glob("*")
 	if err != nil || len(files) < 5 {
