@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// corpus are the task.json files that others wrote, by path.
+// corpus returns the task.json files of other projects, by path; it skips the test unless TRELLIS_CORPUS is set.
 func corpus(tb testing.TB) map[string][]byte {
 	tb.Helper()
 	dir := os.Getenv("TRELLIS_CORPUS")
@@ -40,7 +40,7 @@ func TestCorpusIsRead(t *testing.T) {
 		var p *trellis.Problem
 		if errors.As(err, &p) {
 			broken++
-			// The first value without quotes in both.
+			// In both broken files, the first error is a value without quotes.
 			line := strings.Split(string(data), "\n")[p.Line-1]
 			if !strings.Contains(line, `"completedAt": 2`) || p.Column != strings.Index(line, ": ")+3 || !strings.Contains(p.Hint, `write "completedAt": "2026-01-`) {
 				t.Errorf("got %v (%s) for line %q", p, p.Hint, line)

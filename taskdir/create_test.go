@@ -77,7 +77,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// Every field of the format is read: what the shape says is what an empty file means.
+// Shape has every field of the format, with the value that a reader assumes if the field is missing.
 func TestShapeIsWhatReadingAssumes(t *testing.T) {
 	empty, shape := parse(t, `{}`), parse(t, taskdir.Shape)
 	for _, task := range []*taskdir.Task{empty, shape} {
@@ -156,8 +156,8 @@ func TestCreateRefusesBadNames(t *testing.T) {
 	if list, err := os.ReadDir(s.Tasks()); err != nil || len(list) > 0 {
 		t.Errorf("left behind: %v %v", list, err)
 	}
-	create(t, s, taskdir.New{Name: "13-01-x"}) // no month, so no date
-	create(t, s, taskdir.New{Name: "02-30-x"}) // no such day
+	create(t, s, taskdir.New{Name: "13-01-x"}) // 13 is not a month, so 13-01 is not a date
+	create(t, s, taskdir.New{Name: "02-30-x"}) // February has no 30th
 }
 
 func TestDraftAndPublish(t *testing.T) {
@@ -232,7 +232,7 @@ func TestCreateByManyAtOnce(t *testing.T) {
 	}
 }
 
-// Whatever step of Create fails, there is a whole directory or none.
+// If any step of Create fails, the task directory is either complete or missing.
 func TestCreateSurvivesFaults(t *testing.T) {
 	for fail := 1; ; fail++ {
 		s := newStore(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// newValues are a value for every field, unlike what any test document has.
+// newValues has a value for every field; no test document has the same value.
 var newValues = map[string]any{
 	"id": "ni", "name": "new-name", "title": "Ünïcode <b> & \"quoted\" \\ 😀", "description": "line\nbreak\ttab", "status": "cancelled",
 	"dev_type": "docs", "scope": "ns", "package": "np", "priority": "P0", "creator": "nc", "assignee": "na",
@@ -36,7 +36,7 @@ var newValues = map[string]any{
 	"pipeline.usage.output_tokens": 5, "pipeline.usage.cached_tokens": 5, "pipeline.usage.cost_usd": 0.123, "pipeline.usage.seconds": 1.25,
 }
 
-// documents are files of all the layouts that people and tools leave.
+// documents returns files in all the layouts that people and tools write, by a short description.
 func documents() map[string]string {
 	fresh := string(taskdir.Render(taskdir.New{Name: "auth", Created: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)}))
 	var compact bytes.Buffer
@@ -62,7 +62,7 @@ func documents() map[string]string {
 	}
 }
 
-// span finds the value at path with the reader of encoding/json, independent of how edits look for it.
+// span returns the byte offsets of the value at path. It uses the decoder of encoding/json, independent of that of edits.
 func span(t testing.TB, doc []byte, path string) (begin, end int, ok bool) {
 	t.Helper()
 	keys := strings.Split(path, ".")
@@ -99,7 +99,7 @@ func span(t testing.TB, doc []byte, path string) (begin, end int, ok bool) {
 	return 0, 0, false
 }
 
-// setOne sets one field of doc and holds that nothing else changed.
+// setOne sets one field of doc and fails the test if anything else changed.
 func setOne(t testing.TB, doc []byte, field string, value any) []byte {
 	t.Helper()
 	task, err := taskdir.Parse("task.json", doc)
@@ -172,7 +172,7 @@ func holds(t testing.TB, got, want []byte) bool {
 	return true
 }
 
-// inserted reports whether got is doc with bytes put in at one place.
+// inserted reports whether got is doc with bytes inserted at one place.
 func inserted(doc, got []byte) bool {
 	i := 0
 	for i < len(doc) && i < len(got) && doc[i] == got[i] {
@@ -206,7 +206,7 @@ func TestSetChangesOneFieldOfTheCorpusOnly(t *testing.T) {
 	}
 }
 
-// All fields one after the other, in any order: what was set stays set.
+// Setting all fields one after the other, in any order, keeps each value that was set before.
 func TestSetManyFields(t *testing.T) {
 	for name, doc := range documents() {
 		data := []byte(doc)
@@ -349,7 +349,7 @@ func FuzzSet(f *testing.F) {
 	})
 }
 
-// A run's status goes over whatever an old buffer of an editor left there.
+// Project sets the status of a run over any status in the file, such as one that an editor saved from an old buffer.
 func TestProjectIsNotCheckedAgainstTheTable(t *testing.T) {
 	for _, doc := range []string{`{"status": "completed"}`, `{"status": "wip"}`, `{}`} {
 		got, err := taskdir.Edited(parse(t, doc), func(_ *taskdir.Task, e *taskdir.Edit) error {

@@ -1,12 +1,12 @@
 package taskdir
 
-// Shape is a task.json with nothing in it.
+// Shape is the task.json of an empty task, with every field.
 const Shape = shape
 
-// Edited is the text of a task.json after change, without a disk.
+// Edited returns the text of t's task.json after change, without writing it.
 func Edited(t *Task, change func(t *Task, e *Edit) error) ([]byte, error) { return t.applyEdit(change) }
 
-// Render is the task.json of a new task.
+// Render returns the task.json of a new task.
 func Render(n New) []byte {
 	data, err := render(n)
 	if err != nil {

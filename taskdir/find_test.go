@@ -94,7 +94,7 @@ func TestFind(t *testing.T) {
 		{"draft", draft},
 		{"02-01-draft", draft},
 		{".new-02-01-draft", draft},
-		{".new-02-01-auth", auth}, // what it was called while it was planned
+		{".new-02-01-auth", auth}, // the name that it had while it was planned
 		{".trellis/tasks/.new-02-01-auth", auth},
 		{filepath.Join(s.Tasks(), ".new-02-01-auth") + "/", auth},
 		{dated, dated},
@@ -148,7 +148,7 @@ func TestFindStaysInside(t *testing.T) {
 	}
 }
 
-// The store is found through a link too, as /tmp is on a Mac.
+// Find works if the store is given by a symbolic link, such as /tmp on macOS.
 func TestFindThroughALinkedRoot(t *testing.T) {
 	s := newStore(t)
 	byHand(t, s, "02-01-auth", `{}`)
@@ -183,8 +183,8 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// A file in the place of the folder of tasks, and a link that leads out of the repository, are told by whatever reads or makes it;
-// a link within is followed.
+// If the tasks folder is a file, or a link that leads out of the repository, everything that reads or creates it reports an error;
+// a link that stays inside is followed.
 func TestFolderOfTasks(t *testing.T) {
 	outside := t.TempDir()
 	for name, test := range map[string]struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// generator writes random JSON as nobody would by hand.
+// generator writes random JSON that nobody would write by hand.
 type generator struct{ *rand.Rand }
 
 func (g generator) space() string {
@@ -39,7 +39,7 @@ func (g generator) value(depth int) string {
 	return g.object(depth+1, nil)
 }
 
-// object has random members and, anywhere between them, some of fields.
+// object returns an object with random members and, anywhere between them, fields.
 func (g generator) object(depth int, fields map[string]string) string {
 	var members []string
 	for range g.IntN(5) {
@@ -48,7 +48,7 @@ func (g generator) object(depth int, fields map[string]string) string {
 	for key, value := range fields {
 		members = append(members, fmt.Sprintf("%q%s:%s%s", key, g.space(), g.space(), value))
 	}
-	slices.Sort(members) // a map gave them; from here on only the seed decides
+	slices.Sort(members) // the order of a map is random; from here on only the seed decides
 	g.Shuffle(len(members), func(i, j int) { members[i], members[j] = members[j], members[i] })
 	var b strings.Builder
 	for i, m := range members {
@@ -60,7 +60,7 @@ func (g generator) object(depth int, fields map[string]string) string {
 	return "{" + b.String() + g.space() + "}"
 }
 
-// document is a random task.json.
+// document returns a random task.json.
 func (g generator) document() string {
 	fields := map[string]string{}
 	for _, key := range []string{"title", "name", "branch", "notes", "verify"} {

@@ -20,7 +20,7 @@ func planHash(t *testing.T, s taskdir.Store, dir string) string {
 	return hash
 }
 
-// The hash can be had with sha256sum alone.
+// The hash can be computed with sha256sum alone.
 func TestPlanHash(t *testing.T) {
 	s := newStore(t)
 	dir := byHand(t, s, "02-01-auth", `{"base_branch": "main", "pipeline": {"verify": ["go test ./... && true"]}}`)

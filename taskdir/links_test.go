@@ -40,7 +40,7 @@ func TestSubtasks(t *testing.T) {
 	if err := s.RemoveSubtask(other.Dir, child.Dir); err == nil {
 		t.Error("removed a link that is not there")
 	}
-	set(t, s, parent.Dir, map[string]any{"children": []string{}}) // half a link
+	set(t, s, parent.Dir, map[string]any{"children": []string{}}) // now only the child names the other
 	if err := s.RemoveSubtask(parent.Dir, child.Dir); err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Edge F8. The day of a task goes by createdAt, and else by its name, also over New Year.
+// Edge F8. The day of a task is that of createdAt, or else that of its name, also across New Year.
 func TestMade(t *testing.T) {
 	now := time.Date(2026, 1, 2, 23, 30, 0, 0, time.FixedZone("", -5*3600))
 	for _, c := range []struct{ id, created, want string }{

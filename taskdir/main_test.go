@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// The test binary is also the other process that some tests need.
+// The test binary also serves as the other process that some tests need.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("TASKDIR_TEST_UPDATE"); dir != "" {
 		os.Exit(updateMany(dir, os.Getenv("TASKDIR_TEST_WRITER")))
@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// newStore is an empty store whose clock stands on 2026-02-01.
+// newStore returns an empty store whose clock always returns noon of 2026-02-01.
 func newStore(tb testing.TB) taskdir.Store {
 	tb.Helper()
 	root, err := filepath.EvalSymlinks(tb.TempDir())
@@ -46,7 +46,7 @@ func write(tb testing.TB, s taskdir.Store, name, text string) string {
 	return path
 }
 
-// byHand makes a task directory with a task.json as given, and returns it.
+// byHand makes a task directory with text as its task.json, and returns its path.
 func byHand(tb testing.TB, s taskdir.Store, id, text string) string {
 	tb.Helper()
 	return filepath.Dir(write(tb, s, filepath.Join(id, taskdir.TaskJSON), text))
@@ -79,7 +79,7 @@ func read(tb testing.TB, path string) string {
 	return string(data)
 }
 
-// set changes fields of a task, leaving its revision.
+// set changes fields of a task without a new revision.
 func set(tb testing.TB, s taskdir.Store, dir string, fields map[string]any) {
 	tb.Helper()
 	_, err := s.Update(dir, func(_ *taskdir.Task, e *taskdir.Edit) error {
@@ -94,7 +94,7 @@ func set(tb testing.TB, s taskdir.Store, dir string, fields map[string]any) {
 	}
 }
 
-// withStatus rewrites a task's status whatever it is.
+// withStatus overwrites the status of a task, whatever it was.
 func withStatus(tb testing.TB, s taskdir.Store, dir string, status trellis.Status) {
 	tb.Helper()
 	path := filepath.Join(dir, taskdir.TaskJSON)

@@ -85,7 +85,7 @@ func TestMendDoesNotGuess(t *testing.T) {
 	}
 }
 
-// What others wrote is mended in nothing but quotes, or told with its place.
+// In files of other projects, Mend changes nothing but quotes, or returns a problem with its place.
 func TestMendCorpus(t *testing.T) {
 	mended := 0
 	for path, data := range corpus(t) {
@@ -119,7 +119,7 @@ func TestMendCorpus(t *testing.T) {
 	}
 }
 
-// damages are what happens to a file on a bad day, each by itself. They return "" where they don't apply.
+// damages damage a file in one way each. They return "" if they don't apply.
 var damages = map[string]func(g generator, doc string, texts [][2]int) string{
 	"no quotes": func(g generator, doc string, texts [][2]int) string {
 		for range 1 + g.IntN(2) {
@@ -129,7 +129,7 @@ var damages = map[string]func(g generator, doc string, texts [][2]int) string{
 			i := g.IntN(len(texts))
 			at := texts[i]
 			if left := doc[at[0]+1 : at[1]-1]; strings.TrimSpace(left) == "" || json.Valid([]byte("["+left+"]")) {
-				break // what is JSON still, an empty list included, nobody can tell
+				break // still valid JSON without its quotes, if only in a list, so the damage can't be detected
 			}
 			doc = doc[:at[0]] + doc[at[0]+1:at[1]-1] + doc[at[1]:]
 			texts = texts[:i]
@@ -163,7 +163,7 @@ var damages = map[string]func(g generator, doc string, texts [][2]int) string{
 	},
 }
 
-// outside replaces those of chars that stand outside of texts.
+// outside replaces those of chars that are outside of string literals.
 func outside(doc, chars string, with func(string) string) string {
 	var b strings.Builder
 	in := false
@@ -184,7 +184,7 @@ func outside(doc, chars string, with func(string) string) string {
 	return b.String()
 }
 
-// textsIn are the texts of doc that are values, quotes included.
+// textsIn returns the offsets of the strings in doc that are values, quotes included.
 func textsIn(doc string) (list [][2]int) {
 	for i := 0; i < len(doc); i++ {
 		if doc[i] != '"' {
@@ -203,7 +203,7 @@ func textsIn(doc string) (list [][2]int) {
 	return list
 }
 
-// task is a random task.json whose texts look like anything.
+// task returns a random task.json whose strings look like any kind of syntax.
 func (g generator) task() string {
 	text := func() string {
 		words := []string{"fix", "the", "login,", "2026-01-16", "feature/x", "a: b", "# c", "// d", "/* e */", "{f}", "[g]", "'h'", `\"i\"`, `\n`, "null", "None", "7", "1,", "}", "é", "", " "}
@@ -227,7 +227,7 @@ func (g generator) task() string {
 	return "{" + newline + strings.Join(members, ","+newline) + strings.TrimRight(newline, " \t") + "}\n"
 }
 
-// One damage to a valid file is mended to the values that it had, or left alone.
+// Mend repairs a single damage to a valid file so that all values are the original ones, or leaves the file alone.
 func TestMendNeverChangesAValue(t *testing.T) {
 	mended, documents := map[string]int{}, uint64(1500/soak.Every(3))
 	for seed := range documents {
@@ -236,7 +236,7 @@ func TestMendNeverChangesAValue(t *testing.T) {
 		if _, err := taskdir.Mend("task.json", []byte(doc)); err != nil {
 			t.Fatalf("seed %d: %v in\n%s", seed, err, doc)
 		}
-		for _, name := range slices.Sorted(maps.Keys(damages)) { // in one order, as each takes numbers from the generator
+		for _, name := range slices.Sorted(maps.Keys(damages)) { // in a fixed order, as each draws numbers from the generator
 			broken := damages[name](g, doc, textsIn(doc))
 			if strings.TrimSpace(broken) == "" || json.Valid([]byte(broken)) && name != "a line twice" {
 				continue

@@ -118,7 +118,7 @@ func TestParseIsLiberal(t *testing.T) {
 	}
 }
 
-// Edge C7: names that task.py of earlier versions made are longer than 60 letters, or have dots.
+// Edge C7: names that task.py of earlier versions made, longer than 60 letters or with dots, are legal.
 func TestNamesOfOtherTools(t *testing.T) {
 	for _, name := range []string{"0.4.0-beta.10", "publish-0.5.0-rc.1", "Fix_Login", strings.Repeat("long-", 20) + "name"} {
 		task, err := taskdir.Parse("task.json", []byte(`{"name": "`+name+`"}`))
@@ -128,7 +128,7 @@ func TestNamesOfOtherTools(t *testing.T) {
 	}
 }
 
-// Edge C12: a key that is nearly one of ours is told, with its line; others, and those of fields that are there, are not.
+// Edge C12: a key that is nearly a field is reported with its line; other keys, and those nearly a field that is present, are not.
 func TestMisspelledKeysAreTold(t *testing.T) {
 	text := `{
   "priorty": "P1", "status": "in_progress", "state": "wip", "current_phase": 0, "labels": [], "commits": [],
@@ -152,7 +152,7 @@ func TestMisspelledKeysAreTold(t *testing.T) {
 	}
 }
 
-// A field that stands in the wrong object and is misspelt is told all the same.
+// A field that is both misspelt and in the wrong object is reported too.
 func TestMisplacedAndMisspelledKeysAreTold(t *testing.T) {
 	for key, want := range map[string]string{"dependsOn": "depends_on", "depends-on": "depends_on", "depend_on": "depends_on", "notBefore": "not_before",
 		"not-before": "not_before", "protect": "protected", "notess": "notes"} {
@@ -170,7 +170,7 @@ func TestMisplacedAndMisspelledKeysAreTold(t *testing.T) {
 	}
 }
 
-// A field that stands in the wrong object counts for nothing, and is told, with its line and where it belongs.
+// A field in the wrong object has no effect, and is reported with its line and the object where it belongs.
 func TestMisplacedKeysAreTold(t *testing.T) {
 	task, err := taskdir.Parse("task.json", []byte("{\"depends_on\": [\"02-01-auth\"],\n \"verify\": [\"true\"], \"phase\": 2,\n \"pipeline\": {\"priority\": \"P0\", \"verify\": []}}"))
 	if err != nil {
@@ -188,7 +188,7 @@ func TestMisplacedKeysAreTold(t *testing.T) {
 	}
 }
 
-// A field by which a task would wait keeps it from being begun when it is clearly meant, wherever its status stands.
+// A misspelt field that would make a task wait keeps it from starting if its meaning is clear, wherever in the file the status is.
 func TestMisspelledGuardsStopWork(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"status": "ready", "pipeline": {"dependsOn": ["02-01-auth"]}}`:                     "depends_on",
@@ -222,7 +222,7 @@ func TestMisspelledGuardsStopWork(t *testing.T) {
 	}
 }
 
-// Nor is one of two spellings read in silence.
+// Such a field stops a task also if the correct spelling is there too, unless the misspelt field says nothing.
 func TestGuardsBesideTheirMisspelling(t *testing.T) {
 	for text, stops := range map[string]bool{
 		`{"status": "ready", "pipeline": {"depends_on": ["02-01-auth"], "dependsOn": ["02-02-db"]}}`: true,
@@ -243,7 +243,7 @@ func TestGuardsBesideTheirMisspelling(t *testing.T) {
 	}
 }
 
-// What has begun, or is over, is not stopped by such a field, and nothing is by one that says nothing.
+// A misplaced field does not stop a task that has begun or is over, and a field without a value stops none.
 func TestMisplacedKeysStopNoWork(t *testing.T) {
 	for text, stops := range map[string]bool{
 		`{"status": "ready", "agent": "claude"}`:              true,

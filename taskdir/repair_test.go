@@ -14,7 +14,7 @@ import (
 
 const brokenTask = "{\n  \"title\": \"x\",\n  \"status\": ready\n}\n"
 
-// broken is a store with one task whose task.json is no JSON.
+// broken returns a store with one task, whose task.json is not valid JSON, and the task's directory.
 func broken(t *testing.T) (s taskdir.Store, dir string) {
 	t.Helper()
 	s = taskdir.Store{Root: t.TempDir(), Now: func() time.Time { return time.Date(2026, 2, 1, 9, 0, 0, 0, time.UTC) }}
@@ -55,7 +55,7 @@ func TestRepair(t *testing.T) {
 	}
 }
 
-// Another broken file gets a name of its own; one that changed since it was shown is left alone.
+// A second broken file is saved under another name; a file that changed since it was shown is left alone.
 func TestRepairTwiceAndTooLate(t *testing.T) {
 	s, dir := broken(t)
 	path := filepath.Join(dir, taskdir.TaskJSON)
@@ -83,7 +83,7 @@ func TestRepairTwiceAndTooLate(t *testing.T) {
 	}
 }
 
-// Whatever step of the disk fails, the broken file is there still or the mended one and its original are.
+// If any disk operation fails, either the broken file is still there, or the repaired one and its saved original are.
 func TestRepairOnABadDisk(t *testing.T) {
 	for n := 1; ; n++ {
 		s, dir := broken(t)

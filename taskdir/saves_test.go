@@ -24,7 +24,7 @@ var saves = map[string]func(path, text string) error{
 	},
 }
 
-// Edge F3: a person saves task.json within any step of an update: what both changed is in the file.
+// Edge F3: if a person saves task.json during any step of an update, the file has both changes.
 func TestUpdateKeepsASaveWithinEachStep(t *testing.T) {
 	for how, save := range saves {
 		for n := 1; ; n++ {
@@ -50,7 +50,7 @@ func TestUpdateKeepsASaveWithinEachStep(t *testing.T) {
 	}
 }
 
-// Edge F3: what a person saves between two steps of archiving stands in the context file, and its paths follow.
+// Edge F3: what a person saves between two steps of archiving is kept in the context file, and its paths are updated.
 func TestArchiveKeepsASaveOfContext(t *testing.T) {
 	s := newStore(t)
 	dir := byHand(t, s, "02-01-a", `{"status": "review"}`)

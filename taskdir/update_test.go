@@ -130,7 +130,7 @@ func TestLoadRefusesWhatIsNoFile(t *testing.T) {
 		"there is no task.json":     func(string) error { return nil },
 		"there is no such director": func(path string) error { return os.Remove(filepath.Dir(path)) },
 	}
-	if os.Geteuid() != 0 { // who reads everything
+	if os.Geteuid() != 0 { // root can read every file
 		make["can't be read: permission denied"] = func(path string) error { return os.WriteFile(path, []byte(`{"status": "ready"}`), 0) }
 	}
 	for want, make := range make {
@@ -155,7 +155,7 @@ func TestLoadRefusesWhatIsNoFile(t *testing.T) {
 	}
 }
 
-// What git takes away with another branch, or a stash, leaves run/, which it ignores: a task.json written anew would keep it from coming back.
+// If git removes a task (another branch, a stash), the ignored run/ stays; a new task.json would keep git from restoring the task.
 func TestLoadAfterGitTookTheTask(t *testing.T) {
 	s := newStore(t)
 	dir := filepath.Join(s.Tasks(), "02-01-x")
@@ -173,7 +173,7 @@ func TestLoadAfterGitTookTheTask(t *testing.T) {
 
 var writers, updates = 8, 50 / soak.Every(3)
 
-// updateMany is one of the writers of TestUpdateByManyProcesses, as a process of its own.
+// updateMany is one of the writers of TestUpdateByManyProcesses, in a process of its own. It returns the exit code.
 func updateMany(dir, writer string) int {
 	s := taskdir.Store{Root: filepath.Join(dir, "..", "..", "..")}
 	for i := range updates {
@@ -205,7 +205,7 @@ func TestUpdateByManyProcesses(t *testing.T) {
 	}
 	done := make(chan struct{})
 	go func() { all.Wait(); close(done) }()
-	for reading := true; reading; { // a reader never sees a half
+	for reading := true; reading; { // a reader never sees a partly written file
 		select {
 		case <-done:
 			reading = false

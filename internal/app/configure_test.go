@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// configured is a project with these settings, and where they stand.
+// configured returns a project with the given settings, and the path of its config.yaml.
 func configured(t *testing.T, settings string) (p *app.Project, path string) {
 	t.Helper()
 	dir, home := t.TempDir(), t.TempDir()
@@ -38,7 +38,7 @@ func configured(t *testing.T, settings string) (p *app.Project, path string) {
 	return p, path
 }
 
-// Commands that change settings at once, beside a person who saves the file in an editor: nobody's change is lost.
+// Commands that change settings at the same time, while a person saves the file in an editor: no change is lost.
 func TestSettingsByMany(t *testing.T) {
 	p, path := configured(t, "# ours\nlimits:\n  rounds: 1\n")
 	keys := []string{"limits.parallel", "limits.attempts", "planning.max_steps", "runs.size"}
@@ -72,7 +72,7 @@ func TestSettingsByMany(t *testing.T) {
 	}
 }
 
-// A value comes back as it was set, whatever it looks like, and without it the file is as it was.
+// A value is read back as it was set, whatever characters it has, and unsetting it restores the file byte for byte.
 func TestSettingComesBack(t *testing.T) {
 	const settings = "# ours\r\nagents: {default: \"\"}\r\nverify:\r\n  - make # all\r\n"
 	p, path := configured(t, settings)
@@ -101,7 +101,7 @@ func TestSettingComesBack(t *testing.T) {
 	}
 }
 
-// A step of the disk that fails leaves the settings as they were, or as they are to be.
+// An operation of the disk that fails leaves the settings as they were.
 func TestSettingsOnAFailingDisk(t *testing.T) {
 	for _, at := range []string{"create", "write", "sync", "rename"} {
 		p, path := configured(t, "limits:\n  rounds: 1\n")

@@ -29,7 +29,7 @@ func TestWithNearest(t *testing.T) {
 	}
 }
 
-// What the system refuses to write is told with what to do about it, as what it refuses to read; a program is another matter.
+// A write that the system refuses gets a hint about what to do, as a refused read does; a program that can't be run gets none.
 func TestHintsOfRefused(t *testing.T) {
 	for op, want := range map[string]int{"mkdir": 1, "exec": 0} {
 		err := fmt.Errorf("making folder: %w", &os.PathError{Op: op, Path: t.TempDir(), Err: syscall.EACCES})
@@ -39,7 +39,7 @@ func TestHintsOfRefused(t *testing.T) {
 	}
 }
 
-// Where there is no git, whatever asked for it names what to install.
+// If git is missing, the hint names what to install, whatever needed git.
 func TestHintsWithoutGit(t *testing.T) {
 	_, err := (&git.Repo{Env: []string{"PATH=" + t.TempDir()}}).Version(t.Context())
 	if hints := app.HintsOf(fmt.Errorf("looking: %w", err)); len(hints) != 1 || !strings.HasPrefix(hints[0], "install git 2.") {
@@ -47,7 +47,7 @@ func TestHintsWithoutGit(t *testing.T) {
 	}
 }
 
-// Who finds a run at work is told what knows it: a task can be stopped, the run of a file ends where it runs.
+// If the lock of a run is held, the hints say how to follow it; only the run of a task can also be stopped.
 func TestHintsOfHeld(t *testing.T) {
 	for dir, want := range map[string][]string{
 		".trellis/tasks/02-01-auth":                      {"trellis logs -f 02-01-auth", "trellis stop 02-01-auth"},
@@ -62,7 +62,7 @@ func TestHintsOfHeld(t *testing.T) {
 	}
 }
 
-// A journal that can't be read is told with the command that sets it aside, in a directory of each kind.
+// For a journal that can't be read, the hint is the command that sets it aside, for each kind of directory.
 func TestHintsOfDamaged(t *testing.T) {
 	tasks := filepath.Join(t.TempDir(), ".trellis", "tasks")
 	for status, want := range map[string]string{"review": "trellis retry 02-01-a --feedback 'what should be different'", "failed": "trellis retry 02-01-a",

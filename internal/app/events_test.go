@@ -19,7 +19,7 @@ import (
 
 const byePRD = "# Say bye\n\n## Acceptance Criteria\n\n- [ ] it says bye\n  verify: `sh greet.sh --bye | grep -q Bye`\n"
 
-// told listens to a project until the test ends.
+// told collects the events of a project until the test ends.
 type told struct {
 	*testing.T
 	from <-chan events.Event
@@ -41,13 +41,13 @@ func listen(t *testing.T, w *runnertest.World) *told {
 	l := &told{T: t, from: from}
 	t.Cleanup(func() {
 		cancel()
-		for range from { // until it is closed
+		for range from { // until the channel is closed
 		}
 	})
 	return l
 }
 
-// until takes events until one holds, which it returns.
+// until reads events until holds returns true for one, and returns that event.
 func (l *told) until(what string, holds func(events.Event) bool) events.Event {
 	l.Helper()
 	hang := time.After(runnertest.Hang)
@@ -72,7 +72,7 @@ func (l *told) String() string {
 	return strings.Join(lines, "\n")
 }
 
-// brief is an event without what differs from run to run.
+// brief returns e as text, without what differs from run to run.
 func brief(e events.Event) string {
 	parts := []string{string(e.Kind), e.Task}
 	if e.Phase != "" {
@@ -91,7 +91,7 @@ func is(kind events.Kind, task string) func(events.Event) bool {
 	return func(e events.Event) bool { return e.Kind == kind && e.Task == task }
 }
 
-// What another part of the program does is told: phases as they begin, the check that failed, how it ended.
+// Events report what another part of the program does: phases as they begin, the check that failed, how the run ended.
 func TestEventsOfARun(t *testing.T) {
 	w := runnertest.NewWorld(t, runnertest.Working)
 	dir := w.Hand("02-01-bye", byePRD)
@@ -121,7 +121,7 @@ func TestEventsOfARun(t *testing.T) {
 	}
 }
 
-// What was done before is not told; a second run is told from its begin.
+// What happened before the subscription is not reported; a second run is reported from its beginning.
 func TestEventsFromNowOn(t *testing.T) {
 	w := runnertest.NewWorld(t, strings.Replace(runnertest.Working, "  accept:", "  nobody:", 1))
 	w.Site.Config.Limits.Attempts, w.Site.Config.Limits.Rounds = 1, 1
@@ -157,7 +157,7 @@ func TestEventsFromNowOn(t *testing.T) {
 	}
 }
 
-// How a command ended is told while others of the same activity have not ended, and once.
+// The result of a command is reported once, and while other commands of the same activity still run.
 func TestEachCheckIsToldAsItEnds(t *testing.T) {
 	w := runnertest.NewWorld(t, runnertest.Working)
 	gate := filepath.Join(t.TempDir(), "gate")
@@ -191,7 +191,7 @@ func TestEachCheckIsToldAsItEnds(t *testing.T) {
 	}
 }
 
-// Who follows a task that waits for what another one finds out at base is told for which.
+// A task that waits for the baseline of another task reports which task that is.
 func TestWaitForABaselineIsTold(t *testing.T) {
 	w := runnertest.NewWorld(t, runnertest.Working)
 	gate := filepath.Join(t.TempDir(), "gate")
@@ -213,7 +213,7 @@ func TestWaitForABaselineIsTold(t *testing.T) {
 	both.Wait()
 }
 
-// The steps of a plan are told by name where the baseline runs beside them.
+// Events name the steps of a plan also if the baseline runs in parallel with them.
 func TestStepsBesideABaseline(t *testing.T) {
 	w := runnertest.NewWorld(t, runnertest.Working)
 	w.Site.Config.Baseline = "parallel"

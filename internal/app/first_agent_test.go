@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A process that begins without an agent takes the one that is there later.
+// A process that starts while no agent is installed finds the one that is installed later.
 func TestFirstAgentComesLater(t *testing.T) {
 	home := t.TempDir()
 	first := firstAgent(t.Context(), agents.Options{Environ: []string{"PATH=" + home, "HOME=" + home}})
@@ -30,7 +30,7 @@ func TestFirstAgentComesLater(t *testing.T) {
 	}
 }
 
-// A command gets the variables that env_pass names, keys too, and they are masked in what is kept of it (edge A15).
+// A command gets the variables that env_pass names, including keys, whose values are masked in its stored output (edge A15).
 func TestCommandGetsWhatItIsPassed(t *testing.T) {
 	root := t.TempDir()
 	e := &Env{Vars: []string{"PATH=/usr/bin:/bin", "STRIPE_API_KEY=sk_0123456789", "OTHER_API_KEY=ok_0123456789", "SSH_AUTH_SOCK=/run/agent"}}
@@ -56,8 +56,8 @@ func TestCommandGetsWhatItIsPassed(t *testing.T) {
 	}
 }
 
-// Agents get what the project's checks get, so that they can reproduce what decides, but no secrets and not what is for
-// another program (edge A8).
+// Agents get the environment of the project's checks, so that they can reproduce a failure, but neither secrets nor variables
+// that are meant for another program (edge A8).
 func TestAgentsGetWhatChecksGet(t *testing.T) {
 	root := t.TempDir()
 	given := []string{"PATH=/usr/bin:/bin", "HOME=" + root, "GOFLAGS=-mod=vendor", "JAVA_HOME=/opt/java", "VIRTUAL_ENV=/venv", "APP_MODE=test"}
@@ -87,7 +87,7 @@ func TestAgentsGetWhatChecksGet(t *testing.T) {
 	}
 }
 
-// Settings know of the same built-in agents as the package that runs them, which they may not import.
+// The list of built-in agents in the settings is that of the package that runs them, which the settings may not import.
 func TestBuiltInAgents(t *testing.T) {
 	t.Parallel()
 	if got, want := (&config.Config{}).AgentNames(), append(agents.Programs(), agents.Rehearsal); !slices.Equal(got, want) {

@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// unsettled is a project on main, whose settings are a person's own, and a branch theirs with those of somebody else.
+// unsettled returns a project on main with a person's own settings, and a function that switches to another branch, such as theirs.
 func unsettled(t *testing.T) (*Project, func(branch string)) {
 	t.Helper()
 	root, home := t.TempDir(), t.TempDir()
@@ -45,7 +45,7 @@ func unsettled(t *testing.T) (*Project, func(branch string)) {
 	git("switch", "-q", "-c", "theirs")
 	says("echo theirs")
 	git("commit", "-q", "-m", "theirs")
-	if err := os.RemoveAll(filepath.Join(root, ".git", "logs")); err != nil { // as if both had come by git
+	if err := os.RemoveAll(filepath.Join(root, ".git", "logs")); err != nil { // without a reflog, as if both branches had come from elsewhere
 		t.Fatal(err)
 	}
 	git("switch", "-q", "main")
@@ -63,14 +63,14 @@ func unsettled(t *testing.T) (*Project, func(branch string)) {
 	return p, func(branch string) { git("switch", "-q", branch) }
 }
 
-// Edge S2: settings that change while they are judged are those that the verdict is about, and others are not kept.
+// Edge S2: if settings change while they are judged, the verdict is about the version that was read, and neither one is stored.
 func TestSettingsThatChangeMeanwhile(t *testing.T) {
 	for from, to := range map[string]string{"main": "theirs", "theirs": "main"} {
 		t.Run("from "+from, func(t *testing.T) {
 			p, checkout := unsettled(t)
 			checkout(from)
 			var once sync.Once
-			p.Gate.judge.Ledger.Now = func() time.Time { // asked when a verdict is noted: the files were read before that
+			p.Gate.judge.Ledger.Now = func() time.Time { // called when a verdict is recorded, after the files were read
 				once.Do(func() { checkout(to) })
 				return time.Now()
 			}
@@ -92,7 +92,7 @@ func TestSettingsThatChangeMeanwhile(t *testing.T) {
 	}
 }
 
-// Edge S2: what is kept for the time when others are checked out is what was judged.
+// Edge S2: the settings that are stored for the time when others are checked out are those that were judged.
 func TestKeptSettingsAreThoseJudged(t *testing.T) {
 	p, checkout := unsettled(t)
 	judged, err := settingFiles(p.Root)
@@ -113,7 +113,7 @@ func TestKeptSettingsAreThoseJudged(t *testing.T) {
 	}
 }
 
-// Edge S2: of a branch that is checked out while a command writes, only what the command wrote counts as made here.
+// Edge S2: if a branch is checked out while a command writes a file, only the command's own change counts as made on this machine.
 func TestCheckedOutWhileACommandWrites(t *testing.T) {
 	p, _ := unsettled(t)
 	made, err := p.Store.Create(taskdir.New{Name: "x", Title: "X", DevType: "backend"})

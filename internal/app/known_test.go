@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 )
 
-// Secret is what a name says, and what the settings use as a key, whatever its name.
+// A variable is secret if its name says so, or if the settings use it as a key, whatever its name.
 func TestKnownSecrets(t *testing.T) {
 	t.Parallel()
 	e := &Env{Vars: []string{"DEPLOY_TOKEN=one-of-them", "MODELS=two", "EDITOR=vi"}}

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
-// What retry says of the work so far is so: by where the worktree is now, and whether git knows it still.
+// What retry says about the existing work is true, depending on where the worktree is now and whether git still knows it.
 func TestRetrySaysWhatBecomesOfTheWork(t *testing.T) {
 	p, _ := configured(t, "")
 	run := func(args ...string) string {

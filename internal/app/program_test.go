@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What comes next is what was said last, and of several commands the first.
+// The next command is taken from the last message that has one, and is the first of several.
 func TestSaidBy(t *testing.T) {
 	for out, want := range map[string]Output{
 		"": {},

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
-// In a bare repository, and in its worktrees, what is to be typed next makes a checkout that Trellis can work in.
+// In a bare repository, and in its worktrees, the hint is a command that makes a checkout that Trellis can work in.
 func TestBareRepository(t *testing.T) {
 	t.Parallel()
 	p, _ := configured(t, "")

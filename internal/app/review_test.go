@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A yes is for what was shown: of a plan that was edited since it is refused, and says nothing to the one that is there.
+// An approval is for the plan that was shown: it is refused if the plan was edited since, and does not approve the current one.
 func TestApprovalOfWhatWasShown(t *testing.T) {
 	t.Parallel()
 	w := runnertest.NewWorld(t, runnertest.Careful("large").String())

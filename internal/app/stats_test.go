@@ -6,7 +6,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 )
 
-// Days are those of shared.time_zone, whatever else the settings are warned of.
+// Days are those of shared.time_zone, even if other settings have warnings.
 func TestDaysOfTheTimeZone(t *testing.T) {
 	t.Parallel()
 	w := runnertest.NewWorld(t, runnertest.Quickly)

@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// teamed is the project of a clone that shares its tasks with those of origin.
+// teamed returns the project of a clone that shares its tasks through origin, and its Team.
 func teamed(t *testing.T, dir string) (*Project, *Team) {
 	t.Helper()
 	vars := append(os.Environ(), "TRELLIS_TRUST=checkout", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
@@ -40,7 +40,7 @@ func teamed(t *testing.T, dir string) (*Project, *Team) {
 	return p, team
 }
 
-// The day's budgets are those of all machines, and so is what metrics tell of them.
+// The day's budgets are for all machines together, and metrics report what all of them spent.
 func TestDayInMetricsOfATeam(t *testing.T) {
 	t.Parallel()
 	w := runnertest.NewWorld(t, runnertest.Quickly)
@@ -66,7 +66,7 @@ func TestDayInMetricsOfATeam(t *testing.T) {
 	}
 }
 
-// What a person named outlives settings that name it too; what settings alone named ends with them.
+// A remote that a person named is kept when the settings no longer name it; a remote that only the settings named is not.
 func TestRemoteThatWasNamed(t *testing.T) {
 	t.Parallel()
 	for _, byHand := range []bool{true, false} {
@@ -102,8 +102,8 @@ func TestRemoteThatWasNamed(t *testing.T) {
 	}
 }
 
-// A yes from another clone is for the plan as that clone has it: of one that was changed elsewhere since it is refused, also by the machine that
-// is at work on the task.
+// An approval from another clone is for the plan as that clone has it: if the plan was changed elsewhere since, the approval is
+// refused, also by the machine that works on the task.
 func TestApprovalOfWhatThisCloneHas(t *testing.T) {
 	t.Parallel()
 	w := runnertest.NewWorld(t, runnertest.Careful("large").String())

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What stands in the record and is no deed of ours, or leads elsewhere, is not offered.
+// Undo does not offer entries of its record that are invalid, whose task is gone, or whose path leads elsewhere.
 func TestUndoOffersWhatWasDone(t *testing.T) {
 	p, _ := configured(t, "")
 	archived := filepath.Join(p.Root, ".trellis", "tasks", "archive", "2026-02", "02-01-one")

@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Work is merged into the branch that it was made for, whatever is checked out where the command is read.
+// The merge command merges into the branch that the work was made for, whatever is checked out where it is typed.
 func TestMergeIsToldForTheBase(t *testing.T) {
 	t.Parallel()
 	b := gittest.New(t)
