@@ -8,7 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/plan"
 )
 
-// A plan of a usual size is read and checked in little more than a millisecond: watchers look at many.
+// Parsing and checking a plan of a usual size takes little more than a millisecond; watchers check many plans.
 func BenchmarkParseAndCheck(b *testing.B) {
 	var steps []string
 	for i := range 20 {

@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/plan"
 )
 
-// there are the paths that the repository of the tests has.
+// there reports whether the repository of the tests has path; reading "broken" fails.
 func there(path string) (bool, error) {
 	if path == "broken" {
 		return false, errors.New("permission denied")
@@ -18,7 +18,7 @@ func there(path string) (bool, error) {
 	return slices.Contains([]string{"api/list.go", "Makefile", "package.json", "docs"}, path), nil
 }
 
-// missing says that only some programs are there.
+// missing returns why line can't be run, or "" if its program is one of the few that are installed.
 func missing(line string) string {
 	for _, program := range []string{"go", "grep", "test", "cat", "git"} {
 		if strings.HasPrefix(line, program+" ") {
@@ -37,7 +37,7 @@ func check(t *testing.T, name, doc string, f plan.Facts, want string) {
 	same(t, name, told(p.Check(f)), want)
 }
 
-// Rows of a table are checked with steps in line 3 and what follows.
+// In each row, steps begin in line 3 of the plan.
 func TestCheckSteps(t *testing.T) {
 	for _, tt := range []struct{ name, steps, want string }{
 		{"fine", step, ""},
@@ -129,7 +129,7 @@ func TestCheckSteps(t *testing.T) {
 	}
 }
 
-// What is no step is a slip of another one, if of any: a step does not wait for itself.
+// The hint for an unknown dependency names a step with a similar id, but not the step itself, which can't wait for itself.
 func TestCheckMeant(t *testing.T) {
 	for _, tt := range []struct{ steps, hint string }{
 		{`{"id": "a", "command": "ls", "depends_on": ["b"]}`, ""},
@@ -212,7 +212,7 @@ func TestCheckMaxSteps(t *testing.T) {
 	check(t, "far too many", doc("", strings.Join(many, ",")), plan.Facts{MaxSteps: 20}, "2 /steps: has 6000 steps\n2 /steps: its loops make more than 5000 steps of it")
 }
 
-// The confirmed commands are the end of the plan, all of them, in order, to the letter.
+// The confirmed commands must be the last steps of the plan: all of them, in order, to the letter.
 func TestCheckConfirmed(t *testing.T) {
 	lint, test, build := `{"id": "lint", "command": "go vet ./...", "proof": {"type": "lint"}}`, `{"id": "test", "command": "go test ./...", "proof": {"type": "test"}}`, `{"id": "build", "command": "go build ./...", "proof": {"type": "build"}}`
 	all := []string{"go vet ./...", "go test ./...", "go build ./..."}
@@ -270,7 +270,7 @@ func TestCheckAcceptance(t *testing.T) {
 	same(t, "left out", told(p.Check(plan.Facts{})), "1 /acceptance: there is no criterion")
 }
 
-// T-B11: every acceptance item of the TaskSpec is covered or left out with a reason. T-C13: unknown ones warn.
+// T-B11: every acceptance item of the TaskSpec is covered or left out with a reason. T-C13: unknown items cause a warning.
 func TestCheckCoverage(t *testing.T) {
 	spec := &plan.TaskSpec{UserIntent: "x", Acceptance: []string{"limit=2 gives two items", "a bad limit gives 400"}}
 	with := func(steps, acceptance, uncovered string) string {
@@ -332,21 +332,21 @@ func TestCheckSmells(t *testing.T) {
 	}
 }
 
-// All roots that one machine alone has are known.
+// Paths below each root that differs from machine to machine cause a warning.
 func TestCheckKnowsRoots(t *testing.T) {
 	for _, path := range []string{"/tmp/x", "/home/ada/x", "/Users/ada/x", "/root/x", "/var/x", "/mnt/x", "/opt/x", "~/x"} {
 		check(t, path, doc("", `{"id": "a", "command": "cp x '`+path+`'"}`), plan.Facts{Exists: there}, "~3 /steps/0/command: step a: "+path+" is a path of one machine")
 	}
 }
 
-// A path that the plan names as one of its files is no secret.
+// A path in the files of the plan may be used by several steps without a warning.
 func TestCheckKnowsItsFiles(t *testing.T) {
 	steps := `{"id": "a", "command": "ls api/page.go"},` + "\n" + `{"id": "b", "prompt": "See api/page.go.", "llm_as_judge": true}`
 	check(t, "named", doc("\"files\": [{\"path\": \"api/page.go\", \"change\": \"new\"}],\n", steps), plan.Facts{Exists: there}, "")
 	check(t, "not named", doc("", steps), plan.Facts{Exists: there}, "~4 /steps/1: step b: api/page.go is also named in step a")
 }
 
-// A confirmed command stays as it is, whatever paths it names.
+// A confirmed command causes no warning, whatever paths it names.
 func TestCheckLeavesConfirmedCommandsAlone(t *testing.T) {
 	steps := `{"id": "a", "command": "ls build/x.txt"},` + "\n" + `{"id": "b", "command": "go test build/x.txt", "proof": {"type": "test"}}`
 	check(t, "confirmed", doc("", steps), plan.Facts{Confirmed: &[]string{"go test build/x.txt"}}, "")

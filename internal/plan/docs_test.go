@@ -20,7 +20,7 @@ func page(t *testing.T) string {
 	return string(data)
 }
 
-// The examples of docs/reference/plan.md are a plan without a problem, and the TaskSpec that it covers.
+// The examples in docs/reference/plan.md are a plan without problems, and the TaskSpec that it covers.
 func TestExamplesInDocs(t *testing.T) {
 	var examples []string
 	for _, part := range strings.Split(page(t), "```json\n")[1:] {
@@ -42,7 +42,7 @@ func TestExamplesInDocs(t *testing.T) {
 	same(t, "docs/reference/plan.md", told(p.Check(plan.Facts{MaxSteps: 20, Exists: there, Missing: missing, Confirmed: &[]string{"go vet ./...", "go test ./..."}, Spec: spec})), "")
 }
 
-// The example of a file that is run loads, with the files that it calls.
+// The example of a file for trellis run loads, with the files that it calls.
 func TestRunExampleInDocs(t *testing.T) {
 	_, example, _ := strings.Cut(page(t), "```yaml\n")
 	example, _, _ = strings.Cut(example, "```")
@@ -53,7 +53,7 @@ func TestRunExampleInDocs(t *testing.T) {
 	}
 }
 
-// fields are the paths of all values that a schema knows: steps[].proof.type. Steps and proofs are shown once,
+// fields returns the paths of all values that a schema knows, such as steps[].proof.type. Steps and proofs are expanded once,
 // not within themselves.
 func fields(t *testing.T, name string) (list []string) {
 	t.Helper()
@@ -100,7 +100,7 @@ func fields(t *testing.T, name string) (list []string) {
 	return slices.Compact(list)
 }
 
-// Every field of plan.json and taskspec.json has a reader in the tables of docs/reference/plan.md, and no other has.
+// Every field of plan.json and taskspec.json has a reader in the tables of docs/reference/plan.md, which list no other field.
 func TestWhoReadsWhat(t *testing.T) {
 	_, tables, _ := strings.Cut(page(t), "\n## Who reads what\n")
 	for name, heading := range map[string]string{"plan": "| field of plan.json | reader |\n", "taskspec": "| field of taskspec.json | reader |\n"} {
@@ -120,7 +120,7 @@ func TestWhoReadsWhat(t *testing.T) {
 	}
 }
 
-// The tables of fields name every key once.
+// The tables of fields list every key once.
 func TestFieldsInDocs(t *testing.T) {
 	for heading, want := range map[string][]string{"## Fields": keys(t, "plan", ""), "## Steps": keys(t, "plan", "step"), "## taskspec.json": keys(t, "taskspec", "")} {
 		_, section, _ := strings.Cut(page(t), "\n"+heading+"\n")
@@ -139,7 +139,7 @@ func TestFieldsInDocs(t *testing.T) {
 	}
 }
 
-// keys are the properties of a schema, or of one of its definitions.
+// keys returns the properties of a schema, or of one of its definitions.
 func keys(t *testing.T, name, def string) (list []string) {
 	t.Helper()
 	raw, err := templates.Schema(name)
@@ -165,7 +165,7 @@ func keys(t *testing.T, name, def string) (list []string) {
 	return list
 }
 
-// What planners are shown as a model is a plan that the checks let pass.
+// The example plan in the prompt of the planner passes the checks.
 func TestExampleInPrompt(t *testing.T) {
 	prompt, err := templates.Render("plan", map[string]string{"requirement": "r", "name": "n"}, "nonce", templates.Override{})
 	if err != nil {

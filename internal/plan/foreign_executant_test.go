@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/plan"
 )
 
-// goal is a file of executant with these lines below steps, the first of them in line 3.
+// goal returns a file of executant with these lines below steps, the first of them in line 3.
 func goal(lines ...string) string { return "goal: G\nsteps:\n" + strings.Join(lines, "\n") + "\n" }
 
 // What executant's own tests assert of its loader, in their order.
@@ -68,7 +68,7 @@ func TestExecutantLoads(t *testing.T) {
 	}
 }
 
-// All that a file of executant can say is said in a plan of ours too.
+// The plan made of a file of executant says all that the file says.
 func TestExecutantBecomesAPlan(t *testing.T) {
 	const doc = `goal: |
   Release it
@@ -140,7 +140,7 @@ steps:
 	}
 }
 
-// Values are put in literally and at once, whatever order they are declared in.
+// Values are inserted literally and in one pass, in whatever order they are declared.
 func TestExecutantValues(t *testing.T) {
 	doc := func(vars string) string {
 		return "goal: G\nvars:\n" + vars + "steps:\n- name: a\n  forEach: cat {{list}}\n  command: echo '{{one}} {{two}} {{item}}'\n"
@@ -169,7 +169,7 @@ func TestExecutantValues(t *testing.T) {
 	}
 }
 
-// A loop's variable of executant is named apart from the vars.
+// The variable of a loop of executant gets a name that no var has.
 func TestExecutantVariables(t *testing.T) {
 	doc := "goal: G\nvars: {item_2: x}\nsteps:\n- name: a\n  repeat: 2\n  steps:\n  - name: b\n    repeat: 3\n    steps:\n    - name: c\n      repeat: 4\n      command: ls {{item}} {{item_2}} {{item_2_}} {{item_3}}\n"
 	b := loads(t, "three loops", plan.LoadOptions{}, "~e.yaml:8: /steps/0/steps/0/repeat: {{item}}\n~e.yaml:11: /steps/0/steps/0/steps/0/repeat: {{item}}", "e.yaml", doc)
@@ -180,7 +180,7 @@ func TestExecutantVariables(t *testing.T) {
 	loads(t, "item is a var", plan.LoadOptions{}, "e.yaml:4: /steps/0: step a: the loop's variable item is one of vars too", "e.yaml", "goal: G\nvars: {item: x}\nsteps:\n- name: a\n  repeat: 2\n  command: ls {{item}}\n")
 }
 
-// Steps that are told apart by what no id can have get ids that differ, of at most 60.
+// Steps whose names give the same id, or none, get ids that differ and have at most 60 characters.
 func TestExecutantIDs(t *testing.T) {
 	long := strings.Repeat("long ", 20)
 	var steps []string
@@ -194,13 +194,13 @@ func TestExecutantIDs(t *testing.T) {
 	}
 }
 
-// Files of other tools have their own ways: only what is wrong in them is said.
+// In files of other tools only errors are reported, not matters of style.
 func TestExecutantMayBeItself(t *testing.T) {
 	loads(t, "smells", plan.LoadOptions{}, "", "e.yaml", goal("- name: build and test", "  command: ls > /tmp/x/y.txt", "- name: a_1", "  command: ls b/c.d", "- name: a_2", "  command: ls b/c.d", "- name: a_3",
 		"  prompt: |", "    Read the output of the previous step.", "    - a", "    - b", "    - c", "  llm_as_judge: true"))
 }
 
-// In a task the goal is what has to be met, and there is nobody to give values.
+// In a task, the goal is the acceptance criterion, and the file has to give all values, since nobody else can.
 func TestExecutantInATask(t *testing.T) {
 	b := loads(t, "task", plan.LoadOptions{Task: true}, "", "plan.json", `{"goal": "Do it.\nAll of it.", "steps": [{"name": "a", "command": "ls"}]}`)
 	if a := b.Plan("").Acceptance; len(a) != 1 || a[0].Criterion != "Do it." {

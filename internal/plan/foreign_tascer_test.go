@@ -7,14 +7,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/plan"
 )
 
-// tascs is a file of tascer with these tascs, one a line from line 2 on.
+// tascs returns a file of tascer with these tascs, one a line from line 2 on.
 func tascs(list ...string) string {
 	return "{\"title\": \"T\", \"tascs\": [\n" + strings.Join(list, ",\n") + "]}"
 }
 
 const tasc = `{"id": "one", "title": "One", "testing_instructions": "go test"}`
 
-// What has to be looked at before anything runs, T-C2 and T-C7.
+// What is checked before anything runs, T-C2 and T-C7.
 func TestTascerLoads(t *testing.T) {
 	for _, tt := range []struct{ name, doc, want string }{
 		{"fine", tascs(tasc, `{"title": "Two", "command": "go vet", "dependencies": ["one"]}`), ""},
@@ -68,7 +68,7 @@ const tascer = `{"title": "Fetch\nall", "description": "Fetch and keep.", "tascs
   {"id": "Kept", "title": "K", "testing_instructions": "make lint"}],
  "proof_requirements": {"Kept": {"proof_type": "lint", "criteria": {}, "timeout_seconds": 300}}}`
 
-// To trellis run a tasc is the script that tells whether it was done.
+// For trellis run, a tasc is the script that tells whether it was done.
 func TestTascerIsRun(t *testing.T) {
 	const want = `{"schema_version": 1, "title": "Fetch", "summary": "Fetch and keep.", "steps": [
   {"id": "fetch", "title": "Fetch it", "description": "Slowly.\nTwice.", "desired_outcome": "Both are there.", "depends_on": [], "command": "test -s a\ntest -s b", "proof": {"type": "script"}},
@@ -89,7 +89,7 @@ func TestTascerIsRun(t *testing.T) {
 	}
 }
 
-// In a task an agent does the tasc, and the same command tells whether it was done.
+// In a task, an agent does the tasc, and the script that tells whether it was done is the step's verify.
 func TestTascerInATask(t *testing.T) {
 	b := loads(t, "task", plan.LoadOptions{Task: true}, "~plan.json:9: /tascs/7/id\n~plan.json:10: keys of tascer that say nothing here, passed over: timeout_seconds", "plan.json", strings.Replace(tascer, `"timeout_seconds": 12.5`, `"timeout_seconds": null`, 1))
 	p := b.Plan("")
@@ -122,7 +122,7 @@ func TestTascerInATask(t *testing.T) {
 	loads(t, "nothing to meet", plan.LoadOptions{Task: true}, "", "plan.json", tascs(`{"id": "a", "title": "", "testing_instructions": "ls a"}`))
 }
 
-// The same in YAML, where numbers and words have their own traps.
+// Files of tascer in YAML, where numbers and words such as on have their own traps.
 func TestTascerInYAML(t *testing.T) {
 	loads(t, "fine", plan.LoadOptions{}, "", "t.yaml", "title: T\ntascs:\n- title: A\n  testing_instructions: |\n    ls a\n")
 	loads(t, "traps", plan.LoadOptions{}, "t.yaml:3: /tascs/0/id: must be a string, not 1\n~t.yaml:4: /tascs/0/title: on is text here", "t.yaml", "title: T\ntascs:\n- id: 1\n  title: on\n  testing_instructions: ls a\n")

@@ -71,7 +71,7 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// Laying a plan out changes nothing in it.
+// Format changes the layout of a plan, and nothing else.
 func TestFormatLosesNothing(t *testing.T) {
 	for _, doc := range []string{full, doc("", step), tidy} {
 		got, err := plan.Format([]byte(doc))
@@ -128,7 +128,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzCheck puts any text into the fields of a plan that keeps to its schema.
+// FuzzCheck puts any text into the fields of a plan that conforms to its schema.
 func FuzzCheck(f *testing.F) {
 	f.Add("- a/b.go\n-  \n1. x {{item}}", "go test 'x | y' && (make z) || true", "build/{{v}}.txt", "c_3", 2)
 	f.Add("the previous step's output in ~/x.md", "/tmp/x.sh {{gone}}", "../a\\b", "a", 9)

@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/plan"
 )
 
-// bundle has files of all kinds, and texts that are easily spoiled.
+// bundle returns a bundle with files of all kinds, and with texts that are easily corrupted.
 func bundle(t *testing.T, o plan.LoadOptions) *plan.Bundle {
 	t.Helper()
 	o.File = "ci/m.yaml"
@@ -21,7 +21,7 @@ func bundle(t *testing.T, o plan.LoadOptions) *plan.Bundle {
 		"sub/e.yaml", "goal: G\nvars:\n  r:\nsteps:\n- name: a b\n  command: ls {{r}}\n", "x.json", "{\"title\": \"T\", \"status\": \"x\", \"tascs\": [{\"title\": \"A\", \"command\": \"ls a\"}]}")
 }
 
-// What is opened is what was saved, to the letter.
+// A bundle that is opened equals the one that was saved, to the letter.
 func TestSaveAndOpen(t *testing.T) {
 	b := bundle(t, plan.LoadOptions{Given: map[string]string{"v": "$1\n<\u2028>"}})
 	dir := filepath.Join(t.TempDir(), "inputs", "x")
@@ -46,7 +46,7 @@ func TestSaveAndOpen(t *testing.T) {
 	}
 }
 
-// The hash is that of every text and of every value.
+// The hash covers every text, file name and given value, but not the folder that the files are in.
 func TestHashOfABundle(t *testing.T) {
 	const main, other = "schema_version: 1\ntitle: T\nvars: {v: x, w: y}\nsteps:\n- {id: a, workflow: o.yaml}\n", "schema_version: 1\ntitle: T\nsteps:\n- {id: a, command: ls}\n"
 	seen := map[string]string{}
@@ -71,7 +71,7 @@ func TestHashOfABundle(t *testing.T) {
 	}
 }
 
-// Any byte of the saved copy that is another than it was is noticed, and so is any that is missing.
+// OpenBundle notices any byte of the saved copy that was changed, added or removed.
 func TestOpenNoticesChanges(t *testing.T) {
 	b, dir := bundle(t, plan.LoadOptions{Given: map[string]string{"v": "x"}}), t.TempDir()
 	if err := b.Save(dir, nil); err != nil {
@@ -101,7 +101,7 @@ func TestOpenNoticesChanges(t *testing.T) {
 	}
 }
 
-// A disk that fails leaves no copy that could be taken for one.
+// A disk that fails leaves no copy that could be opened.
 func TestSaveOnAFailingDisk(t *testing.T) {
 	b := bundle(t, plan.LoadOptions{Given: map[string]string{"v": "x"}})
 	full := errors.New("disk full")
@@ -121,7 +121,7 @@ func TestSaveOnAFailingDisk(t *testing.T) {
 	}
 }
 
-// FuzzLoad loads any two files, the first of which may call the second. What loads can be saved and opened again.
+// FuzzLoad loads any two files, the first of which may call the second. A bundle that loads can be saved and opened again.
 func FuzzLoad(f *testing.F) {
 	for _, doc := range []string{own, tascer, full, goal("- name: a", "  forEach: [x, y]", "  steps: [{name: b, workflow: b.yaml, vars: {x: '{{item}}'}}]"), "a: &a [*a]", "{\"goal\": 1, \"tascs\": 2}",
 		calls("- &a {id: a, workflow: b.yaml}", "- {<<: *a, id: b, repeat: 010, command: yes}"), "schema_version: 1\ntitle: T\nvars: {v: }\nsteps: [{id: a, for_each: [a, b], workflow: '{{item}}.yaml'}]\n"} {

@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// disk are files by path, and what was read of them.
+// disk has files by path, and records the paths that were read.
 type disk struct {
 	files map[string]string
 	read  []string
@@ -29,7 +29,7 @@ func (d *disk) Read(path string) ([]byte, error) {
 	return nil, &fs.PathError{Op: "open", Path: "somewhere/" + path, Err: fs.ErrNotExist}
 }
 
-// load loads the first of some files: name, text, name, text, ….
+// load loads the first of some files, given as name, text, name, text, and so on.
 func load(o plan.LoadOptions, files ...string) (*plan.Bundle, []trellis.Problem) {
 	d := &disk{files: map[string]string{}}
 	for i := 0; i < len(files); i += 2 {
@@ -41,7 +41,7 @@ func load(o plan.LoadOptions, files ...string) (*plan.Bundle, []trellis.Problem)
 	return plan.Load(o)
 }
 
-// lines are problems, one a line, with ~ before warnings.
+// lines returns problems as text, one a line, with ~ before warnings.
 func lines(problems []trellis.Problem) string {
 	var list []string
 	for _, p := range problems {
@@ -50,7 +50,7 @@ func lines(problems []trellis.Problem) string {
 	return strings.Join(list, "\n")
 }
 
-// loads is the bundle of a file that has to load with these problems, nil when one is an error.
+// loads loads files and compares the problems with want. It returns the bundle, or nil if a problem is an error.
 func loads(t *testing.T, name string, o plan.LoadOptions, want string, files ...string) *plan.Bundle {
 	t.Helper()
 	b, problems := load(o, files...)
@@ -78,7 +78,7 @@ steps:
     llm_as_judge: true
 `
 
-// YAML and JSON of the same steps are the same.
+// The same steps in YAML and in JSON are the same plan.
 func TestLoadBothSpellings(t *testing.T) {
 	given := map[string]string{"port": "$& {{out}} \\1"}
 	a := loads(t, "YAML", plan.LoadOptions{File: "ci/a.yml", Given: given}, "", "a.yml", own)
@@ -95,7 +95,7 @@ func TestLoadBothSpellings(t *testing.T) {
 	}
 }
 
-// What a file is shows in its text, where its name does not say it.
+// The content of a file tells its format if its name does not.
 func TestLoadByContent(t *testing.T) {
 	const yaml = "schema_version: 1\ntitle: T\nsteps:\n  - id: a\n    command: ls\n"
 	const json = `{"schema_version": 1, "title": "T", "steps": [{"id": "a", "command": "ls"}]}`
@@ -116,7 +116,7 @@ func TestLoadByContent(t *testing.T) {
 	}
 }
 
-// A file that is not there, or may not be read, is named.
+// A file that does not exist, or may not be read, is named.
 func TestLoadUnreadable(t *testing.T) {
 	_, problems := plan.Load(plan.LoadOptions{File: "ci/gone.yaml", Read: (&disk{}).Read})
 	same(t, "gone", lines(problems), "ci/gone.yaml: there is no such file")
@@ -128,7 +128,7 @@ func TestLoadUnreadable(t *testing.T) {
 	same(t, "outside", lines(problems), "ci/x.yaml: reading it: it leads out of the repository")
 }
 
-// A var without a value has to be given one, one that is given has to be there: that is looked at first.
+// A var without a value has to be given one, and only declared vars can be given: this is checked before anything else.
 func TestLoadGiven(t *testing.T) {
 	doc := "schema_version: 1\ntitle: T\nvars:\n  a:\n  b: x\n  c: ~\n  dir: out\nsteps:\n  - {id: s, command: 'ls {{a}} {{b}} {{c}}', output: dir}\n"
 	for _, tt := range []struct {
@@ -159,7 +159,7 @@ func TestLoadGiven(t *testing.T) {
 	}
 }
 
-// Files of these formats that others wrote are read, or said why not.
+// Files of these formats from other projects are loaded, or the problems say why not.
 func TestLoadCorpus(t *testing.T) {
 	dir := os.Getenv("TRELLIS_CORPUS")
 	if dir == "" {
@@ -185,7 +185,7 @@ func TestLoadCorpus(t *testing.T) {
 	}
 }
 
-// A plan of a task has all values and a criterion; a file that is run needs neither, and has its own problems.
+// The plan of a task must have all values and a criterion; a file that is run needs neither, and has checks of its own.
 func TestLoadForATask(t *testing.T) {
 	const short = `{"schema_version": 1, "title": "T", "vars": {"a": null}, "steps": [{"id": "s", "command": "ls {{a}}"}]}`
 	loads(t, "task", plan.LoadOptions{Task: true}, "plan.json:1: /vars/a: a has no value: a task's plan says every value\nplan.json:1: /acceptance: there is no criterion", "plan.json", short)

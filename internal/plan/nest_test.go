@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/plan"
 )
 
-// calls is a file of ours whose steps, one a line from line 3 on, call others.
+// calls returns a plan in YAML whose steps, one a line from line 4 on, call other files.
 func calls(steps ...string) string {
 	return "schema_version: 1\ntitle: T\nsteps:\n" + strings.Join(steps, "\n") + "\n"
 }
@@ -89,7 +89,7 @@ func TestWorkflowsThatAreWrong(t *testing.T) {
 	}
 }
 
-// 19: nothing is read in place of what lies elsewhere.
+// 19: if a workflow is at a URL, no local file is read in its place.
 func TestWorkflowFromElsewhereIsNotRead(t *testing.T) {
 	d := &disk{files: map[string]string{"m.yaml": calls("- {id: a, workflow: 'http://host/../x.yaml'}"), "x.yaml": calls("- {id: a, command: ls}")}}
 	if b, _ := plan.Load(plan.LoadOptions{File: "m.yaml", Read: d.Read}); b != nil || len(d.read) != 1 {
@@ -97,7 +97,7 @@ func TestWorkflowFromElsewhereIsNotRead(t *testing.T) {
 	}
 }
 
-// 18: ten files deep is as deep as it goes.
+// 18: files may call each other at most ten deep.
 func TestWorkflowDepth(t *testing.T) {
 	chain := func(n int) (docs []string) {
 		for i := range n {
@@ -109,7 +109,7 @@ func TestWorkflowDepth(t *testing.T) {
 	loads(t, "eleven", plan.LoadOptions{}, "f10.yaml:4: /steps/0/workflow: step a: files call each other more than 10 deep: f0.yaml → f1.yaml → f2.yaml → f3.yaml → f4.yaml → f5.yaml → f6.yaml → f7.yaml → f8.yaml → f9.yaml → f10.yaml → f11.yaml", chain(11)...)
 }
 
-// A small tree of files that stands for very many calls is looked through in no time, and refused.
+// A small tree of files that amounts to a huge number of calls is checked quickly, and refused.
 func TestWorkflowTreeIsBounded(t *testing.T) {
 	var docs []string
 	for i := range 10 {
@@ -135,7 +135,7 @@ func large() (docs []string) {
 	return append([]string{"f0.yaml", calls(steps...)}, docs...)
 }
 
-// The number of activities counts every attempt and every round that is known.
+// The number of activities includes every attempt, and every round that is known beforehand.
 func TestActivities(t *testing.T) {
 	for _, tt := range []struct{ name, steps, other, want string }{
 		{"1600 scripts", scripts(1600, ""), "", ""},

@@ -9,10 +9,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/plan"
 )
 
-// untold are the fields that tell nothing to the agent that carries a plan out.
+// untold are the fields that an outline leaves out, since they tell the agent that carries out the plan nothing.
 var untold = []string{"schema_version"}
 
-// fill gives every field below v a value, says what shall be read of each, and so finds fields nobody thought of.
+// fill sets every field below v, and calls see with each value that the outline must have. It also covers fields added later.
 func fill(v reflect.Value, path string, depth int, see func(path, value string)) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -42,7 +42,7 @@ func fill(v reflect.Value, path string, depth int, see func(path, value string))
 	}
 }
 
-// Every field of a plan that says something is in its outline: the basis or the course.
+// Basis and Course together, the outline of a plan, have every field that says something.
 func TestOutlineTellsEveryField(t *testing.T) {
 	var p plan.Plan
 	want := map[string]string{}

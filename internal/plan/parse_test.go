@@ -8,7 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/plan"
 )
 
-// told are problems, a line each: "12 /steps/0: message", with ~ before warnings, the column behind the line.
+// told returns problems, one a line: "12:3 /steps/0: message", with ~ before warnings, and with the column only if it is known.
 func told(problems []plan.Problem) string {
 	var b strings.Builder
 	for _, p := range problems {
@@ -24,7 +24,7 @@ func told(problems []plan.Problem) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// same compares line by line: each line begins with what is wanted of it.
+// same compares got with want line by line: each line of got has to begin with that of want.
 func same(t *testing.T, name, got, want string) {
 	t.Helper()
 	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
@@ -37,7 +37,7 @@ func same(t *testing.T, name, got, want string) {
 	}
 }
 
-// doc is a plan: top are lines of its first keys, each with its comma, steps begin in the line after them.
+// doc returns a plan. top has lines with its first keys, each ending with a comma; steps begin in the line after them.
 func doc(top, steps string) string {
 	return "{\"schema_version\": 1, \"title\": \"T\",\n" + top + "\"steps\": [\n" + steps + "],\n\"acceptance\": [{\"criterion\": \"it works\"}]}"
 }
@@ -127,7 +127,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// All that is wrong is told at once, in the order of the file.
+// Parse reports all problems at once, in the order of the file.
 func TestParseTellsAll(t *testing.T) {
 	_, problems := plan.Parse([]byte(doc("\"vars\": {\"a\": 1},\n\"files\": [{\"path\": \"\", \"change\": \"new\"}],\n", `{"id": "A"},`+"\n"+`{"prompt": "p", "repeat": 0}`)))
 	same(t, "all", told(problems), "2 /vars/a: must\n3 /files/0/path: is blank\n5 /steps/0/id: \n6 /steps/1/id: is missing\n6 /steps/1/repeat: must")
@@ -158,7 +158,7 @@ func TestParseReadsEveryField(t *testing.T) {
 	same(t, "checks", told(p.Check(plan.Facts{})), "")
 }
 
-// full has every field.
+// full is a plan that has every field.
 const full = `{"schema_version": 1, "title": "Add pagination", "summary": "Page the list", "requirements": ["limit"], "design_decisions": ["offset"],
 "assumptions": ["few clients"], "preconditions": ["the database runs", {"command": "test -d {{todo}}"}],
 "files": [{"path": "api/list.go", "change": "edit"}], "vars": {"todo": "build/todo", "cost": "$$5 $& {{x"}, "parallel": true,

@@ -8,7 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/plan"
 )
 
-// What is going to run is shown before it does: values are put in, loops and other files laid out.
+// What is going to run is shown beforehand: with values inserted, and with loops and other files expanded.
 func TestResolved(t *testing.T) {
 	b := loads(t, "resolved", plan.LoadOptions{Given: map[string]string{"dir": "$& api"}}, "", "m.yaml", `schema_version: 1
 title: T

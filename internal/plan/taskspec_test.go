@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/templates"
 )
 
-// list is a JSON list of n different sentences.
+// list returns a JSON list of n different sentences.
 func list(n int) string {
 	var items []string
 	for i := range n {
@@ -21,7 +21,7 @@ func list(n int) string {
 	return "[" + strings.Join(items, ", ") + "]"
 }
 
-// actions is a JSON list of n actions.
+// actions returns a JSON list of n actions.
 func actions(n int) string {
 	return "[" + strings.Join(slices.Repeat([]string{`{"tool": "edit"}`}, n), ", ") + "]"
 }
@@ -29,7 +29,7 @@ func actions(n int) string {
 const everything = `{"user_intent": "page the list", "goals": ["g"], "constraints": ["c"], "artifacts": ["a"], "contexts": ["x"],
 "actions": [{"tool": "edit", "params": {"path": "api/list.go", "n": 1.50}, "description": "take limit", "reason": "paging"}, {"tool": "run"}], "acceptance": ["limit=2 gives two"], "priority": "high"}`
 
-// T-B1 and T-B12: what a TaskSpec may say, and where exactly one goes wrong.
+// T-B1 and T-B12: what a TaskSpec may contain, and the exact place of each error.
 func TestParseTaskSpec(t *testing.T) {
 	with := func(s string) string { return `{"user_intent": "x", ` + s + `}` }
 	for _, tt := range []struct{ doc, want string }{
@@ -83,7 +83,7 @@ func TestParseTaskSpec(t *testing.T) {
 	}
 }
 
-// One that says nothing but its intent has all eight fields all the same.
+// A TaskSpec that has nothing but its intent is still written with all eight fields.
 func TestTaskSpecIsWhole(t *testing.T) {
 	spec, _ := plan.ParseTaskSpec([]byte(`{"user_intent": "x", "actions": [{"tool": "t", "params": {"n": 1.50}}]}`))
 	const want = `{"user_intent":"x","goals":[],"constraints":[],"artifacts":[],"contexts":[],"actions":[{"tool":"t","params":{"n":1.50}}],"acceptance":[],"priority":"normal"}`
@@ -165,7 +165,7 @@ func TestSalvage(t *testing.T) {
 		{with(`"priority": ""`), `{"user_intent": "x"}`, "/priority: is blank, left out"},
 		{with(`"actions": [null, {"tool": "t", "params": null, "description": "", "reason": "r"}]`), with(`"actions": [{"tool": "t", "reason": "r"}]`),
 			"/actions/0: is blank, left out\n/actions/1/params: is blank, left out\n/actions/1/description: is blank, left out"},
-		// what can't be mended stays, beside what can
+		// values that can't be repaired are kept, also beside others that can
 		{with(`"more": null, "goals": null`), with(`"more": null, "goals": []`), "/goals: is null"},
 		{with(`"goals": "a", "priority": "HIGH"`), with(`"goals": "a", "priority": "HIGH"`), ""},
 		{with(`"actions": [{"tool": ""}, {"tool": null}]`), with(`"actions": [{"tool": ""}, {"tool": null}]`), ""},

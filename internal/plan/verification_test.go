@@ -8,13 +8,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/plan"
 )
 
-// perPackage verifies in a loop, as a planner does for a repository of several packages.
+// perPackage is a step that verifies packages in a loop, as a planner writes it for a repository of several packages.
 const perPackage = `{"id": "verify_each", "for_each": ["api", "{{site}}"], "as": "pkg", "steps": [
   {"id": "lint", "command": "go vet ./{{pkg}}/...", "proof": {"type": "lint"}},
   {"id": "test", "command": "go test ./{{pkg}}/...", "proof": {"type": "test"}}]}`
 
-// Edge C3: verification may stand in a loop whose items are known: behind the work, or as all there is. Its commands
-// are those of each round.
+// Edge C3: verification may be in a loop whose items are known, behind the work or as the whole plan. Its commands are those
+// of every round.
 func TestVerificationInALoop(t *testing.T) {
 	commands := []string{"go vet ./api/...", "go test ./api/...", "go vet ./web/...", "go test ./web/..."}
 	confirmed := []string{"go vet ./api/...", "go vet ./web/...", "go test ./api/...", "go test ./web/..."} // lint before test
@@ -38,7 +38,7 @@ func TestVerificationInALoop(t *testing.T) {
 	}
 }
 
-// Each round has the path that a run gives it, and the variable of its loop where the command asks for it.
+// The verification of each round has the path that a run gives it, and sets the variable of its loop if the command uses that.
 func TestVerificationsOfRounds(t *testing.T) {
 	const each = `{"id": "each", "for_each": ["it's"], "steps": [{"id": "t", "repeat": 2, "as": "n", "command": "go test \"$item\" -count={{n}}", "proof": {"type": "test"}}]}`
 	p, problems := plan.Parse([]byte(doc("", step+",\n"+each)))
@@ -55,7 +55,7 @@ func TestVerificationsOfRounds(t *testing.T) {
 	}
 }
 
-// What only a run can tell, may fail, or is too much, is a step like others.
+// A group is a step like others if only a run can tell its items, if it may fail, if it also works, or if it is too large.
 func TestGroupsThatDoNotVerify(t *testing.T) {
 	const test = `{"id": "t", "command": "go test ./api", "proof": {"type": "test"}}`
 	for name, last := range map[string]string{
@@ -75,7 +75,7 @@ func TestGroupsThatDoNotVerify(t *testing.T) {
 	}
 }
 
-// The commands of a loop are looked at with each of its items.
+// The commands of a loop are checked with each of its items.
 func TestChecksOfRounds(t *testing.T) {
 	gone := func(line string) string {
 		if strings.Contains(line, "web") {
@@ -87,8 +87,8 @@ func TestChecksOfRounds(t *testing.T) {
 	check(t, "the second", text, plan.Facts{Missing: gone}, "3 /steps/0/steps/0/command: step t: `go test ./web`: web has no tests")
 }
 
-// Edge C3: files of executant that check each package in a loop, and nothing else or behind the work, are taken as
-// they are, as one is that checks at the top.
+// Edge C3: files of executant that check each package in a loop, behind the work or as the whole file, are accepted as they
+// are, like a file that checks at the top level.
 func TestExecutantVerifiesInALoop(t *testing.T) {
 	each := []string{"- name: check each", "  forEach: [libs/core, apps/site]", "  steps:", "  - {name: 'lint {{item}}', type: script, command: 'go vet ./{{item}}'}", "  - {name: 'test {{item}}', type: script, command: 'go test ./{{item}}'}"}
 	work := []string{"- {name: add a package, prompt: Add a package that logs., llm_as_judge: true}"}

@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/plan"
 )
 
-// yamlSteps is a file of ours with these lines below steps, the first of them in line 4.
+// yamlSteps returns a plan in YAML with these lines below steps, the first of them in line 4.
 func yamlSteps(lines ...string) string {
 	return "schema_version: 1\ntitle: T\nsteps:\n" + strings.Join(lines, "\n") + "\n"
 }
@@ -59,7 +59,7 @@ func TestYAML(t *testing.T) {
 	}
 }
 
-// Anchors, aliases and merge keys stand for what they name: a step's own keys come first, then the first of a list.
+// Anchors, aliases and merge keys are replaced by what they name: a step's own keys win, then the first of a merged list.
 func TestYAMLAnchors(t *testing.T) {
 	const doc = `schema_version: 1
 title: T
@@ -101,7 +101,7 @@ steps:
 	}
 }
 
-// What is small and stands for very much is not read.
+// A small file that expands to a very large one is refused.
 func TestYAMLBombs(t *testing.T) {
 	bomb := "a: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
 	for i := range 12 {

@@ -8,7 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 )
 
-// large is an objective of n steps, with a phase of a hundred each; all but the last one are done.
+// large returns an objective of n steps, in phases of a hundred; all steps but the last are done.
 func large(n int) []byte {
 	var b strings.Builder
 	b.WriteString("# Objective: Everything\n\nProse.\n")
@@ -25,7 +25,7 @@ func large(n int) []byte {
 	return []byte(b.String())
 }
 
-// largeYAML is the same as a YAML block.
+// largeYAML returns an objective as a YAML block, with n steps that are done and one that is pending.
 func largeYAML(n int) []byte {
 	var b strings.Builder
 	b.WriteString("# Objective: Everything\n\n```yaml\nschema_version: '4'\nnodes:\n")
@@ -36,7 +36,7 @@ func largeYAML(n int) []byte {
 	return []byte(b.String())
 }
 
-// BenchmarkObjective reads 10,000 steps and finds the next one, and has one name its plan.
+// BenchmarkObjective reads 10,000 steps and finds the next one, and checks that a plan can be written to it.
 func BenchmarkObjective(b *testing.B) {
 	for name, src := range map[string][]byte{"tables": large(10_000), "yaml": largeYAML(9_999)} {
 		b.Run(name+"/read", func(b *testing.B) {

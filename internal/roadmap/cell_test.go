@@ -8,14 +8,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 )
 
-// A step stands where its two cells say; what they don't say clearly is an error or a warning.
+// The state of a step follows from its two cells; cells that are unclear cause an error or a warning.
 func TestStates(t *testing.T) {
 	for _, c := range []struct {
 		status, pr string
 		want       roadmap.State
 		plan       string
 		prs        string
-		say        string // of a problem; "" is none
+		say        string // the expected problem; "" for none
 	}{
 		{"", "", roadmap.Pending, "", "", ""},
 		{"", "-", roadmap.Pending, "", "", ""},
@@ -86,7 +86,7 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// problems are what Check says, an entry a line.
+// problems returns the problems that Check finds, and fails the test unless Parse has an error exactly if one of them is an error.
 func problems(t *testing.T, src string) (list []string) {
 	t.Helper()
 	r, err := roadmap.Parse("x", []byte(src))
@@ -155,7 +155,7 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// An objective that nobody wants to be planned by itself may be prose alone. It is not complete (edge C8).
+// An objective that is not to be planned automatically may be prose alone. It does not count as complete (edge C8).
 func TestProseAlone(t *testing.T) {
 	r, err := roadmap.Parse("x", []byte("# Be kind\n"))
 	if err != nil {
@@ -166,7 +166,7 @@ func TestProseAlone(t *testing.T) {
 	}
 }
 
-// What can't be read right is told with its line, and is never silently left out.
+// What can't be read is reported with its line, and never silently left out.
 func TestMalformedTables(t *testing.T) {
 	for name, c := range map[string]struct {
 		src  string

@@ -20,7 +20,7 @@ import (
 
 const steps = "# Objective: Steps\n\n| Step | Description | Status | PR |\n| --- | --- | --- | --- |\n| 1 | One | | |\n| 2 | Two | | |\n"
 
-// desk is a folder with an objective x.
+// desk returns a store with an objective x, and the path of its file.
 func desk(t *testing.T, text string) (roadmap.Store, string) {
 	t.Helper()
 	d := roadmap.Store{Root: t.TempDir(), Disk: &durable.Disk{}}
@@ -48,12 +48,12 @@ func get(t *testing.T, path string) string {
 	return string(data)
 }
 
-// link is an edit that has a step name a plan.
+// link returns an edit that writes a plan into the PR cell of step.
 func link(step string) func([]byte) ([]byte, error) {
 	return func(src []byte) ([]byte, error) { return roadmap.Set(src, step, roadmap.PR, "plan "+step) }
 }
 
-// What is saved by hand at any moment of an edit is in the file afterwards, and so is the edit.
+// What a person saves at any moment of an edit is in the file afterwards, and so is the edit.
 func TestEditMeanwhile(t *testing.T) {
 	for _, at := range []string{"create", "write", "sync", "rename"} {
 		d, path := desk(t, steps)
@@ -75,7 +75,7 @@ func TestEditMeanwhile(t *testing.T) {
 	}
 }
 
-// Who never stops writing is given way.
+// Edit gives up if somebody else never stops writing the file.
 func TestEditGivesUp(t *testing.T) {
 	d, path := desk(t, steps)
 	n := 0
@@ -93,7 +93,7 @@ func TestEditGivesUp(t *testing.T) {
 	}
 }
 
-// Many that edit one file at once lose nothing; a link is followed; what changes nothing writes nothing.
+// Concurrent edits of one file lose nothing; a link is followed; an edit that changes nothing writes nothing.
 func TestEditByMany(t *testing.T) {
 	d, path := desk(t, "")
 	text := steps
@@ -162,7 +162,7 @@ func TestClaim(t *testing.T) {
 	_ = one.Unlock()
 }
 
-// What becomes of the task of a step is written into a YAML block as well. There a pull request may be open still.
+// Settle writes the state of a step's task into a YAML block as well, where the pull request in pr may still be open.
 func TestSettleYAML(t *testing.T) {
 	const block = "# Objective: Y\n\n```yaml\nschema_version: \"4\"\nnodes:\n  - id: \"1\"\n    description: One\n    status: pending # soon\n    pr: null\n```\n"
 	d, path := desk(t, block)
@@ -198,7 +198,7 @@ func TestSettleYAML(t *testing.T) {
 	}
 }
 
-// Where a table has a column for the plan and one for the pull request, each holds its own.
+// If a table has a column for the plan and one for the pull request, each is written to its own column.
 func TestPlanColumn(t *testing.T) {
 	const rows = "| Step | Status | Plan | PR |\n| --- | --- | --- | --- |\n"
 	d, path := desk(t, rows+"| 1 |  |  | - |\n")
@@ -235,7 +235,7 @@ func TestPlanColumn(t *testing.T) {
 	}
 	settle(trellis.Review, "https://h/a/b/pull/9", "| 1 || "+task.ID+" | #9 |")
 	settle(trellis.Completed, "https://h/a/b/pull/9", "| 1 | done | "+task.ID+" | #9 |")
-	put(t, path, rows+"| 1 |  |  | #3 |\n") // a person's
+	put(t, path, rows+"| 1 |  |  | #3 |\n") // written by a person
 	settle(trellis.Review, "https://h/a/b/pull/9", "| 1 ||| #3 |")
 	put(t, path, rows+"| 1 |  | plan "+task.ID+" |  |\n")
 	settle(trellis.Ready, "", "| 1 || plan"+task.ID+" ||")
@@ -246,7 +246,7 @@ func TestPlanColumn(t *testing.T) {
 	settle(trellis.Review, "https://h/a/b/pull/9", "| 1 || #101 | #9 |")
 }
 
-// A task of which nothing comes any more is not what a step is known by when there is one that lives.
+// A rejected or cancelled task is the work of a step only as long as the step has no other task.
 func TestWorkOfAStep(t *testing.T) {
 	store := taskdir.Store{Root: t.TempDir()}
 	made := func(name string, status trellis.Status) string {
@@ -283,7 +283,7 @@ func TestWorkOfAStep(t *testing.T) {
 	if got, ok := works.Task(alive); !ok || !got.Archived {
 		t.Errorf("the archived one: %+v, %v", got.Task, ok)
 	}
-	late := made("late", trellis.Ready) // after the others were looked through
+	late := made("late", trellis.Ready) // created after the survey
 	if got, ok := works.Task(late); !ok || got.Archived || got.Name() != late {
 		t.Errorf("the late one: %+v, %v", got.Task, ok)
 	}

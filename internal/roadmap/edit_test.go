@@ -10,13 +10,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 )
 
-// Each row is written to in another way, and nothing else changes.
+// Set writes a cell of rows in every layout, and changes nothing else.
 func TestSet(t *testing.T) {
 	for name, c := range map[string]struct {
 		head, row string
 		cell      roadmap.Cell
 		value     string
-		want      string // of the row; "" is the row as it was
+		want      string // the row afterwards; "" if it is unchanged
 	}{
 		"empty":               {row: "| 1 | a | | |", value: "plan x", want: "| 1 | a | | plan x |"},
 		"kept width":          {row: "| 1 | a |      |         |", value: "plan x", want: "| 1 | a |      | plan x  |"},
@@ -101,7 +101,7 @@ func TestSetRefuses(t *testing.T) {
 	}
 }
 
-// Every cell of a file with several tables can be written to, in any order, and the rest stays.
+// Every cell of a file with several tables can be set, in any order, and the rest stays the same.
 func TestSetAnyTable(t *testing.T) {
 	src := []byte(whole)
 	for _, id := range []string{"2.2", "1A.3", "1A.1", "2.1"} {
@@ -128,7 +128,7 @@ func TestSetAnyTable(t *testing.T) {
 	}
 }
 
-// Tables of random cells, in random layouts, say after an edit what they said before, but for that cell.
+// After an edit, tables of random cells in random layouts are read as before, except for that cell.
 func TestSetRandom(t *testing.T) {
 	texts := []string{"", "a", "`x`", "**b**", "a\\|b", "`a\\|b`", "[l](u)", "你好", "é", "<!-- c -->", "a <!-- c --> b", "\\", "\\\\", "x\\", "``a`b``", "1.", "| "}
 	values := []string{"", "#12", "plan 02-03-x", "plan #4", "a|b", "|", `\|`, `x\`, "done", "blocked", "[#1](u)", "é 你好", "`a|b`", "-"}
@@ -140,7 +140,7 @@ func TestSetRandom(t *testing.T) {
 	}
 }
 
-// random is a file with a roadmap of four steps.
+// random returns a file in a random layout, with a roadmap of four steps.
 func random(rnd *rand.Rand, text func() string) []byte {
 	var b strings.Builder
 	pad := func() string { return strings.Repeat(" ", rnd.IntN(3)) }
@@ -215,7 +215,7 @@ func checkSet(t *testing.T, name string, src []byte, n int, c roadmap.Cell, valu
 	}
 }
 
-// common is how many bytes two texts have in common at their beginnings and ends.
+// common returns how many bytes two texts have in common at their beginnings and ends.
 func common(a, b []byte) (head, tail int) {
 	for head < min(len(a), len(b)) && a[head] == b[head] {
 		head++

@@ -1,6 +1,6 @@
 package roadmap
 
-// Set is src with a cell of a step that says value.
+// Set returns src with a cell of a step set to value.
 func Set(src []byte, step string, c Cell, value string) ([]byte, error) {
 	r, err := Parse("", src)
 	if err != nil {

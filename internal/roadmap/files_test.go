@@ -62,7 +62,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// A link that is no objective says where it leads, and hides no other objective.
+// A link that is not an objective is reported with its target, and hides no other objective.
 func TestLinks(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, ".trellis", "objectives")

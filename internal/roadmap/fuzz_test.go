@@ -23,7 +23,7 @@ var seeds = []string{
 	"```yaml\nschema_version: '4'\nnodes: [{id: '1', pr: null}, {id: a}]\n```\n", "> " + head + "> | 1 | a | | |\n", "# A\n## Phase 1 #\n" + head + "|1|||#1|#2|\n",
 }
 
-// Whatever stands in a file, it is read or refused, and an edit changes one cell of one row.
+// Whatever a file contains, it is read or refused, and an edit changes one cell of one row.
 func FuzzSet(f *testing.F) {
 	for _, s := range seeds {
 		f.Add([]byte(s), uint8(0), true, "plan 02-03-x")
@@ -61,7 +61,7 @@ func FuzzSet(f *testing.F) {
 	})
 }
 
-// Rows and cells are those that GitHub's rules make of them, before an edit and after it.
+// Rows and cells are read by GitHub's rules, before an edit and after it.
 func TestAsGitHub(t *testing.T) {
 	texts := []string{"", "a", "`x`", "**b**", "a\\|b", "`a\\|b`", "[l](u)", "你好", "<!-- c -->", "\\", "x\\", "``a`b``"}
 	for seed := range uint64(400) {

@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Edge F8. Of two tasks of a step the newer one counts, over New Year too, when nothing but their names tells of it.
+// Edge F8. Of two tasks of a step the newer one counts, also across New Year, if only their names have a date.
 func TestNewestOverNewYear(t *testing.T) {
 	s := taskdir.Store{Root: t.TempDir(), Now: func() time.Time { return time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC) }}
 	for _, id := range []string{"12-31-old", "01-01-new"} {

@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// written is a roadmap of rows "id depends status pr", with _ for nothing.
+// written returns a roadmap of rows "id depends status pr", where _ is an empty cell.
 func written(t *testing.T, rows ...string) *roadmap.Roadmap {
 	t.Helper()
 	var b strings.Builder
@@ -90,7 +90,7 @@ func TestNext(t *testing.T) {
 	}
 }
 
-// Without the tasks, what is planned is under way.
+// If the tasks are not known, a step with a plan is under way.
 func TestNextWithoutTasks(t *testing.T) {
 	if d := written(t, "1 _ _ plan gone", "2").Next(nil); d.Code != roadmap.Waiting || d.Plan != "gone" {
 		t.Errorf("got %+v", d)
@@ -131,7 +131,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A chain of many steps, and steps that all depend on each other, take no time worth a mention.
+// Checking a chain of many steps, or steps that all depend on each other, takes no noticeable time.
 func TestCheckLarge(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("| Step | Depends On | PR |\n|-|-|-|\n")

@@ -73,8 +73,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// A file with many mistakes is one line of a log. All of them are told by Check.
-// Of a merge conflict nobody can say which side counts, and what else is wrong comes of it.
+// A merge conflict is the only problem that is reported, since the others follow from it and no side is known to count.
 func TestMergeConflict(t *testing.T) {
 	r, err := roadmap.Parse("x", []byte("# X\n\n| Step | PR |\n|-|-|\n<<<<<<< HEAD\n| 1 | |\n=======\n| 2 | |\n>>>>>>> y\n"))
 	var p *trellis.Problem
@@ -86,6 +85,7 @@ func TestMergeConflict(t *testing.T) {
 	}
 }
 
+// The error of a file with many problems fits into one line of a log; Check returns all of them.
 func TestSeveralProblems(t *testing.T) {
 	r, err := roadmap.Parse("x", []byte("| Step | PR |\n|-|-|\n| 1 | soon |\n| 2 | later |\n| 2 | |\n"))
 	var p *trellis.Problem

@@ -82,13 +82,13 @@ func TestYAML(t *testing.T) {
 	}
 }
 
-// Exactly the scalar changes.
+// Set changes exactly the scalar of the cell.
 func TestSetYAML(t *testing.T) {
 	for _, c := range []struct {
 		step     string
 		cell     roadmap.Cell
 		value    string
-		from, to string // what stands there, and then; from "" is not a change
+		from, to string // a text of the issue before and after; "" if nothing changes
 	}{
 		{"1.1", roadmap.PR, "#7", "pr: '#100'", "pr: '#7'"},
 		{"1.1", roadmap.PR, "#100", "", ""},
@@ -135,13 +135,13 @@ func TestMalformedYAML(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
 	}
-	// Other blocks are none of ours.
+	// YAML blocks without a schema_version are not roadmaps.
 	if got := problems(t, block("nodes: [1]\n")+head+"|1|a|||\n"); got != nil {
 		t.Errorf("got %q", got)
 	}
 }
 
-// What is written in a way that can't be changed in one place is left alone.
+// Set returns an error if a value is written in a way that can't be changed in one place.
 func TestSetYAMLRefuses(t *testing.T) {
 	for _, pr := range []string{"&a '#1'", "!!str '#1'", "|\n    #1", "'#1,\n    #2'"} {
 		src := "```yaml\nschema_version: '4'\nnodes:\n- id: '1'\n  pr: " + pr + "\n```\n"
