@@ -87,11 +87,11 @@ func TestAssembleWithinCaps(t *testing.T) {
 	}
 }
 
-// A large file gives its beginning, up to the end of a line, and says how large it is and where the rest begins. Who judges what
-// is shown is told of all of it.
+// The beginning of a large file is shown, up to the end of a line, with the size of the file and the line where the rest begins.
+// Shown gets the whole content.
 func TestAssembleShowsTheBeginning(t *testing.T) {
 	root := t.TempDir()
-	line := strings.Repeat("ä", 500) + "\n" // 1001 bytes, of which 32 fit
+	line := strings.Repeat("ä", 500) + "\n" // 1001 bytes; 32 of these lines fit
 	write(t, root, ".trellis/spec/large.md", strings.Repeat(line, 40))
 	write(t, root, "oneline.md", strings.Repeat("ü", 20<<10))
 	write(t, root, "half.dat", strings.Repeat("x", 40<<10)+"\x00")

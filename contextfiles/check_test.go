@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/contextfiles"
 )
 
-// repository has files, folders and symlinks of every kind, inside and out. It returns its root.
+// repository makes files, folders and symlinks of every kind, inside and outside of a repository. It returns the root of that.
 func repository(t testing.TB) string {
 	t.Helper()
 	top := t.TempDir()

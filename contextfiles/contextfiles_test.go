@@ -31,7 +31,7 @@ func link(t testing.TB, root, name, target string) {
 	}
 }
 
-// said are problems as one line each.
+// said returns problems as text, one a line.
 func said(problems []trellis.Problem) string {
 	var b strings.Builder
 	for _, p := range problems {

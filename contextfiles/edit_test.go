@@ -36,10 +36,10 @@ func TestFix(t *testing.T) {
 	}
 }
 
-// The rows of a file that was saved in another encoding are not taken for wrong ones.
+// The rows of a file that was saved in another encoding are not taken for invalid ones.
 func TestFixLeavesAnotherEncoding(t *testing.T) {
 	data := []byte("\xff\xfe{\x00}\x00\n\x00")
-	for _, data := range [][]byte{data, data[2:]} { // with a mark of its order, and without
+	for _, data := range [][]byte{data, data[2:]} { // with a byte order mark, and without
 		if fixed, mends := contextfiles.Fix("c", data, contextfiles.Checker{Root: repository(t)}); !bytes.Equal(fixed, data) || len(mends) > 0 {
 			t.Errorf("got %q, %v", fixed, mends)
 		}
@@ -53,7 +53,7 @@ func TestFixLeavesAnotherEncoding(t *testing.T) {
 	}
 }
 
-// What leaves no doubt is mended; the row that is meant is not lost.
+// Fix repairs what is unambiguous, and does not lose the row that was meant.
 func TestFixMends(t *testing.T) {
 	root := repository(t)
 	for _, tt := range []struct{ data, want string }{
@@ -67,7 +67,7 @@ func TestFixMends(t *testing.T) {
 		{`{"file":"a.md",}`, `{"file":"a.md"}`},
 		{"{\"file\":\"a.md\", } ,\r\n{\"file\":\"docs/one.md\"},\n", "{\"file\":\"a.md\" }\r\n{\"file\":\"docs/one.md\"}\n"},
 		{"\n{\n  \"file\": \"a.md\",\n  \"reason\": \"b\"\n},\n{\"file\": \"docs/one.md\"}\n", "\n{\"file\":\"a.md\",\"reason\":\"b\"}\n{\"file\": \"docs/one.md\"}\n"},
-		// What is another row already, or nothing that there is, is dropped.
+		// A row that repeats another one, or whose path can't be used, is dropped.
 		{"{\"file\": \"a.md\",}\n{\"file\": \"a.md\", \"reason\": \"kept\"}", `{"file": "a.md", "reason": "kept"}`},
 		{"{\"file\": \"docs\"}\n{\"file\": \"./docs\"}\n", "{\"file\": \"docs/\", \"type\": \"directory\"}\n"},
 		{`{"file": "none.md",}`, ""},
@@ -91,8 +91,8 @@ func TestFixWithoutRepositoryDropsNothing(t *testing.T) {
 	}
 }
 
-// Whatever stands in a context file, mending it leaves lines that were in it or are told, byte for byte and in
-// their order, keeps every row that can be used, and leaves nothing to mend.
+// Whatever a context file contains, each line of the fixed file was in it, byte for byte and in the same order, or is reported as
+// a mend; every usable row is kept, and nothing is left to mend.
 func FuzzFix(f *testing.F) {
 	for _, s := range []string{
 		"", "\n", "\r\n\r\n", "{\"file\": \"a.md\"}", "{\"file\": \"a.md\", \"x\": 1e400}\r\n{\"file\": \"a.md\"}\n",
@@ -140,8 +140,8 @@ func FuzzFix(f *testing.F) {
 	})
 }
 
-// No path that is accepted leads out of the repository, by the system's own account of symlinks, and
-// none that is refused is opened for a prompt.
+// No path that is accepted leads out of the repository, as the operating system resolves symlinks, and no path that is refused
+// is opened for a prompt.
 func FuzzCheck(f *testing.F) {
 	for _, s := range []string{
 		"a.md", "out.md", "docs/up/a.md", "docs/up/docs/up/a.md", "docs/climb/secret.md", "docs/climb/repo/a.md", "chain/secret.md", "away/x.md", "etc/passwd",

@@ -7,8 +7,8 @@ import (
 	"github.com/trellis-tasks/trellis/contextfiles"
 )
 
-// Edge C10: a row that names a file of a task that was archived since, its own or another's, leads into the archive, when
-// it is checked and when it is shown.
+// Edge C10: a row that names a file of a task that was archived since, the row's own task or another, is resolved to the archive,
+// both when it is checked and when it is shown.
 func TestRowsOfArchivedTasks(t *testing.T) {
 	root := repository(t)
 	write(t, root, ".trellis/tasks/archive/2026-01/01-05-old/prd.md", "the first\n")
@@ -38,7 +38,7 @@ func TestRowsOfArchivedTasks(t *testing.T) {
 	}
 }
 
-// Edge C12: for a path that does not exist the one that is likely meant is proposed, not to drop the row.
+// Edge C12: for a path that does not exist, the hint proposes a similar path that does, rather than to drop the row.
 func TestNearPathIsProposed(t *testing.T) {
 	root := repository(t)
 	for missing, want := range map[string]string{

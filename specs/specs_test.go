@@ -131,7 +131,7 @@ func TestParseRole(t *testing.T) {
 	}
 }
 
-// A role whose file can't be read as meant must not run with more permission than was meant.
+// A role file with an error is refused, so that the role does not run with more permission than was meant.
 func TestParseRoleRefuses(t *testing.T) {
 	for _, tt := range []struct{ front, want string }{
 		{"model: x\npermision: none\nzzz: 1", `judge.md:3: unknown key "permision" (known: description, agent, model, permission)`},
@@ -155,7 +155,7 @@ func TestParseRoleRefuses(t *testing.T) {
 	}
 }
 
-// Front matter that is not read as such would leave a role with all that it may do.
+// Front matter that is not recognized is an error, since the role would have every permission that it can have.
 func TestParseRoleWithoutFrontMatter(t *testing.T) {
 	for _, tt := range []struct{ page, want string }{
 		{"---\npermission: none\nJust look.\n", "judge.md:1: the front matter has no end"},

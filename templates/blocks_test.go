@@ -8,8 +8,8 @@ import (
 	"github.com/trellis-tasks/trellis/templates"
 )
 
-// blocks are what the prompts must hold, whatever else is said in them: the prompt, the block's name, and
-// words that stand there once and go away with the block.
+// blocks are what the prompts must contain, whatever else they say: the prompt, the name of the block, and words that occur once
+// in the prompt and are gone without the block.
 var blocks = []struct {
 	template, name string
 	words          []string
@@ -259,7 +259,7 @@ func TestBlocks(t *testing.T) {
 	}
 }
 
-// What a prompt says by itself, in bytes, is paid for at every call.
+// The fixed text of a prompt is paid for at every call, so its size in bytes is limited.
 func TestFixedTextStaysShort(t *testing.T) {
 	for name, most := range map[string]int{"evaluate": 5500, "taskspec": 3600, "research": 3700, "plan": 10300, "prd": 3100, "judge": 4200, "step": 3200, "grade": 3300, "heal": 3400} {
 		slots, err := templates.Slots(name)

@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/templates"
 )
 
-// hostile are texts that would break out of a careless template.
+// hostile returns texts that would break out of a careless template, by what they try.
 func hostile() map[string]string {
 	return map[string]string{
 		"replacement patterns": "$& $$ $1 $` $' \\1 %s %d {0}",
@@ -55,8 +55,8 @@ func TestDataStaysInItsSlot(t *testing.T) {
 	}
 }
 
-// What stands in a prompt without a fence is a line that Trellis made, or a word that it has checked. A new slot for
-// what others wrote is data.
+// Text in a prompt without a fence is a line that Trellis made, or a word that it has checked. A new slot for text of others has
+// to be data.
 func TestOnlyOurOwnWordsStandUnfenced(t *testing.T) {
 	own := []string{"base", "dev_type", "ended", "markers", "max_steps", "name"}
 	for _, name := range templates.Names() {
@@ -84,7 +84,7 @@ func TestOnlyOurOwnWordsStandUnfenced(t *testing.T) {
 	}
 }
 
-// unfence reads a prompt as a careful reader would, who knows the nonce.
+// unfence splits a prompt, as a careful reader who knows the nonce would, into the text outside of fences and the texts by slot.
 func unfence(t *testing.T, prompt string) (outside string, fenced map[string]string) {
 	t.Helper()
 	fenced = map[string]string{}
@@ -130,7 +130,7 @@ func FuzzDataStaysData(f *testing.F) {
 	})
 }
 
-// cutFence reads as a careful reader would: from the opening line to the first closing line with its nonce.
+// cutFence reads as a careful reader would, from the opening line to the first closing line with its nonce; rest comes after that.
 func cutFence(t *testing.T, s, name string) (value, rest string) {
 	t.Helper()
 	before, s, found := strings.Cut(s, "<data name=\""+name+"\" nonce=\"")
@@ -148,8 +148,8 @@ func cutFence(t *testing.T, s, name string) (value, rest string) {
 	return value, rest
 }
 
-// An agent knows the nonces of its own prompt and writes what later ones show: none of them fences another text, also in
-// the same run, while texts that did not change stay the same to the byte (edge S11).
+// An agent knows the nonces of its own prompt, and can write them into texts that later prompts show: none of them fences another
+// text, even in the same run, while texts that did not change stay the same to the byte (edge S11).
 func TestNoncesOfAnEarlierCall(t *testing.T) {
 	data := sample(t, "check")
 	first := render(t, "check", data)

@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/templates"
 )
 
-// What docs/reference/prompts.md says of each prompt is made from the templates; TRELLIS_UPDATE_PROMPTS=1 writes it.
+// The description of each prompt in docs/reference/prompts.md is made from the templates; TRELLIS_UPDATE_PROMPTS=1 writes it.
 func TestPromptsAreDocumented(t *testing.T) {
 	const page, mark = "../docs/reference/prompts.md", "<!-- made from the templates: TRELLIS_UPDATE_PROMPTS=1 go test ./templates -->\n"
 	text, err := os.ReadFile(page)
@@ -29,7 +29,7 @@ func TestPromptsAreDocumented(t *testing.T) {
 	}
 }
 
-// described are all prompts: what for, with which slots, and what each must hold.
+// described returns the description of all prompts: the purpose, the slots, and what each prompt must contain.
 func described(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder

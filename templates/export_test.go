@@ -5,7 +5,7 @@ import "strings"
 // Slot is a place in a template that takes a value.
 type Slot = slot
 
-// Slots are the slots of a template, those of its parts first, in the order of its header.
+// Slots returns the slots of a template, those of its parts first, in the order of its header.
 func Slots(name string) ([]Slot, error) {
 	t, err := load(name, Override{})
 	if err != nil {
@@ -14,7 +14,7 @@ func Slots(name string) ([]Slot, error) {
 	return t.slots, nil
 }
 
-// Purpose is what a template's header says before its slots: what it is for, and when it is used.
+// Purpose returns what a template's header says before its slots: what the template is for, and when it is used.
 func Purpose(name string) string {
 	src, err := files.ReadFile(name + suffix)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/templates"
 )
 
-// A task as it could be, by slot. What a slot holds in one template only stands under template.slot.
+// task has a sample value for each slot. A value for one template only is under template.slot.
 var task = map[string]string{
 	"requirement": "Page the item list.\n\nGET /items takes `limit` (1 to 100, default all) and `offset`. A bad value answers 400 and names the parameter.\n",
 	"name":        "page-items",
@@ -72,7 +72,7 @@ var task = map[string]string{
 	"schema":          "{\"type\": \"object\", \"required\": [\"decision\", \"size\"]}",
 }
 
-// goldens are the prompts that are pinned: which template, and which of its optional slots are filled.
+// goldens are the prompts that are pinned: the file, the template, and which of its optional slots are filled.
 var goldens = []struct{ file, template, with string }{
 	{"evaluate", "evaluate", "dev_type project"},
 	{"evaluate-again", "evaluate", "dev_type project constraints background feedback"},
@@ -127,7 +127,7 @@ func TestEveryPromptIsPinned(t *testing.T) {
 	}
 }
 
-// filled is the task as a template sees it: required slots, and those optional ones that are named.
+// filled returns the values of task that a template takes: those of required slots, and of the optional slots in with.
 func filled(t *testing.T, template string, with []string) map[string]string {
 	t.Helper()
 	slots, err := templates.Slots(template)

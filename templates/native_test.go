@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Each schema that every provider can say has its file in schemas/native; TRELLIS_UPDATE_PROMPTS=1 writes them.
+// Each schema that every provider supports has its file in schemas/native; TRELLIS_UPDATE_PROMPTS=1 writes them.
 func TestNativeSchemasFollowTheirs(t *testing.T) {
 	all, err := filepath.Glob("schemas/*.json")
 	if err != nil || len(all) == 0 {
@@ -58,7 +58,7 @@ type member struct {
 
 var errUnsayable = errors.New("not every provider can say this")
 
-// lower keeps the order of the properties, since models fill them in one after the other.
+// lower reduces a schema to what every provider supports. Properties keep their order, as models fill them in one after the other.
 func lower(schema json.RawMessage) (json.RawMessage, error) {
 	list, err := members(schema)
 	if err != nil {
@@ -88,7 +88,7 @@ func lower(schema json.RawMessage) (json.RawMessage, error) {
 	return join(kept), nil
 }
 
-// sayable reports whether a schema says its type or values outright, and an object's keys.
+// sayable reports whether a schema states its type or its values, and allows no other keys exactly if it is an object.
 func sayable(list []member) bool {
 	said, object, closed := false, false, false
 	for _, m := range list {
@@ -104,7 +104,7 @@ func sayable(list []member) bool {
 	return said && object == closed
 }
 
-// lowerAll lowers each property and names them.
+// lowerAll applies lower to each property, and returns the names of all.
 func lowerAll(properties json.RawMessage) (lowered, names json.RawMessage, err error) {
 	list, err := members(properties)
 	if err != nil {
@@ -121,7 +121,7 @@ func lowerAll(properties json.RawMessage) (lowered, names json.RawMessage, err e
 	return join(list), names, err
 }
 
-// members are an object's in the order in which they stand.
+// members returns the members of an object in their order.
 func members(object json.RawMessage) (list []member, err error) {
 	dec := json.NewDecoder(bytes.NewReader(object))
 	if _, err := dec.Token(); err != nil {

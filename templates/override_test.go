@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/templates"
 )
 
-// rest are placeholders of evaluate that a frame in these tests has to hold as well.
+// rest has the placeholders of evaluate that each frame in these tests needs besides its own.
 const rest = "{{if project}}\n{{data project}}\n{{end}}\n{{if constraints}}\n{{data constraints}}\n{{end}}\n{{if background}}\n{{data background}}\n{{end}}\n{{if feedback}}\n{{data feedback}}\n{{end}}\n"
 
 func TestOverrides(t *testing.T) {
@@ -83,7 +83,7 @@ func TestOverridesThatAreWrong(t *testing.T) {
 	}
 }
 
-// An override of any template is refused when it lost any one of its placeholders, and is told which.
+// An override of any template is refused if one of the placeholders is missing, and the error says which.
 func TestNoPlaceholderMayGetLost(t *testing.T) {
 	for _, name := range templates.Names() {
 		slots, err := templates.Slots(name)
@@ -116,8 +116,8 @@ func TestNoPlaceholderMayGetLost(t *testing.T) {
 	}
 }
 
-// Frames that projects made of earlier templates hold: each of those, as a whole and with its prompt section alone, says all that
-// there is to say, once. What the answer looks like, which stood in the system section, stays there for a frame that has no place
+// Projects have frames made of earlier templates: each of those, as a whole and with its prompt section alone, still says
+// everything, and once. The form of the answer, which was in the system section, stays there for a frame that has no place
 // for it.
 func TestFramesOfEarlierTemplates(t *testing.T) {
 	files, err := filepath.Glob("testdata/frames/*.md.tmpl")

@@ -118,7 +118,7 @@ func TestSchemas(t *testing.T) {
 	}
 }
 
-// The examples that the prompts show are what the schemas ask for.
+// The examples that the prompts show are valid by the schemas.
 func TestExamplesInPromptsAreValid(t *testing.T) {
 	for _, name := range []string{"evaluate", "taskspec", "plan", "prd", "judge", "accept", "grade"} {
 		raw, err := templates.Schema(name)
@@ -159,7 +159,7 @@ func TestNativeSchemasAreWhatProvidersTake(t *testing.T) {
 	if got := string(native(t, "accept")); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
-	for _, name := range []string{"taskspec", "plan"} { // any keys in params, steps in steps
+	for _, name := range []string{"taskspec", "plan"} { // params takes any keys, and steps have steps
 		if got := native(t, name); got != nil {
 			t.Errorf("%s: got %s, want nothing", name, got)
 		}

@@ -12,7 +12,7 @@ import (
 
 const nonce = "k3v9x2"
 
-// sample gives each slot of a template a value that tells where it came from.
+// sample returns a value for each slot of a template, except for those in skip; each value names its slot.
 func sample(t *testing.T, name string, skip ...string) map[string]string {
 	t.Helper()
 	slots, err := templates.Slots(name)
@@ -94,7 +94,7 @@ func TestEmptyOptionalSlotsVanishWithTheirHeading(t *testing.T) {
 	}
 }
 
-// spoken are the placeholders of a plan that the prompts speak of.
+// spoken removes the placeholders of a plan that the prompts mention.
 var spoken = strings.NewReplacer("{{item}}", "", "{{callers}}", "", "{{file}}", "")
 
 func left(prompt string) bool { return strings.Contains(spoken.Replace(prompt), "{{") }

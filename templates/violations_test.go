@@ -85,7 +85,7 @@ func TestViolationsAreFew(t *testing.T) {
 	}
 }
 
-// A judge that contradicts itself is not told which half of it to give up.
+// If a judge contradicts itself, the problem does not say which half of the answer to change.
 func TestViolationsOfAContradiction(t *testing.T) {
 	raw, err := templates.Schema("judge")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/taskref"
 )
 
-// BenchmarkSave saves a task of which one file changed, with a run of so many files of 4 KB; first is the first save of all of them.
+// BenchmarkSave saves a task whose run has 10 or 1000 files of 4 KB, one of them changed; first is the first save of all files.
 func BenchmarkSave(b *testing.B) {
 	for _, files := range []int{10, 1000} {
 		for _, first := range []bool{false, true} {
@@ -58,7 +58,7 @@ func benchmarkSave(b *testing.B, files int, first bool) {
 	}
 }
 
-// BenchmarkBring brings a task where none is.
+// BenchmarkBring brings a task to a machine that does not have it.
 func BenchmarkBring(b *testing.B) {
 	for _, files := range []int{10, 1000} {
 		b.Run(fmt.Sprintf("files=%d", files), func(b *testing.B) {

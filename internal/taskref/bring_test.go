@@ -23,7 +23,7 @@ func sum(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// journal writes one by the engine, of a run that ended.
+// journal writes the journal of a run that ended, made by the engine, to the file name of the task.
 func (m *machine) journal(name string, in any) {
 	m.Helper()
 	raw, err := json.Marshal(in)
@@ -53,7 +53,7 @@ func (m *machine) journal(name string, in any) {
 	m.file(name, string(data))
 }
 
-// inJSON is s within a text of JSON.
+// inJSON returns s as it is written within a JSON string.
 func inJSON(t testing.TB, s string) string {
 	t.Helper()
 	raw, err := text.JSON(s)
@@ -63,7 +63,7 @@ func inJSON(t testing.TB, s string) string {
 	return string(raw[1 : len(raw)-1])
 }
 
-// What one machine saved another has, with paths of its own, and the first gets back what the second made of it.
+// What one machine saved another gets, with its own paths, and the first machine gets back what the second made of it.
 func TestThereAndBack(t *testing.T) {
 	t.Run("sha1", func(t *testing.T) { t.Parallel(); thereAndBack(t, newNet(t)) })
 	t.Run("sha256", func(t *testing.T) { t.Parallel(); thereAndBack(t, newNet(t, "--object-format=sha256")) })
@@ -126,7 +126,7 @@ func thereAndBack(t *testing.T, n *net) {
 	}
 }
 
-// What a person writes while a state is brought is kept, too.
+// A file that a person writes while a state is brought is kept, too.
 func TestEditWhileBringing(t *testing.T) {
 	t.Parallel()
 	n := newNet(t)

@@ -13,7 +13,7 @@ import (
 
 var errKilled = errors.New("killed")
 
-// failAt is a disk that fails at step n and all after it, as for who is killed there. It reports whether it came to that.
+// failAt returns a disk that fails after n operations, as if the process were killed, and a func that reports whether it failed.
 func failAt(n int) (disk *durable.Disk, failed func() bool) {
 	steps := 0
 	return &durable.Disk{Fault: func(string, string) error {
@@ -30,7 +30,7 @@ func (m *machine) with(disk *durable.Disk) taskref.Remote {
 	return r
 }
 
-// Who is killed while a state is brought leaves the old directory or the new one, and the next call makes it the new one.
+// A process killed while it brings a state leaves the old directory or the new one, and the next call makes it the new one.
 func TestKilledWhileBringing(t *testing.T) {
 	t.Parallel()
 	n := newNet(t)
@@ -72,7 +72,7 @@ func TestKilledWhileBringing(t *testing.T) {
 	}
 }
 
-// Who is killed while work is brought leaves what the next call puts right, and loses nothing.
+// A process killed while it brings work loses nothing, and the next call repairs what it left.
 func TestKilledWhileBringingWork(t *testing.T) {
 	t.Parallel()
 	a, b := withWork(t)
@@ -109,7 +109,7 @@ func TestKilledWhileBringingWork(t *testing.T) {
 	}
 }
 
-// Who is killed while a state is saved leaves the remote with the old one or the new one.
+// A process killed while it saves a state leaves the old or the new state on the remote.
 func TestKilledWhileSaving(t *testing.T) {
 	t.Parallel()
 	n := newNet(t)

@@ -15,7 +15,7 @@ import (
 // sham is a commit message that a state can have.
 const sham = "trellis: sham\n\nStatus: ready\n"
 
-// A state that holds anything but plain files of a task is refused, and nothing here changes.
+// A state that contains anything but plain files of a task is refused, and nothing changes on this machine.
 func TestHostileTrees(t *testing.T) {
 	t.Parallel()
 	n := newNet(t)
@@ -58,7 +58,7 @@ func TestHostileTrees(t *testing.T) {
 	}
 }
 
-// A file that is larger than any of a task is not brought, and not saved either.
+// A file that is larger than any file of a task may be is neither brought nor saved.
 func TestLargeFiles(t *testing.T) {
 	t.Parallel()
 	n := newNet(t)
@@ -79,7 +79,7 @@ func TestLargeFiles(t *testing.T) {
 	}
 }
 
-// Refs that are no tasks, and commits that are no states, are no states.
+// Refs that do not name a task, and commits that are not states, are not returned as states.
 func TestOddRefs(t *testing.T) {
 	t.Parallel()
 	n := newNet(t)
@@ -112,7 +112,7 @@ func TestOddRefs(t *testing.T) {
 	}
 }
 
-// Work that has not the head of its branch in its history, or is not on the remote, is refused.
+// Work whose history lacks the head of its branch, or that is not on the remote, is refused.
 func TestHostileWork(t *testing.T) {
 	t.Parallel()
 	n := newNet(t)
@@ -130,7 +130,7 @@ func TestHostileWork(t *testing.T) {
 	}
 }
 
-// What is below run/ is for its owner alone, and locks stay held.
+// Files below run/ are accessible to their owner alone, and locks stay held.
 func TestPermissionsAndLocks(t *testing.T) {
 	t.Parallel()
 	n := newNet(t)
@@ -166,7 +166,7 @@ func TestPermissionsAndLocks(t *testing.T) {
 	}
 }
 
-// A directory that says of a folder which is this machine's main checkout by chance is still the same.
+// A directory does not count as changed if a text in it names a folder that happens to be this machine's main checkout.
 func TestOthersFolderIsOurs(t *testing.T) {
 	t.Parallel()
 	n := newNet(t)

@@ -38,7 +38,7 @@ func newNet(t testing.TB, initArgs ...string) *net {
 	return n
 }
 
-// machine is a clone in a place of its own.
+// machine is a clone in its own folder, with paths that no other machine has.
 type machine struct {
 	testing.TB
 	*gittest.Box
@@ -46,7 +46,7 @@ type machine struct {
 	remote taskref.Remote
 }
 
-// machine makes the clone name.
+// machine clones the remote into a folder of the given name.
 func (n *net) machine(name string) *machine {
 	n.Helper()
 	root := filepath.Join(filepath.Dir(n.box.Dir), name)
@@ -94,10 +94,10 @@ func (m *machine) create() {
 	}
 }
 
-// answer is a text whose hash is in a record.
+// answer returns a text whose hash is in a record.
 func (m *machine) answer() string { return "I worked in " + m.tree() + "\n" }
 
-// made is a record whose hash is in another one.
+// made returns a record whose hash is in another record.
 func (m *machine) made() string { return `{"dir":` + quoted(m.tree()) + "}" }
 
 func (m *machine) tree() string { return m.remote.Places.Worktrees + "/feature/greet" }
@@ -112,7 +112,7 @@ func (m *machine) read(name string) string {
 	return m.Read(filepath.Join(m.taskDir(), name))
 }
 
-// save saves the task as it is.
+// save saves the task over the state last, and returns the new state.
 func (m *machine) save(last string) taskref.State {
 	m.Helper()
 	s, err := m.remote.Save(m.Context(), m.taskDir(), last, taskref.SaveAs{Work: true, Claim: m.claim(), Status: trellis.InProgress, Why: "after commit#1"})
@@ -122,7 +122,7 @@ func (m *machine) save(last string) taskref.State {
 	return s
 }
 
-// fetch is the state that the remote has of the task.
+// fetch returns the state of the task on the remote.
 func (m *machine) fetch() taskref.State {
 	m.Helper()
 	states, _, err := m.remote.Fetch(m.Context())
@@ -161,7 +161,7 @@ func (m *machine) differs(s taskref.State) bool {
 	return differs
 }
 
-// pushTree has the remote's ref name a commit of a tree that is given as git mktree reads it.
+// pushTree pushes a commit to ref of the remote. Its tree has the given entries, in the format that git mktree reads.
 func (m *machine) pushTree(ref, message string, entries ...string) {
 	m.Helper()
 	tree, err := m.remote.Repo.Line(context.Background(), git.Command{Dir: m.Dir, Args: []string{"mktree", "--missing"}, Stdin: strings.NewReader(strings.Join(entries, "\n") + "\n")})

@@ -35,7 +35,7 @@ func TestSeal(t *testing.T) {
 	}
 }
 
-// The longer folder counts where one lies in the other, whichever it is.
+// If one folder is inside the other, the longer path is matched, whichever of the two it is.
 func TestSealNested(t *testing.T) {
 	for _, p := range []taskref.Places{{Main: "/w", Worktrees: "/w/trees"}, {Main: "/w/trees", Worktrees: "/w"}, {Main: "/w/", Worktrees: "/w/trees/"}} {
 		marks := map[bool]string{true: "%trellis:main%/a %trellis:worktrees%/a", false: "%trellis:worktrees%/a %trellis:main%/a"}
@@ -48,7 +48,7 @@ func TestSealNested(t *testing.T) {
 	}
 }
 
-// What was sealed comes back to the byte, and is sealed alike again, also on another machine.
+// Sealed text opens to the same bytes, which seal to the same text again.
 func FuzzPlaces(f *testing.F) {
 	for _, text := range []string{"/app/x", "%trellis:main%", "%trellis:main%/app-worktrees/x", "%trellis:/app", "c0c0 /b/c0c0\\n/app", "\\u003c/app", "/app%trellis:main%trellis:"} {
 		f.Add([]byte(text), "/app", "/app-worktrees", "c0c0")

@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// pushed are the files of the state that the remote has.
+// pushed returns the files of the state on the remote, by path.
 func (n *net) pushed() map[string]string {
 	n.Helper()
 	files := map[string]string{}
@@ -32,8 +32,8 @@ func (n *net) pushed() map[string]string {
 	return files
 }
 
-// No file of what is pushed names a folder of the machine, but for those that are bound by a hash, and what people wrote; neither does
-// its commit, and nothing of the machine alone is in it.
+// No pushed file names a folder of the machine, except for files that are bound by a hash or that people wrote. Nor does the
+// commit, and no file that is meant for one machine is pushed.
 func TestNoPathIsPushed(t *testing.T) {
 	t.Parallel()
 	n := newNet(t)
@@ -61,7 +61,7 @@ func TestNoPathIsPushed(t *testing.T) {
 	}
 }
 
-// Without transcripts what agents were told and wrote stays here, and is there still after another machine had the task.
+// Without transcripts, what agents were told and wrote stays on the machine, also after another machine had the task.
 func TestWithoutTranscripts(t *testing.T) {
 	t.Parallel()
 	n := newNet(t)
@@ -89,7 +89,7 @@ func TestWithoutTranscripts(t *testing.T) {
 	}
 }
 
-// Of two that save over the same state one is told that it lost the task, and nothing of it is pushed.
+// Of two machines that save over the same state, one gets a *LostError, and nothing of it is pushed.
 func TestLost(t *testing.T) {
 	t.Parallel()
 	n := newNet(t)
@@ -142,7 +142,7 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// Many that want a task at once: one gets it.
+// If many machines claim a task at the same time, one gets it.
 func TestOneWins(t *testing.T) {
 	t.Parallel()
 	n := newNet(t)
@@ -174,7 +174,7 @@ func TestOneWins(t *testing.T) {
 	}
 }
 
-// A beat changes who has a task and nothing else.
+// Beat changes who has a task, and nothing else.
 func TestBeat(t *testing.T) {
 	t.Parallel()
 	n := newNet(t)
@@ -199,7 +199,7 @@ func TestBeat(t *testing.T) {
 	}
 }
 
-// When the remote can't be reached, or says no, that is not a loss, and once it can be it goes on.
+// If the remote can't be reached, or refuses, the task is not lost, and saving continues as soon as the remote is back.
 func TestRemoteIsAway(t *testing.T) {
 	t.Parallel()
 	n := newNet(t)
@@ -238,7 +238,7 @@ func TestRemoteIsAway(t *testing.T) {
 	a.save(s.Commit)
 }
 
-// Who is killed after the push and before it is noted knows its own state again, and goes on with it.
+// After a kill between the push and its record, the next save recognizes the pushed state as its own and continues from it.
 func TestUnheardPush(t *testing.T) {
 	t.Parallel()
 	n := newNet(t)
@@ -296,7 +296,7 @@ func TestNoHookRuns(t *testing.T) {
 	}
 }
 
-// Orders get to the machine that has the task, and go with the save that answers them.
+// Orders reach the machine that has the task, and are removed by the save that answers them.
 func TestOrders(t *testing.T) {
 	t.Parallel()
 	n := newNet(t)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Whatever is heard in whatever order, and however often, comes to the same, and never to less.
+// Learn comes to the same result in whatever order it is called, and however often, and never to less.
 func TestSpendingOnlyGrows(t *testing.T) {
 	t.Parallel()
 	heard := []Spending{
@@ -32,7 +32,7 @@ func TestSpendingOnlyGrows(t *testing.T) {
 	}
 }
 
-// A state tells what was used, and nobody's words make it anything else than numbers.
+// The message of a state has what was spent, and text in place of valid numbers is ignored.
 func TestSpendingInMessages(t *testing.T) {
 	t.Parallel()
 	s := State{Task: "02-01-bye", At: time.Date(2026, 2, 1, 9, 0, 0, 0, time.UTC), Spending: Spending{"b": {"2026-02-01", 5, 0}, "a": {"2026-02-01", 1234567, 0.25}}}

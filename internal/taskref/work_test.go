@@ -34,7 +34,7 @@ func (m *machine) tryWork() error {
 	return m.remote.ImportWork(m.Context(), m.fetch(), m.tree())
 }
 
-// content is what is in a folder, git's own aside: kind and content by path.
+// content returns the mode and content of all files in dir by path, or the target of a link; .git is left out.
 func content(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -52,7 +52,7 @@ func content(t testing.TB, dir string) map[string]string {
 		if err := errors.Join(err, statErr); err != nil {
 			return err
 		}
-		files[rel] = st.Mode().String()[:4] + strings.ReplaceAll(string(data), "\r\n", "\n") // which git makes by .gitattributes
+		files[rel] = st.Mode().String()[:4] + strings.ReplaceAll(string(data), "\r\n", "\n") // git makes \r\n by .gitattributes
 		return nil
 	})
 	if err != nil {
@@ -61,7 +61,7 @@ func content(t testing.TB, dir string) map[string]string {
 	return files
 }
 
-// same makes sure that two folders hold the same, but for what git ignores.
+// same fails the test unless two folders have the same files, except for those that git ignores.
 func same(t testing.TB, got, want string) {
 	t.Helper()
 	a, b := content(t, got), content(t, want)
@@ -80,7 +80,7 @@ func same(t testing.TB, got, want string) {
 	}
 }
 
-// withWork are two machines, of which the first has work in every state that work can be in.
+// withWork returns two machines; the first has work in every state that work can be in.
 func withWork(t *testing.T) (a, b *machine) {
 	n := newNet(t)
 	a, b = n.machine("a"), n.machine("b")
@@ -96,7 +96,7 @@ func (m *machine) backups() string {
 	return m.Git("for-each-ref", "--format=%(refname)", "refs/trellis/backup/")
 }
 
-// Staged, unstaged, untracked and deleted files come with the branch, and nothing of them is committed.
+// Staged, unstaged, untracked and deleted files are brought with the branch, and none of them is committed.
 func TestWorkComesAlong(t *testing.T) {
 	t.Parallel()
 	a, b := withWork(t)
@@ -136,7 +136,7 @@ func TestWorkComesAlong(t *testing.T) {
 	}
 }
 
-// What a machine has of the work that no state has is kept before that of another takes its place.
+// Work on a machine that is in no state is kept as a backup before the work of another machine replaces it.
 func TestOlderWorkIsKept(t *testing.T) {
 	t.Parallel()
 	a, b := withWork(t)
@@ -158,7 +158,7 @@ func TestOlderWorkIsKept(t *testing.T) {
 	b.Git("merge-base", "--is-ancestor", mine, refs[i])
 }
 
-// A branch of that name that is nobody's checkout is moved, once it is kept.
+// If the branch exists but is not checked out, it is moved after a backup was made.
 func TestBranchIsElsewhere(t *testing.T) {
 	t.Parallel()
 	a, b := withWork(t)
@@ -172,7 +172,7 @@ func TestBranchIsElsewhere(t *testing.T) {
 	}
 }
 
-// A branch that the main checkout, or another task, is on is not taken from there.
+// A branch that is checked out in the main checkout, or in somebody's worktree, is not moved.
 func TestBranchIsTaken(t *testing.T) {
 	t.Parallel()
 	_, b := withWork(t)
@@ -199,7 +199,7 @@ func TestBranchIsTaken(t *testing.T) {
 	}
 }
 
-// Where there is no worktree the branch comes along, and where there is no branch either the work stays as it was saved.
+// Without a worktree, the branch is saved; without a branch, the work stays as it was saved.
 func TestWorkWithoutWorktree(t *testing.T) {
 	t.Parallel()
 	a, b := withWork(t)
@@ -221,7 +221,7 @@ func TestWorkWithoutWorktree(t *testing.T) {
 	}
 }
 
-// What is to stay on a machine stays there, though git does not ignore it, and an agent that left its branch keeps no work from others.
+// Excluded files stay on their machine even if git does not ignore them, and work is saved even if an agent left its branch.
 func TestExcludedAndDetached(t *testing.T) {
 	t.Parallel()
 	a, b := withWork(t)

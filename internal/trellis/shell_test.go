@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// What is named in a command is one word of it.
+// ShellWord quotes any text so that a shell reads it as one word.
 func TestShellWord(t *testing.T) {
 	for _, word := range []string{"", "/src/shop-worktrees/feature/x", "/my work/it's/a $HOME", "/a;b&c|d", "~final", "a\nb", "*.go", "#1"} {
 		out, err := exec.Command("sh", "-c", "printf '<%s>' "+trellis.ShellWord(word)).Output()

@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Edge C13: letters beside those of ASCII are spelled, not dropped, whichever way they are encoded.
+// Edge C13: letters that are not ASCII are transliterated, not dropped, whichever way they are encoded.
 func TestSlugSpellsLetters(t *testing.T) {
 	for text, want := range map[string]string{
 		"Übersicht":              "ubersicht",

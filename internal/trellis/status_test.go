@@ -8,7 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Who keeps the status of a task must not keep the text of its whole file for it.
+// A parsed status does not keep the text of its whole file in memory.
 func TestParseStatusKeepsNoFile(t *testing.T) {
 	for _, want := range trellis.Statuses {
 		file := strings.Repeat("x", 1000) + string(want)

@@ -6,13 +6,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A sum says that it lacks what nobody knows, whichever of its parts came first.
+// A sum says that its cost is partial if the cost of a part is unknown, whichever part came first.
 func TestUsageAdd(t *testing.T) {
 	cent := 0.01
 	told, untold, nothing := trellis.Usage{InputTokens: 10, CostUSD: &cent}, trellis.Usage{OutputTokens: 5, Seconds: 1}, trellis.Usage{}
 	for name, c := range map[string]struct {
 		parts   []trellis.Usage
-		cost    float64 // -1: nobody knows
+		cost    float64 // -1 if it is unknown
 		partial bool
 	}{
 		"all told":             {[]trellis.Usage{told, told}, 0.02, false},

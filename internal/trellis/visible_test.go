@@ -6,7 +6,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Edge S11: nothing of a text steers a terminal, turns its direction or hides.
+// Edge S11: no part of the text controls a terminal, changes the direction of writing, or is hidden.
 func TestVisible(t *testing.T) {
 	for text, want := range map[string]string{
 		"plain\ttext\n":                 "plain\ttext\n",

@@ -80,7 +80,7 @@ func TestUnset(t *testing.T) {
 		"verify":               {"verify:\n  # fast ones first\n  - go vet ./...   # in seconds\n  - \"go test ./...\"\n", ""},
 		"worktree.dir":         {"dir: ../trees, ", ""},
 		"worktree.copy":        {", copy: [.env]", ""},
-		"planning.approval":    {"  approval: none\n", ""}, // a comment stands in the mapping
+		"planning.approval":    {"  approval: none\n", ""}, // the mapping is kept, as it has a comment
 		"planning":             {"planning:\n  approval: none\n", ""},
 		"nobody.knows.the.key": {"", ""},
 	} {
@@ -92,7 +92,7 @@ func TestUnset(t *testing.T) {
 	}
 }
 
-// What no command writes to is said, and never guessed.
+// For a layout that it can't write to, Set returns ErrLayout, and never guesses.
 func TestLayout(t *testing.T) {
 	for _, src := range []string{"limits: !!map {parallel: !!int 1}\n", "a: &x {parallel: 1}\nlimits: *x\n", "limits: [1]\n", "limits: 3\n", "a: 1\n---\nb: 2\n", "limits: \xff\n"} {
 		if got, err := yamledit.Set([]byte(src), []string{"limits", "parallel"}, yamledit.Word("2")); !errors.Is(err, yamledit.ErrLayout) {
@@ -111,8 +111,8 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// Whatever the document: what was set is read, all else reads as before, and what Unset takes away again leaves the bytes
-// that were there, or a document that says the same.
+// Whatever the document, the value that was set is read, everything else reads as before, and Unset restores the original bytes,
+// or a document that says the same.
 func FuzzSet(f *testing.F) {
 	for _, src := range []string{settings, "", "# nothing", "a: 1\r\nb:\r\n- x\r\n", "limits:\n  rounds: 1 # one", "limits: {}\n", "limits: ~\nz: |\n  #limits:\n  x\n\n", "---\nlimits:\n#c\n  rounds: 5\n...\n",
 		"\ufeffverify: [a,\n  b] # c\n", "limits:\n    rounds: >-\n      5\n", "{limits: {rounds: 5}}", "verify:\n- - a\n", "'limits': # x\n\nverify:\n", "a: \"x\n  y\"\nb: p q\n  r\n"} {
@@ -162,7 +162,7 @@ func FuzzSet(f *testing.F) {
 	})
 }
 
-// oneLineEnd reports whether all lines of a text end alike, as those that are added do.
+// oneLineEnd reports whether all lines of src have the same ending, so that lines that Set adds have it, too.
 func oneLineEnd(src []byte) bool {
 	crlf := bytes.Count(src, []byte("\r\n"))
 	return (crlf == 0 || crlf == bytes.Count(src, []byte("\n"))) && crlf == bytes.Count(src, []byte("\r")) && !bytes.ContainsAny(src, "\u0085\u2028\u2029")
@@ -212,7 +212,7 @@ func remove(m map[string]any, path []string) {
 	}
 }
 
-// same reports whether two documents say the same, but for mappings that hold nothing.
+// same reports whether two documents say the same, except for empty mappings and values.
 func same(a, b map[string]any) bool { return reflect.DeepEqual(pruned(a), pruned(b)) }
 
 func pruned(v any) any {
