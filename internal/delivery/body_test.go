@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 )
 
-// What people and models write shows as it is: it is no markup, calls nobody, and closes no issue.
+// Text of people and models is shown literally: it is not markup, mentions nobody, and closes no issue.
 func TestBodyIsData(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -33,7 +33,7 @@ func TestBodyIsData(t *testing.T) {
 	}
 }
 
-// However long everything is, the text is no longer than what is taken, and keeps what matters most.
+// However long its parts are, the body is no longer than a forge accepts, and keeps what matters most.
 func TestBodyIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -48,7 +48,7 @@ func TestBodyIsBounded(t *testing.T) {
 	}
 }
 
-// A template that is a link is nobody's to read.
+// A template that is a symbolic link is not read.
 func TestTemplateIsNoLink(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -23,7 +23,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// childVar makes the test binary a process that delivers, and may be killed at it.
+// childVar makes the test binary a process that delivers, and may be killed while it does.
 const childVar = "TRELLIS_TEST_DELIVER"
 
 func TestMain(m *testing.M) {
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// What a record of the work does not hold.
+// The parts of the work that work.json does not contain.
 const (
 	title   = "feat: Say bye"
 	summary = "# Say bye\n\ngreet.sh says bye.\n\n## Acceptance Criteria\n\n- [ ] it does\n"
@@ -44,10 +44,10 @@ type bench struct {
 	*testing.T
 	Dir, Bare string
 	Host      host
-	Env       []string // what who delivers needs besides its own environment
+	Env       []string // variables that the delivering process needs besides its own
 	D         *delivery.Deliverer
 	Work      delivery.Work
-	origin    string // its address, as the clone has it
+	origin    string // the address of origin, as the clone has it
 }
 
 func newBench(t *testing.T) *bench { t.Helper(); return newBenchAt(t, onGitHub) }
@@ -82,7 +82,7 @@ func newBenchAt(t *testing.T, at place) *bench {
 	return b
 }
 
-// wanted is what is wanted of a delivery.
+// wanted returns the settings of a delivery.
 func wanted() pipeline.Delivering {
 	return pipeline.Delivering{PR: true, Draft: true, Labels: []string{"trellis", "nope"}, Reviewers: []string{"bob", "ghost"}}
 }
@@ -113,7 +113,7 @@ func (b *bench) git(words string) string {
 
 func (b *bench) rev(name string) string { b.Helper(); return b.git("rev-parse " + name) }
 
-// commit makes a commit of nothing but its message.
+// commit makes a commit that has nothing but its message.
 func (b *bench) commit(message string) {
 	b.Helper()
 	b.write("message", message)
@@ -145,7 +145,7 @@ func (b *bench) deliver() delivery.Delivered {
 	return out
 }
 
-// fails delivers and wants a failure.
+// fails delivers, and fails the test unless that returns a *flow.Failure with these values, whose detail contains says.
 func (b *bench) fails(code string, retryable bool, says string) {
 	b.Helper()
 	_, err := b.D.Deliver(context.Background(), b.Work)
@@ -186,7 +186,7 @@ func TestDeliver(t *testing.T) {
 		if strings.Contains(body, "executed") || !has(got.Notes, "no label nope: ") || !has(got.Notes, "ghost was not asked") {
 			t.Errorf("notes %q, body\n%s", got.Notes, body)
 		}
-		// A person ticks a box; another round follows: the same pull request, theirs kept, ours renewed.
+		// A person ticks a box, and another round follows: the pull request is the same, with the person's text kept and ours renewed.
 		b.Host.Change(t, func(s *githubtest.State) {
 			s.PRs[0]["body"] = "Seen.\r\n" + strings.Replace(strings.ReplaceAll(body, "\n", "\r\n"), "[ ] I read", "[x] I read", 1)
 		})
@@ -213,7 +213,7 @@ func TestDeliver(t *testing.T) {
 	})
 }
 
-// What keeps Trellis from delivering is no failure of the work: it says what to type.
+// If something keeps Trellis from delivering, the work does not fail: the result says what to type.
 func TestWhatToType(t *testing.T) {
 	everywhere(t, func(t *testing.T, at place) {
 		for name, c := range map[string]struct {
@@ -276,7 +276,7 @@ func TestFailures(t *testing.T) {
 	})
 }
 
-// Who closed or merged a pull request does not get another one of the same commit.
+// After a person closed or merged a pull request, no other one is opened for the same commit.
 func TestClosedOrMerged(t *testing.T) {
 	everywhere(t, func(t *testing.T, at place) {
 		for _, state := range []string{forge.Closed, forge.Merged} {
@@ -295,7 +295,7 @@ func TestClosedOrMerged(t *testing.T) {
 	})
 }
 
-// What is open is brought up to date although its base was renamed: whoever did that renamed it for the pull request too.
+// An open pull request is updated even if its base was renamed, since the rename has changed the pull request, too.
 func TestRenamedBase(t *testing.T) {
 	everywhere(t, func(t *testing.T, at place) {
 		b := newBenchAt(t, at)
@@ -327,7 +327,7 @@ func TestStacked(t *testing.T) {
 	})
 }
 
-// Who takes a label or a reviewer off doesn't get it back; what gh refused is tried again.
+// A label or a reviewer that a person removed is not added again; what gh refused is tried again.
 func TestGivenOnce(t *testing.T) {
 	everywhere(t, func(t *testing.T, at place) {
 		b := newBenchAt(t, at)
@@ -356,7 +356,7 @@ func TestPreviewTouchesNothing(t *testing.T) {
 	})
 }
 
-// child delivers what the file says.
+// child delivers the work of work.json, and returns the exit code of the process.
 func child(dir string) int {
 	data, err := os.ReadFile(filepath.Join(dir, "..", "work.json"))
 	if err != nil {
@@ -377,7 +377,7 @@ func child(dir string) int {
 	return 0
 }
 
-// apart delivers in a process of its own and reports whether that was killed.
+// apart delivers in a separate process, and reports whether that was killed.
 func (b *bench) apart() (killed bool) {
 	b.Helper()
 	data, err := json.Marshal(b.Work)
@@ -391,8 +391,8 @@ func (b *bench) apart() (killed bool) {
 	return err != nil && cmd.ProcessState.ExitCode() < 0
 }
 
-// Killed before or after any call of gh, before or after the push reached the remote, and delivered again: one push, one
-// pull request with all that belongs to it.
+// After a kill before or after any call of gh, or before or after the push reached the remote, the next delivery leaves one
+// push and one pull request with all that belongs to it.
 func TestKilled(t *testing.T) {
 	everywhere(t, func(t *testing.T, at place) {
 		once := newBenchAt(t, at)
@@ -412,11 +412,11 @@ func TestKilled(t *testing.T) {
 			{"after the push", func(b *bench) { b.write("../kill", "after") }},
 		}
 		for n := 1; n <= calls; n++ {
-			if 2 < n && n < calls && !soak.Asked() { // labels and reviewers are alike
+			if 2 < n && n < calls && !soak.Asked() { // calls for labels and reviewers are alike
 				continue
 			}
 			kills = append(kills, kill{fmt.Sprint("after call ", n), func(b *bench) { b.Host.Change(t, func(s *githubtest.State) { s.After = n }) }})
-			if n == 1 || soak.Asked() { // a kill before another one finds what a kill after the one before it finds
+			if n == 1 || soak.Asked() { // a kill before call n leaves the same state as a kill after call n-1
 				kills = append(kills, kill{fmt.Sprint("before call ", n), func(b *bench) { b.Host.Change(t, func(s *githubtest.State) { s.Before = n }) }})
 			}
 		}

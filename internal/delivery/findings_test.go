@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 )
 
-// failing is an open pull request whose checks fail at a commit.
+// failing returns an open pull request whose checks fail at the commit head.
 func failing(head string, names ...string) delivery.OpenPR {
 	pr := delivery.OpenPR{PR: &forge.PR{HeadSHA: head}}
 	for _, name := range names {
@@ -24,7 +24,7 @@ func failing(head string, names ...string) delivery.OpenPR {
 	return pr
 }
 
-// A check is reacted to once at a commit, however many others fail beside it when somebody looks again.
+// A check causes one reaction for each commit, whatever other checks have failed when they are read again.
 func TestReactedOnce(t *testing.T) {
 	t.Parallel()
 	past := delivery.NewFindings(failing("1234", "lint", "a, b", "test"), pipeline.Reactions{}, false).Reactions()
@@ -51,14 +51,14 @@ func TestReactedOnce(t *testing.T) {
 	}
 }
 
-// deaf is a forge that can't be asked for logs.
+// deaf is a forge whose logs can't be read.
 type deaf struct{ delivery.Forge }
 
 func (deaf) Log(context.Context, forge.Check) (string, error) {
 	return "", errors.New("GitLab answers 502")
 }
 
-// A log that can't be read is no log that is empty: who is to mend the check is told so.
+// A log that can't be read is not taken for an empty one: the agent that has to repair the check is told the reason.
 func TestLogThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -15,12 +15,12 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// notes is a GitLab with one issue, that keeps what is written to it.
+// notes is a GitLab with one issue. It keeps the comments that are written to the issue.
 type notes struct {
 	*httptest.Server
 	mu   sync.Mutex
 	list []map[string]any
-	lost bool // the answer to the next one gets lost
+	lost bool // the answer to the next comment gets lost
 }
 
 func newNotes(t *testing.T) *notes {
@@ -49,8 +49,8 @@ func newNotes(t *testing.T) *notes {
 	return n
 }
 
-// The issue that the work came from is told once of the pull request, whatever is lost in between; that nobody can be told
-// keeps nothing back.
+// The issue that the work came from gets one comment with the pull request, even if an answer is lost; a comment that can't be
+// written does not stop the delivery.
 func TestIssueIsTold(t *testing.T) {
 	t.Parallel()
 	b, n := newBench(t), newNotes(t)
@@ -69,7 +69,7 @@ func TestIssueIsTold(t *testing.T) {
 	if got := b.deliver(); !has(got.Notes, "was not told of the pull request: commenting on gitlab:group/shop#4: no answer") {
 		t.Errorf("lost: %q", got.Notes)
 	}
-	for range 2 { // one looks for it, and one has it in the record
+	for range 2 { // the first finds the comment in the issue, the second in the record
 		if got := b.deliver(); has(got.Notes, "was not told") {
 			t.Errorf("got %q", got.Notes)
 		}
@@ -79,7 +79,7 @@ func TestIssueIsTold(t *testing.T) {
 		t.Fatalf("got %v", n.list)
 	}
 	n.list = nil
-	if b.deliver(); len(n.list) > 0 { // somebody took it away
+	if b.deliver(); len(n.list) > 0 { // somebody deleted the comment
 		t.Errorf("told again: %v", n.list)
 	}
 	if err := os.Remove(delivery.RecordFile(b.D.Dir)); err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// newModularBench is a bench whose work has a commit in the submodule libs/cli, which has a bare origin of its own.
+// newModularBench returns a bench whose work has a commit in the submodule libs/cli, which has a bare origin, too.
 func newModularBench(t *testing.T) *bench { t.Helper(); return newModularBenchAt(t, onGitHub) }
 
 func newModularBenchAt(t *testing.T, at place) *bench {
@@ -35,7 +35,7 @@ func newModularBenchAt(t *testing.T, at place) *bench {
 	return b
 }
 
-// linked wants one pull request of each repository, that name each other, and one push to each.
+// linked fails the test unless each repository has one pull request, which names that of the other, and got one push.
 func (b *bench) linked() {
 	b.Helper()
 	prs := b.prs()
@@ -57,7 +57,7 @@ func (b *bench) linked() {
 	}
 }
 
-// The merge request of a submodule is opened where that comes from: at the same GitLab as that of the whole, or at another place than it.
+// The merge request of a submodule is opened at the origin of the submodule: the GitLab of the superproject, or another place.
 func TestModulesOnGitLab(t *testing.T) {
 	t.Parallel()
 	b := newModularBenchAt(t, onGitLab)
@@ -105,7 +105,7 @@ func TestModules(t *testing.T) {
 	}
 }
 
-// Who closes the pull request of a submodule gets no other one, also when there is a newer commit.
+// After a person closed the pull request of a submodule, no other one is opened, even for a newer commit.
 func TestClosedModule(t *testing.T) {
 	t.Parallel()
 	b := newModularBench(t)
@@ -121,7 +121,7 @@ func TestClosedModule(t *testing.T) {
 	}
 }
 
-// One that was merged with what people pushed on top is of this work: there is no other one.
+// A pull request merged with commits that people pushed on top of the work counts as that of the work: no other one is opened.
 func TestMergedModuleOfPeople(t *testing.T) {
 	t.Parallel()
 	b := newModularBench(t)
@@ -137,7 +137,7 @@ func TestMergedModuleOfPeople(t *testing.T) {
 	}
 }
 
-// Where the submodule's pull request is for: what .gitmodules names, and first of all what the work stands on.
+// The base of a submodule's pull request is the branch that the work is stacked on, or else the branch that .gitmodules names.
 func TestModuleBase(t *testing.T) {
 	t.Parallel()
 	for want, do := range map[string]func(*bench){
@@ -151,7 +151,7 @@ func TestModuleBase(t *testing.T) {
 			b.git("-C libs/cli push -q origin main:feature/hello")
 			b.Work.Report.Stacked, b.Work.StackedBranch = "02-01-hello", "feature/hello"
 		},
-		"": func(b *bench) { // a branch that is not there
+		"": func(b *bench) { // .gitmodules names a branch that does not exist
 			b.git("config -f .gitmodules submodule.libs/cli.branch gone")
 			b.git("commit -qam gone")
 			b.Work.Report.Commit = b.rev("HEAD")
@@ -169,7 +169,7 @@ func TestModuleBase(t *testing.T) {
 	}
 }
 
-// Without a way to open it the command is shown, and the whole is delivered all the same.
+// If the pull request of a submodule can't be opened, its command is shown, and the superproject is delivered all the same.
 func TestModuleWithoutForge(t *testing.T) {
 	t.Parallel()
 	b := newModularBench(t)
@@ -189,13 +189,13 @@ func TestModuleWithoutForge(t *testing.T) {
 	b.linked()
 }
 
-// Killed at a call of gh, or at a push: what is there in the end is the same. A few of all calls; with TRELLIS_SOAK all.
+// After a kill at a call of gh, or at a push, the next delivery has the same result. It tests a few calls; all with TRELLIS_SOAK.
 func TestModulesKilled(t *testing.T) {
 	t.Parallel()
 	once := newModularBench(t)
 	once.apart()
 	once.linked()
-	calls := len(once.Host.State(t).Calls) // twice list and create, five for labels and reviewers of the whole, edit of the part
+	calls := len(once.Host.State(t).Calls) // list and create twice, five for labels and reviewers of the superproject, an edit of the submodule's
 	if calls != 10 {
 		t.Fatalf("undisturbed, gh is called %d times", calls)
 	}
@@ -229,7 +229,7 @@ func TestModulesKilled(t *testing.T) {
 	}
 }
 
-// killBefore has a pre-push hook kill who delivers.
+// killBefore installs a pre-push hook that kills the delivering process.
 func (b *bench) killBefore(hook string) {
 	root := filepath.Dir(b.Dir)
 	b.write(hook, fmt.Sprintf("#!/bin/sh\ntest -s %[1]s/kill || exit 0\nkill -9 $(cat %[1]s/pid)\nexit 1\n", root))

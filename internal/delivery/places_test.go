@@ -20,23 +20,23 @@ import (
 	"github.com/trellis-tasks/trellis/internal/tracker"
 )
 
-// host is a forge that plays its part: it keeps pull requests, and is told what to do wrong.
+// host is a fake forge: it keeps pull requests, and can be told to fail.
 type host interface {
 	Change(testing.TB, func(*githubtest.State))
 	State(testing.TB) githubtest.State
 }
 
-// place is a forge that deliveries are held against, with the words that it has for things.
+// place is a forge that deliveries are tested with, and the commands and words that are specific to it.
 type place struct {
 	name    string
-	create  string // what makes the pull request of a bench by hand
-	reopen  string // what opens the first one again
+	create  string // command that opens the pull request of a bench
+	reopen  string // command that reopens the first pull request
 	signIn  string
-	lacks   string   // what is said where there is nothing to ask with
-	strange string   // what is said where the account is not taken
-	sick    string   // what is said of a server that is out of order
-	writes  []string // how it is called to make and to change something
-	calls   int      // of one delivery: a look for what is there, create, two looks for labels, one label, reviewers
+	lacks   string   // the note if there is no program or token to call the forge with
+	strange string   // the note if the account is not accepted
+	sick    string   // the error of a server that is out of order
+	writes  []string // words of the calls that create or change something
+	calls   int      // of one delivery: a search for the pull request, create, two searches for labels, one label, reviewers
 	host    func(*bench, githubtest.State)
 }
 
@@ -70,10 +70,10 @@ var onGitLab = place{
 	},
 }
 
-// labVar is where the GitLab of a test is, for what delivers.
+// labVar names the variable that has the address of a test's GitLab, for the process that delivers.
 const labVar = "TRELLIS_TEST_GITLAB"
 
-// forges are those that an environment tells of.
+// forges returns the forges that an environment has settings for.
 func forges(dir string, env []string) delivery.Forges {
 	f := delivery.Forges{Env: env}
 	for _, kv := range env {
@@ -84,13 +84,13 @@ func forges(dir string, env []string) delivery.Forges {
 	return f
 }
 
-// without is an environment in which there is nothing to ask a forge with.
+// without returns env without the program and the token that a forge is called with.
 func without(env []string, b *bench) []string {
 	env = slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "GITLAB_TOKEN=") })
 	return append(env, "PATH="+b.TempDir())
 }
 
-// everywhere holds a test against each forge.
+// everywhere runs a test with each forge.
 func everywhere(t *testing.T, test func(t *testing.T, at place)) {
 	t.Parallel()
 	for _, at := range []place{onGitHub, onGitLab} {
@@ -101,7 +101,7 @@ func everywhere(t *testing.T, test func(t *testing.T, at place)) {
 	}
 }
 
-// A GitLab that there is no token for gets none, and one that is not named like that is none: it is told what to type.
+// A GitLab that the token is not for does not get it, and another host is not taken for a GitLab: the result says what to type.
 func TestForeignGitLab(t *testing.T) {
 	t.Parallel()
 	b := newBenchAt(t, onGitLab)
@@ -126,7 +126,7 @@ func TestForeignGitLab(t *testing.T) {
 	}
 }
 
-// The template of a project on GitLab is where GitLab has them.
+// The template of a project on GitLab is read where GitLab has it.
 func TestGitLabTemplate(t *testing.T) {
 	t.Parallel()
 	b := newBenchAt(t, onGitLab)
@@ -137,7 +137,7 @@ func TestGitLabTemplate(t *testing.T) {
 	}
 }
 
-// What people and models write is no order to the forge, which would be carried out in the name of whose token it is.
+// Text of people and models has no quick actions, which the forge would carry out in the name of the token's owner.
 func TestNoOrders(t *testing.T) {
 	everywhere(t, func(t *testing.T, at place) {
 		b := newBenchAt(t, at)
@@ -149,7 +149,7 @@ func TestNoOrders(t *testing.T) {
 	})
 }
 
-// What a GitLab refuses is not asked for again, and what it takes later is when it says.
+// A request that GitLab refuses is not sent again, and one that it may accept later is sent again when GitLab says.
 func TestRefusedByGitLab(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -167,7 +167,7 @@ func TestRefusedByGitLab(t *testing.T) {
 	}
 }
 
-// A project that the token can't see is no failure of the work: it is delivered as its branch.
+// A project that the token can't see does not fail the work: its branch is pushed.
 func TestUnseenProject(t *testing.T) {
 	t.Parallel()
 	b := newBenchAt(t, onGitLab)
@@ -177,7 +177,7 @@ func TestUnseenProject(t *testing.T) {
 	}
 }
 
-// What people look at a request with is the program of its place.
+// The command to view a request runs the program of its forge.
 func TestViewedWithThePlacesProgram(t *testing.T) {
 	t.Parallel()
 	for url, want := range map[string]string{

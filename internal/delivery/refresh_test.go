@@ -24,7 +24,7 @@ type house struct{ *cleanuptest.House }
 
 func newHouse(t *testing.T) house { t.Helper(); return house{cleanuptest.New(t)} }
 
-// refresh asks the remote with these forges.
+// refresh updates the tasks from the remote and the forges f.
 func (h house) refresh(f *delivery.Forges) delivery.Refreshed {
 	h.Helper()
 	out, err := (&delivery.Remote{Cleaner: h.Cleaner, Forges: f}).Refresh(h.Context(), "")
@@ -34,7 +34,7 @@ func (h house) refresh(f *delivery.Forges) delivery.Refreshed {
 	return out
 }
 
-// A task in review goes where its pull request went; that of another task, whose branch had the same name, says nothing.
+// A task in review follows its pull request; that of another task, whose branch had the same name, is ignored.
 func TestRefreshByPullRequest(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -80,10 +80,10 @@ func TestRefreshByPullRequest(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
-	h.Keeps("02-01-merged", true, "not in main") // the pull request says so, git does not
+	h.Keeps("02-01-merged", true, "not in main") // it is merged by its pull request, but not by git
 }
 
-// So does one whose merge request is on a GitLab.
+// A task in review follows its merge request on a GitLab, too.
 func TestRefreshByMergeRequest(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -127,7 +127,7 @@ func TestRefreshByMergeRequest(t *testing.T) {
 	}
 }
 
-// Without gh, an account or a remote git alone tells, and what can't be asked is a note.
+// Without gh, an account or a remote, the state of a task comes from git alone, and a forge that can't be asked is a note.
 func TestRefreshByGit(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -139,7 +139,7 @@ func TestRefreshByGit(t *testing.T) {
 	h.Git("clone", "-q", "--bare", h.Dir, "../far")
 	h.Git("remote", "add", "origin", "../far")
 	h.Done("02-01-there")
-	h.Git("push", "-q", "origin", "feature/there:main") // merged there; here nobody has fetched
+	h.Git("push", "-q", "origin", "feature/there:main") // merged on the remote, but not fetched yet
 	h.Git("update-ref", "-d", "refs/remotes/origin/main")
 	if out := h.refresh(none); strings.Join(out.Completed, " ") != "02-01-there" || len(out.Notes) > 0 {
 		t.Errorf("merged in the remote: got %+v", out)
@@ -148,7 +148,7 @@ func TestRefreshByGit(t *testing.T) {
 	if out := h.refresh(signedOut); len(out.Notes) != 1 || !strings.Contains(out.Notes[0], "not signed in") {
 		t.Errorf("signed out: got %+v", out)
 	}
-	h.Git("config", "branch.main.remote", "gone") // which nobody has: of the pull request nothing is known, and all else is
+	h.Git("config", "branch.main.remote", "gone") // a remote that does not exist: nothing is known of the pull request, but of everything else
 	known := forges(h.Dir, append(h.Env, labVar+"=https://gitlab.example"))
 	if out := h.refresh(&known); len(out.Notes) == 0 || h.Load("02-01-open").Status != "review" {
 		t.Errorf("a remote that is not configured: got %+v", out)
@@ -160,7 +160,7 @@ func TestRefreshByGit(t *testing.T) {
 	}
 }
 
-// Work that was edited when it was merged is not taken for merged, but it is said how to say that it is.
+// Work that was edited when it was merged is not taken for merged, but a note says how to mark it as merged.
 func TestRefreshOfAnEditedSquash(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -183,7 +183,7 @@ func TestRefreshOfAnEditedSquash(t *testing.T) {
 	}
 }
 
-// onLab is a house whose origin is a project on a GitLab, with one task in review for each name, whose merge request is open.
+// onLab returns a house whose origin is a project on a GitLab, with a task in review and its open merge request for each name.
 func onLab(t *testing.T, names ...string) (house, *gitlabtest.Lab, []string) {
 	t.Helper()
 	h := newHouse(t)
@@ -201,7 +201,7 @@ func onLab(t *testing.T, names ...string) (house, *gitlabtest.Lab, []string) {
 	return h, lab, append(h.Env, labVar+"="+lab.URL)
 }
 
-// What one remote can't be asked about says nothing of the others.
+// A remote that can't be asked does not affect the tasks of other remotes.
 func TestRefreshOfTwoForges(t *testing.T) {
 	t.Parallel()
 	h, lab, env := onLab(t, "b", "c")
@@ -239,7 +239,7 @@ func TestRefreshOfTwoForges(t *testing.T) {
 	}
 }
 
-// A server is asked for all tasks with one token, and left alone once it wants to be, or gives no answer.
+// A server is asked for all tasks with one token, and not again after it asked to wait or gave no answer.
 func TestRefreshAsksOnce(t *testing.T) {
 	t.Parallel()
 	h, lab, env := onLab(t, "a", "b", "c")
@@ -265,7 +265,7 @@ func TestRefreshAsksOnce(t *testing.T) {
 	}
 }
 
-// A task that can't be changed here keeps no other from being looked at, and is no reason to look less often.
+// A task that can't be changed here does not keep the others from being checked, and is not a reason to check less often.
 func TestRefreshOfOneThatIsHeld(t *testing.T) {
 	t.Parallel()
 	h, _, env := onLab(t, "a", "b")
@@ -282,7 +282,7 @@ func TestRefreshOfOneThatIsHeld(t *testing.T) {
 	}
 }
 
-// What was seen of a pull request last stays, with its time, while it can't be asked how it stands.
+// The last known state of a pull request is kept, with its time, while its current state can't be read.
 func TestSeenLastStays(t *testing.T) {
 	t.Parallel()
 	h, lab, env := onLab(t, "a")
@@ -302,7 +302,7 @@ func TestSeenLastStays(t *testing.T) {
 	}
 }
 
-// So is GitHub, which gh has only words for.
+// GitHub is not asked again either after it asked to wait or gave no answer, which gh only reports in words.
 func TestRefreshLeavesGitHubAlone(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 )
 
-// programs are what the contract is held by: the fake gh, which all other tests use, and the real one.
+// programs are what the contract is tested with: the fake gh, which all other tests use, and the real one.
 var programs = map[string]func(testing.TB, githubtest.State) *githubtest.GH{"fake": githubtest.Install, "real": githubtest.Real}
 
 // world is a checkout of the repository ann/greet, whose origin has the branches main and, one commit above it, work.
@@ -62,7 +62,7 @@ func run(t *testing.T, dir, words string) {
 	}
 }
 
-// pr is a pull request of the branch work with these fields besides.
+// pr returns a pull request of the branch work; fields are set on top of the usual ones.
 func (w *world) pr(number int, fields m) m {
 	tip, err := exec.Command("git", "-C", w.Client.Dir, "rev-parse", "work").Output()
 	if err != nil {
@@ -75,13 +75,13 @@ func (w *world) pr(number int, fields m) m {
 	return pr
 }
 
-// has makes these the pull requests that there are.
+// has makes list the pull requests of the repository.
 func (w *world) has(list ...m) {
 	w.Helper()
 	w.Change(w.T, func(s *githubtest.State) { s.PRs = list })
 }
 
-// create makes the pull request of work.
+// create opens the pull request of work.
 func (w *world) create() *forge.PR {
 	w.Helper()
 	pr, err := w.Create(w.Context(), forge.NewPR{Title: "T", Body: "B", Base: "main", Head: "work"})
@@ -132,7 +132,7 @@ func TestCreateFindEdit(t *testing.T) {
 	})
 }
 
-// What GitHub does not know is refused in its words, and nothing is made of it.
+// What GitHub does not know is refused in GitHub's words, and nothing is created.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	each(t, githubtest.State{}, func(w *world) {
@@ -162,7 +162,7 @@ func TestRefused(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// The answer is lost, or another one was faster: there is one pull request all the same.
+// If the answer is lost, or another process was faster, there is one pull request all the same.
 func TestCreateTwice(t *testing.T) {
 	t.Parallel()
 	each(t, githubtest.State{Lost: "cut"}, func(w *world) {
@@ -177,7 +177,7 @@ func TestCreateTwice(t *testing.T) {
 	})
 }
 
-// gh is ended in the middle of its work, which reached GitHub: what it made is found.
+// If gh is killed after its request reached GitHub, the next call finds what gh created.
 func TestCreateIsEnded(t *testing.T) {
 	t.Parallel()
 	each(t, githubtest.State{Lost: "hang"}, func(w *world) {
@@ -227,7 +227,7 @@ func TestFindTheRightOne(t *testing.T) {
 	})
 }
 
-// What is in the way of every call, and what may pass.
+// Errors that every call can have: those of access, and those that may pass.
 func TestOutOfOrder(t *testing.T) {
 	t.Parallel()
 	each(t, githubtest.State{}, func(w *world) {
@@ -246,8 +246,8 @@ func TestOutOfOrder(t *testing.T) {
 		}
 		for name, c := range map[string]struct {
 			state githubtest.State
-			is    error  // nil: one of gh
-			says  string // however the call is made
+			is    error  // nil: an *Error of gh
+			says  string // part of the error of each call
 		}{
 			"signed out":   {githubtest.State{SignedOut: true}, github.ErrNotSignedIn, "gh auth login"},
 			"old token":    {githubtest.State{Fault: "401"}, github.ErrNotSignedIn, "HTTP 401"},
@@ -276,7 +276,7 @@ func TestOutOfOrder(t *testing.T) {
 	})
 }
 
-// A host that gives no answer is given up.
+// A call to a host that gives no answer is ended after some time.
 func TestNoAnswer(t *testing.T) {
 	t.Parallel()
 	each(t, githubtest.State{Fault: "hang"}, func(w *world) {
@@ -288,7 +288,7 @@ func TestNoAnswer(t *testing.T) {
 	})
 }
 
-// A host that can't be reached is one that gh failed at, and says nothing of accounts.
+// If a host can't be reached, that is an error of gh, and not one of signing in.
 func TestNoHost(t *testing.T) {
 	t.Parallel()
 	each(t, githubtest.State{Fault: "away"}, func(w *world) {
@@ -304,7 +304,7 @@ func TestNoHost(t *testing.T) {
 	})
 }
 
-// A repository without a remote that gh knows has no place for pull requests.
+// In a repository without a remote that gh knows, calls return ErrNoRemote.
 func TestNoRemote(t *testing.T) {
 	t.Parallel()
 	each(t, githubtest.State{Elsewhere: []string{"other"}}, func(w *world) {

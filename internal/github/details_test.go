@@ -15,7 +15,7 @@ type m = map[string]any
 
 const early, late = "2026-02-01T10:00:00Z", "2026-02-01T11:00:00Z"
 
-// What is to be mended: checks whose newest run failed at its work, and the last word of each reviewer.
+// Status returns what has to be repaired: checks whose newest run failed at its work, and the last review of each reviewer.
 func TestWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	const url = "https://github.example/actions/runs/1/job/2"
@@ -41,8 +41,7 @@ func TestWhatIsWrong(t *testing.T) {
 	})
 }
 
-// Of several repositories it is the one of the address that is asked.
-// What is said of a commit that somebody pushed meanwhile is looked at another time.
+// If somebody has pushed since the pull request was found, its status says to wait.
 func TestPushedMeanwhile(t *testing.T) {
 	t.Parallel()
 	each(t, githubtest.State{}, func(w *world) {
@@ -61,6 +60,7 @@ func TestPushedMeanwhile(t *testing.T) {
 	})
 }
 
+// If there are several remotes, the repository in the address is asked.
 func TestDetails(t *testing.T) {
 	t.Parallel()
 	comment := func(id, who, as string) any {
@@ -74,7 +74,7 @@ func TestDetails(t *testing.T) {
 				m{"path": "b.go", "line": nil, "originalLine": 4, "comments": m{"nodes": []any{comment("C2", "ann", "OWNER"), comment("C3", "eve", "NONE")}}},
 			},
 		}))
-		run(t, w.Client.Dir, "remote add upstream "+w.Home+"-of-others.git") // which gh api would take before origin
+		run(t, w.Client.Dir, "remote add upstream "+w.Home+"-of-others.git") // gh api would use it in place of origin
 		d, err := w.Details(w.Context(), w.Home+"/pull/7")
 		want := forge.Details{Required: []string{"test", "old"}, Remarks: []forge.Remark{{ID: "C2", Author: "ann", Path: "b.go", Text: "C2?", Line: 4, Trusted: true}, {ID: "C3", Author: "eve", Path: "b.go", Text: "C3?", Line: 4}}}
 		slices.Sort(d.Required)
@@ -85,8 +85,7 @@ func TestDetails(t *testing.T) {
 	})
 }
 
-// What the failed step of a check printed, and nothing of what is not GitHub's.
-// More checks than GitHub tells of at once may be required.
+// More checks may be required than GitHub returns at once.
 func TestManyRequired(t *testing.T) {
 	t.Parallel()
 	each(t, githubtest.State{}, func(w *world) {
@@ -102,6 +101,7 @@ func TestManyRequired(t *testing.T) {
 	})
 }
 
+// Log returns what the failed step of a check printed, and nothing for a check that does not run on GitHub.
 func TestLog(t *testing.T) {
 	t.Parallel()
 	const printed = "2026-02-01T10:00:01Z go test\n2026-02-01T10:00:02Z it is broken\n"

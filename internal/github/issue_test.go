@@ -12,7 +12,7 @@ import (
 
 var plan = github.NewIssue{Title: "-n $(x)", Body: "# Plan\n<!-- mark a/1 -->\n", Label: "trellis plan", Mark: "<!-- mark a/1 -->"}
 
-// The same plan gets one issue, whatever happened to the answer or the caller.
+// A plan gets one issue, however often EnsureIssue is called.
 func TestEnsureIssue(t *testing.T) {
 	t.Parallel()
 	each(t, githubtest.State{}, func(w *world) {
@@ -34,7 +34,7 @@ func TestEnsureIssue(t *testing.T) {
 	})
 }
 
-// A closed one is found, behind many others; a pull request with the same text is none.
+// A closed issue is found behind many others; a pull request with the same text is not an issue.
 func TestIssueAmongMany(t *testing.T) {
 	t.Parallel()
 	each(t, githubtest.State{}, func(w *world) {

@@ -56,7 +56,7 @@ func (w *world) git(dir, words string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// place is the server with some token.
+// place returns the server with a token, or without one if token is "".
 func (w *world) place(token string) gitlab.Place {
 	return gitlab.Place{URL: w.URL, Connect: func(context.Context) (*rest.Server, string, error) {
 		if token == "" {
@@ -66,7 +66,7 @@ func (w *world) place(token string) gitlab.Place {
 		switch now := w.State(w.T); {
 		case now.Fault == "hang":
 			s.Wall = time.Second
-		case now.Lost == "hang": // what is asked afterwards is answered
+		case now.Lost == "hang": // later requests get an answer
 			s.Wall = 5 * time.Second
 		}
 		return s, "GITLAB_TOKEN", nil
@@ -82,7 +82,7 @@ func (w *world) create() *forge.PR {
 	return pr
 }
 
-// A repository is where its remote's address says, in each of the forms that git knows; no other host gets the token.
+// The address of the remote says where a repository is, in each of the forms that git knows; no other host gets the token.
 func TestNewClient(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
@@ -109,7 +109,7 @@ func TestNewClient(t *testing.T) {
 	}
 }
 
-// How a person writes the address of their GitLab is no matter: hosts have no case, and ports that go without saying may be said.
+// A person may write the address of their GitLab in any way: the case of a host does not matter, and default ports may be given.
 func TestAddressAsWritten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, githubtest.State{Logs: map[string]string{"12": "it is broken\n"}})
@@ -163,7 +163,7 @@ func TestFindAndCreate(t *testing.T) {
 	}
 }
 
-// Whatever becomes of the answer, there is one merge request.
+// Even if the answer is lost, there is one merge request.
 func TestLostAnswer(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []string{"cut", "hang"} {
@@ -174,7 +174,7 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// A token that may only read is told of before anything is paid for.
+// A token that may only read is reported before anything is paid for.
 func TestScopes(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -190,7 +190,7 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// What is in the way is told for what it is, and never with the token.
+// Each obstacle is reported as what it is, and never with the token.
 func TestObstacles(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -252,7 +252,7 @@ func TestEdit(t *testing.T) {
 	}
 }
 
-// Where one person alone can be asked, who was asked first stays.
+// If GitLab lets only one person be asked, the one who was asked first stays.
 func TestOneReviewer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, githubtest.State{Users: []string{"ann", "bob"}})

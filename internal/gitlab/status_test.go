@@ -19,7 +19,7 @@ func job(id int, name, status string, more ...m) any {
 	return j
 }
 
-// What the jobs of the newest pipeline and others say of the commit comes to one word, and names what a change may mend.
+// The state of a commit sums up the jobs of its newest pipeline and outside checks, and names those that a change may repair.
 func TestChecks(t *testing.T) {
 	t.Parallel()
 	before := m{"id": 6, "status": "failed", "jobs": []any{job(1, "test", "failed")}}
@@ -27,14 +27,14 @@ func TestChecks(t *testing.T) {
 	merged := m{"id": 7, "status": "failed", "sha": made, "ref": "refs/merge-requests/1/merge"}
 	outside := job(90, "sonar", "failed", m{"target_url": "https://sonar.example/1"})
 	for name, c := range map[string]struct {
-		status   any // of the pipeline, or what is told of it; nil: there is none
+		status   any // of the pipeline, or all its fields; nil: there is no pipeline
 		jobs     []any
 		statuses []any
 		checks   string
 		failing  string
 		fixable  string
 		waits    bool
-		more     m // that the merge request has
+		more     m // further fields of the merge request
 	}{
 		"nothing":            {nil, nil, nil, "", "", "", false, nil},
 		"passed":             {"success", []any{job(1, "test", "success"), job(2, "deploy", "manual"), job(3, "docs", "skipped")}, nil, forge.Passed, "", "", false, nil},
@@ -95,7 +95,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// What is said of a commit that somebody pushed meanwhile is looked at another time.
+// If somebody has pushed since the merge request was found, its status says to wait.
 func TestPushedMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, githubtest.State{})
@@ -106,13 +106,13 @@ func TestPushedMeanwhile(t *testing.T) {
 	if got, err := w.Status(t.Context(), pr); err != nil || got.Waits {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	pr.HeadSHA = w.git(w.bare, "rev-parse main") // as it was when it was found
+	pr.HeadSHA = w.git(w.bare, "rev-parse main") // as if it had been found before a push
 	if got, err := w.Status(t.Context(), pr); err != nil || !got.Waits || got.Checks != forge.Failed {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
 
-// There are more jobs than one page has.
+// All jobs are read if there are more than one page has.
 func TestManyJobs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, githubtest.State{})
@@ -130,7 +130,7 @@ func TestManyJobs(t *testing.T) {
 	}
 }
 
-// Nobody says that all passed of checks of which some were not read.
+// If some checks were not read, the state is never that all passed.
 func TestTooManyChecks(t *testing.T) {
 	t.Parallel()
 	var many []any
@@ -163,7 +163,7 @@ func TestTooManyChecks(t *testing.T) {
 	}
 }
 
-// Of reviewers only those count who belong to the project, and what each said last.
+// Only reviewers who belong to the project count, each with the last review.
 func TestReviews(t *testing.T) {
 	t.Parallel()
 	person := func(id int) m { return m{"id": id, "username": []string{"ann", "bob", "xavier"}[id-1]} }
@@ -220,7 +220,7 @@ func TestReviews(t *testing.T) {
 	}
 }
 
-// Remarks are those on lines that nobody resolved, and logs are without what the runner decorates them with.
+// Remarks are those on lines that nobody resolved, and logs come without the marks that the runner adds.
 func TestDetailsAndLog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, githubtest.State{Users: []string{"ann", "xavier"}, Logs: map[string]string{

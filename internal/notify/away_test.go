@@ -15,12 +15,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A webhook that hangs keeps news from nobody else, that which comes while it hangs included.
+// A webhook that hangs does not delay the others, not even for messages that come while it hangs.
 func TestHangingBesideAGoodOne(t *testing.T) {
 	h, s := newHouse(t), newServer(t)
 	end, asked := make(chan struct{}), new(atomic.Int32)
 	hangs := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // or the server does not see that the other end is gone
+		_, _ = io.Copy(io.Discard, r.Body) // else the server does not notice that the client is gone
 		asked.Add(1)
 		select {
 		case <-end:
@@ -46,7 +46,7 @@ func TestHangingBesideAGoodOne(t *testing.T) {
 	}
 }
 
-// Who can't be reached with one piece of news is left alone with the others, which are told in order once it is back.
+// A webhook that can't be reached for one message gets no others until it is back, and then gets them in order.
 func TestLeftAloneWhileAway(t *testing.T) {
 	h, s := newHouse(t), newServer(t)
 	place := s.Listener.Addr().String()
@@ -84,7 +84,7 @@ func TestLeftAloneWhileAway(t *testing.T) {
 	}
 }
 
-// What a webhook did not answer to, though it may have it, it gets again with the same key.
+// A message that a webhook did not answer, though it may have got it, is sent again with the same key.
 func TestNoAnswer(t *testing.T) {
 	h, s := newHouse(t), newServer(t)
 	answering := s.Config.Handler

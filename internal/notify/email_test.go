@@ -29,10 +29,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// post is a mail server that lets ann in with a password, over TLS only.
+// post is a mail server where ann can sign in with a password, over TLS only.
 type post struct {
 	mechanisms []string
-	refuse     *smtp.SMTPError // what it says of each letter; nil: it takes it
+	refuse     *smtp.SMTPError // the answer to each letter; nil if it is accepted
 	mu         sync.Mutex
 	got        []string
 	user       string
@@ -104,7 +104,7 @@ func (l *letterbox) Data(r io.Reader) error {
 func (l *letterbox) Reset()        {}
 func (l *letterbox) Logout() error { return nil }
 
-// certificate is one for 127.0.0.1 that this process trusts, as SSL_CERT_FILE is read when the first one is verified.
+// certificate is for 127.0.0.1. This process trusts it, as SSL_CERT_FILE is read when the first certificate is verified.
 var certificate = sync.OnceValue(func() tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -127,13 +127,13 @@ var certificate = sync.OnceValue(func() tls.Certificate {
 	}
 	os.Setenv("SSL_CERT_FILE", file)
 	parsed, _ := x509.ParseCertificate(raw)
-	if _, err := parsed.Verify(x509.VerifyOptions{}); err != nil { // which reads the file
+	if _, err := parsed.Verify(x509.VerifyOptions{}); err != nil { // reads SSL_CERT_FILE
 		panic(err)
 	}
 	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}
 })
 
-// newPost starts a mail server, and says how somebody is told by it.
+// newPost starts a mail server, and returns the settings by which somebody is notified through it.
 func newPost(t *testing.T, p *post, way string) config.Notify {
 	s := smtp.NewServer(p)
 	s.Domain, s.ErrorLog = "127.0.0.1", log.New(io.Discard, "", 0)
@@ -170,7 +170,7 @@ func smtpPassword(name string) string {
 	return map[string]string{"SMTP_PASSWORD": "pa55word-secret", "WRONG": "other-secret"}[name]
 }
 
-// A letter is plain text that a title can add no header to, by each way of TLS and of signing in.
+// A letter is plain text to which a title can add no header, with each kind of TLS and of signing in.
 func TestEmail(t *testing.T) {
 	for _, way := range []string{"starttls", "tls"} {
 		for _, mechanism := range []string{sasl.Plain, sasl.Login} {
@@ -201,7 +201,7 @@ func TestEmail(t *testing.T) {
 	}
 }
 
-// No password and no letter goes to a server without TLS, and neither is in an error.
+// Neither a password nor a letter is sent to a server without TLS, and neither is in an error.
 func TestEmailOnlyByTLS(t *testing.T) {
 	h, p := newHouse(t), &post{mechanisms: []string{sasl.Plain}}
 	c := newPost(t, p, "none")
@@ -222,7 +222,7 @@ func TestEmailOnlyByTLS(t *testing.T) {
 	}
 }
 
-// What a server never takes is dropped at once, what it may take later is tried again.
+// A letter that a server refuses for good is dropped at once; one that it may accept later is tried again.
 func TestEmailRefused(t *testing.T) {
 	for code, tries := range map[int]string{550: "dropped", 451: "failed"} {
 		h, p := newHouse(t), &post{mechanisms: []string{sasl.Plain}, refuse: &smtp.SMTPError{Code: code, EnhancedCode: smtp.EnhancedCode{code / 100, 7, 1}, Message: "not now"}}
@@ -236,7 +236,7 @@ func TestEmailRefused(t *testing.T) {
 	}
 }
 
-// A mail server that takes the connection and says nothing more holds nobody up, in whatever it is silent.
+// A mail server that accepts the connection and then stays silent, at whatever step, holds nobody up.
 func TestSilentMailServer(t *testing.T) {
 	for _, way := range []string{"starttls", "tls", "tls after the handshake"} {
 		t.Run(way, func(t *testing.T) {
@@ -259,7 +259,7 @@ func TestSilentMailServer(t *testing.T) {
 					_ = c.Handshake()
 				}
 				close(asked)
-				_, _ = io.Copy(io.Discard, c) // until the other side goes
+				_, _ = io.Copy(io.Discard, c) // until the client disconnects
 				c.Close()
 			}()
 			c := config.Notify{Kind: "email", On: config.Topics, Server: l.Addr().String(), User: "ann", PasswordEnv: "SMTP_PASSWORD", From: "bot@trellis.example", To: []string{"ann@trellis.example"}}

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A status that is set back and forth by hand is news each time, under an id of its own; what is told again keeps its id.
+// A status that is set back and forth by hand is news each time, with an id of its own; a message that is sent again keeps its id.
 func TestEachChangeHasAnID(t *testing.T) {
 	h, s := newHouse(t), newServer(t, 500)
 	hook := s.hook("failed", "completed")
@@ -36,7 +36,7 @@ func TestEachChangeHasAnID(t *testing.T) {
 	}
 }
 
-// A change that a watcher saw before its doer said so is told once, and what is known of a task from before changes nothing.
+// A change that a watcher sees before its author reports it is sent once, and an older copy of the task changes nothing.
 func TestOneChangeSeenByTwo(t *testing.T) {
 	h, s := newHouse(t), newServer(t)
 	hook := s.hook("in_progress", "failed")
@@ -48,7 +48,7 @@ func TestOneChangeSeenByTwo(t *testing.T) {
 	}
 	doer.Late, watcher.Late = true, true
 	h.becomes(&notify.Notifier{}, trellis.Ready)
-	h.becomes(doer, trellis.InProgress) // the book is begun
+	h.becomes(doer, trellis.InProgress) // creates the book
 	before, err := store.Load(h.dir)
 	if err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestOneChangeSeenByTwo(t *testing.T) {
 	}
 }
 
-// see has the task looked at as it is.
+// see has n see the current task.
 func (h *house) see(n *notify.Notifier) {
 	h.Helper()
 	task, err := h.store(n).Load(h.dir)
@@ -83,7 +83,7 @@ func (h *house) see(n *notify.Notifier) {
 	n.CheckChange(task)
 }
 
-// tell is a later process that tells what is left.
+// tell sends what is left, as a later process does.
 func (h *house) tell(hook config.Notify) {
 	n := h.teller(hook)
 	n.StartSending()

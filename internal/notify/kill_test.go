@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// watcherToKill gives the task of a house a status, says so and waits for its end, with its message unsent or under way.
+// watcherToKill sets the status of a house's task, prints so, and blocks until it is killed, its message unsent or being sent.
 func watcherToKill(root string) {
 	n := &notify.Notifier{Root: root, Redact: func(s string) string { return s }, Now: time.Now, Getenv: os.Getenv}
 	n.Configure([]config.Notify{{Kind: "slack", On: config.Topics, URLEnv: "CHAT_URL"}})
@@ -28,8 +28,8 @@ func watcherToKill(root string) {
 	select {}
 }
 
-// A watcher that is killed between the state and its message has it told once, by the next one; one that is killed while a message is
-// under way may have told, so nobody tells again.
+// If a watcher is killed between the change and its message, the next one sends the message once; if it is killed while a message
+// is being sent, nobody sends it again, since it may have arrived.
 func TestKilledWatcherTellsOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		underWay bool
@@ -83,7 +83,7 @@ func TestKilledWatcherTellsOnce(t *testing.T) {
 	}
 }
 
-// Of each budget that is nearly used up people are told once a day, and once in a task's run; of a watcher that stopped once.
+// For each budget that is nearly used up, a message is sent once a day, and once in a run of a task; for a stopped watcher, once.
 func TestOccasions(t *testing.T) {
 	h, s := newHouse(t), newChat(t, "slack")
 	who, env := s.person("slack")
@@ -91,7 +91,7 @@ func TestOccasions(t *testing.T) {
 	limits := config.Limits{DayCostUSD: 10, DayTokens: 5000, Tokens: 1000, Seconds: 100}
 	steps := []struct {
 		do   func(*notify.Notifier, *taskdir.Task)
-		want string // empty: nothing
+		want string // "" if nothing is sent
 	}{
 		{func(n *notify.Notifier, k *taskdir.Task) { n.RecordUsage(k, cost(7.9), limits) }, ""},
 		{func(n *notify.Notifier, k *taskdir.Task) { n.RecordUsage(k, cost(8), limits) }, "80 % used\n$8.00 of $10.00"},

@@ -23,7 +23,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// chat is a server of one kind that refuses what the real one does, and answers with what is queued first.
+// chat is a server of one kind that refuses what the real one refuses. Its first answers are those that are queued in say.
 type chat struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -113,7 +113,7 @@ func (c *chat) texts() []string {
 	return slices.Clone(c.got)
 }
 
-// person is how somebody is told by a kind whose server this is.
+// person returns the settings by which somebody is notified through c, and a function that looks up the variables that they name.
 func (c *chat) person(kind string, on ...string) (config.Notify, func(string) string) {
 	n := config.Notify{Kind: kind, On: on, URLEnv: "CHAT_URL"}
 	if len(on) == 0 {
@@ -129,7 +129,7 @@ func (c *chat) person(kind string, on ...string) (config.Notify, func(string) st
 
 var chats = []string{"slack", "discord", "ntfy"}
 
-// What agents wrote is text in every kind, and no ping, markup or header.
+// Text of agents is text in every kind, and not a ping, markup or a header.
 func TestNothingIsMarkup(t *testing.T) {
 	hostile := "<!channel> @everyone **b** [x](https://evil.example) <b>&\r\nBcc: x@evil.example\x00\x1b[31m `c` \u202e ü"
 	for kind, want := range map[string]string{
@@ -160,7 +160,7 @@ func TestNothingIsMarkup(t *testing.T) {
 	}
 }
 
-// A server that has too much to do is left alone for as long as it says, and told then; its failing is said once.
+// A server that has too much to do is left alone for as long as it asks, and gets the message then; the failure is reported once.
 func TestLaterWhenItSaysSo(t *testing.T) {
 	for _, kind := range chats {
 		t.Run(kind, func(t *testing.T) {
@@ -229,8 +229,8 @@ func TestSecretsStaySecret(t *testing.T) {
 	}
 }
 
-// Sixty tasks, in a soak 200, that end within seconds are a handful of messages, which name the first and count all, and the watcher
-// waits for none of it.
+// If sixty tasks, in a soak 200, end within seconds, a handful of messages name the first and count all, and the watcher does not
+// wait for any of them.
 func TestStorm(t *testing.T) {
 	tasks := 60
 	if soak.Asked() {
@@ -273,7 +273,7 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// total is of how many tasks messages tell.
+// total returns the number of tasks that messages report.
 func total(texts []string) (sum int) {
 	for _, text := range texts {
 		title, _, _ := strings.Cut(text, "\n")
@@ -291,7 +291,7 @@ func total(texts []string) (sum int) {
 	return sum
 }
 
-// A task that comes to the same state again in the same run is told once; in the next run again.
+// A task that comes to the same state again in the same run is reported once; in the next run again.
 func TestOnceForEachState(t *testing.T) {
 	h, c := newHouse(t), newChat(t, "slack")
 	who, env := c.person("slack")
@@ -309,8 +309,8 @@ func TestOnceForEachState(t *testing.T) {
 	}
 }
 
-// Each step that people are asked for is told, and each once: who goes on with a run that waits has it wait again. That a task waits for others
-// is none of theirs.
+// Each step that people have to approve is reported, and once, although a run that is resumed and not approved waits again. That a
+// task waits for other tasks is not reported.
 func TestEachStepIsTold(t *testing.T) {
 	h, c := newHouse(t), newChat(t, "slack")
 	who, env := c.person("slack")
@@ -330,7 +330,7 @@ func TestEachStepIsTold(t *testing.T) {
 	}
 }
 
-// An answer that is lost is no reason to tell again: it may have arrived.
+// A message whose answer is lost is not sent again, since it may have arrived.
 func TestLostAnswer(t *testing.T) {
 	h, c := newHouse(t), newChat(t, "slack")
 	lose := func(w http.ResponseWriter) {

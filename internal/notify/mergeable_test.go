@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// That a pull request can be merged is told once for each commit, and does not pass for a status.
+// That a pull request can be merged is reported once for each commit, and does not count as a status.
 func TestMergeable(t *testing.T) {
 	h, s := newHouse(t), newServer(t)
 	n := h.teller(s.hook("mergeable", "completed"))

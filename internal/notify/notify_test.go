@@ -65,7 +65,7 @@ func (h *house) pass(d time.Duration) {
 	h.now = h.now.Add(d)
 }
 
-// teller is the news of the repository, for one process.
+// teller returns the notifier that one process has for the repository.
 func (h *house) teller(hooks ...config.Notify) *notify.Notifier {
 	n := &notify.Notifier{Root: h.root, Env: os.Environ(), Redact: func(s string) string { return strings.ReplaceAll(s, "hunter22", "***") },
 		Say: func(s string) {
@@ -86,7 +86,7 @@ func (h *house) store(n *notify.Notifier) taskdir.Store {
 	return taskdir.Store{Root: h.root, Changed: n.RecordChange}
 }
 
-// becomes gives the task a status.
+// becomes sets the status of the task.
 func (h *house) becomes(n *notify.Notifier, status trellis.Status) {
 	h.Helper()
 	_, err := h.store(n).Update(h.dir, func(t *taskdir.Task, e *taskdir.Edit) error {
@@ -140,13 +140,13 @@ func (s *server) hook(on ...string) config.Notify {
 	return config.Notify{On: on, Webhook: s.URL + "/secret-path"}
 }
 
-// change is the id of a post without its time.
+// change returns the id of a post without its time.
 func change(post string) string {
 	id, _, _ := strings.Cut(post, " ")
 	return id[:strings.LastIndexByte(id, ':')]
 }
 
-// until waits for a condition, and fails the test when it does not come.
+// until blocks until holds returns true, and fails the test after 15 minutes.
 func (h *house) until(what string, holds func() bool) {
 	h.Helper()
 	for end := time.Now().Add(15 * time.Minute); !holds(); time.Sleep(5 * time.Millisecond) {
@@ -156,7 +156,7 @@ func (h *house) until(what string, holds func() bool) {
 	}
 }
 
-// The fields of news are a contract with the programs that get it.
+// The fields of a message are a contract with the programs that get it.
 func TestNews(t *testing.T) {
 	h := newHouse(t)
 	out := filepath.Join(h.root, "out")
@@ -193,7 +193,7 @@ func TestNews(t *testing.T) {
 	}
 }
 
-// A task whose title is only the heading of prd.md is told of by that, as it is listed.
+// A task whose only title is the heading of prd.md is reported by that, as it is listed.
 func TestTitleOfPRD(t *testing.T) {
 	h, s, c := newHouse(t), newServer(t), newChat(t, "slack")
 	who, env := c.person("slack")
@@ -217,7 +217,7 @@ func TestTitleOfPRD(t *testing.T) {
 	}
 }
 
-// Only the statuses asked for are told, each once, however often a task is looked at and by whomever.
+// Only the statuses in the settings are reported, each once, however often a task is seen and by whichever process.
 func TestEachOnce(t *testing.T) {
 	h, s := newHouse(t), newServer(t)
 	n := h.teller(s.hook("failed", "review"))
@@ -247,7 +247,7 @@ func TestEachOnce(t *testing.T) {
 	}
 }
 
-// What fails is tried again, ever later, and given up in the end; nothing of it stops anybody.
+// A message that failed is sent again after growing delays, and given up in the end; none of this holds up a task.
 func TestTriesAgain(t *testing.T) {
 	h, s := newHouse(t), newServer(t, 500, 302, 200)
 	n := h.teller(s.hook("failed"))
@@ -278,13 +278,13 @@ func TestTriesAgain(t *testing.T) {
 	}
 }
 
-// What a process that was killed left untold, the next one tells: with its word in the book, and without.
+// What a killed process left unsent is sent by the next one, whether the change is in the book or not.
 func TestAfterACrash(t *testing.T) {
 	h, s := newHouse(t), newServer(t)
 	n := h.teller(s.hook("failed", "review", "completed"))
-	n.Late = true // and then it is killed
+	n.Late = true // nothing is sent, as if the process were killed
 	h.becomes(n, trellis.Failed)
-	none := &notify.Notifier{} // one that is killed between task.json and the book
+	none := &notify.Notifier{} // as if killed after task.json was written and before the book was
 	h.becomes(none, trellis.Ready)
 	h.becomes(none, trellis.Review)
 	next := h.teller(s.hook("failed", "review", "completed"))
@@ -317,7 +317,7 @@ func (h *house) read(name string) string {
 	return string(data)
 }
 
-// Of tasks that were there before, nothing is told; of one that ran here since, by a process that was killed, it is.
+// Tasks that existed before are not reported, but one is that ran since, in a process that was killed.
 func TestTasksNeverHeardOf(t *testing.T) {
 	h, s := newHouse(t), newServer(t)
 	h.write("task.json", `{"status": "review"}`)
@@ -351,7 +351,7 @@ func TestTasksNeverHeardOf(t *testing.T) {
 	}
 }
 
-// A hook that hangs, a folder that can't be written and a full disk keep no task from its status.
+// A hook that hangs, a folder that can't be written and a full disk do not keep a task from its status.
 func TestNothingIsStopped(t *testing.T) {
 	h := newHouse(t)
 	n := h.teller(config.Notify{On: []string{"failed", "ready"}, Command: []string{"sleep", "300"}})
@@ -370,7 +370,7 @@ func TestNothingIsStopped(t *testing.T) {
 	}
 }
 
-// The book stays small, and loses nothing that is still to be told.
+// The book stays small, and loses nothing that is still to be sent.
 func TestBookStaysSmall(t *testing.T) {
 	h, s := newHouse(t), newServer(t)
 	n := h.teller(s.hook("failed"))
@@ -389,7 +389,7 @@ func TestBookStaysSmall(t *testing.T) {
 	if err := os.WriteFile(path, []byte(h.book()+many.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	n.CheckChange(task) // failed, as the book does not say
+	n.CheckChange(task) // the book does not say that it failed
 	if len(h.book()) > 4000 {
 		t.Errorf("the book has %d bytes", len(h.book()))
 	}
@@ -399,7 +399,7 @@ func TestBookStaysSmall(t *testing.T) {
 	}
 }
 
-// Edge S2: a program that somebody else's checkout changed since is not run; the news waits until one may be.
+// Edge S2: a program that somebody else's checkout changed since is not run; the message waits until a program may be run.
 func TestProgramThatMayNotRun(t *testing.T) {
 	h := newHouse(t)
 	file := filepath.Join(h.root, "told")
@@ -419,7 +419,7 @@ func TestProgramThatMayNotRun(t *testing.T) {
 	}
 }
 
-// What a program says when it fails is told behind its exit code, and nothing where it says nothing.
+// What a program prints when it fails is reported after its exit code, and nothing if it prints nothing.
 func TestProgramThatFails(t *testing.T) {
 	for script, want := range map[string]string{"exit 1": `"error":"exit 1"`, "echo no >&2; exit 1": `"error":"exit 1: no"`} {
 		h := newHouse(t)

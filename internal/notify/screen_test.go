@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// screen shows notifications, as a desktop's own program does.
+// screen shows notifications, like the notification server of a desktop.
 type screen struct{ shown chan [3]string }
 
 func (s screen) Notify(app string, _ uint32, _, title, body string, _ []string, _ map[string]dbus.Variant, _ int32) (uint32, *dbus.Error) {
@@ -33,7 +33,7 @@ func (screen) GetServerInformation() (name, vendor, version, spec string, err *d
 	return "test", "trellis", "1", "1.2", nil
 }
 
-// The real notify-send shows what was told, on a private bus, and no markup.
+// The real notify-send shows a message on a private bus, and no markup in it.
 func TestOnTheScreen(t *testing.T) {
 	for _, program := range []string{"notify-send", "dbus-daemon"} {
 		if _, err := exec.LookPath(program); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/rest"
 )
 
-// What goes wrong says what it is and what to type, and never the token.
+// An error says what went wrong and what to type, and never has the token.
 func TestExplain(t *testing.T) {
 	a := &Access{}
 	spent, captcha := http.Header{"X-Ratelimit-Remaining": {"0"}}, http.Header{}
@@ -86,7 +86,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// A token of GitHub goes to github.com, and to another host only when the person says so.
+// A token of GitHub is sent to github.com, and to another host only if GH_HOST names it.
 func TestTokenOfGitHub(t *testing.T) {
 	ref, err := Parse("https://evil.example.org/o/r/issues/1", Sites{})
 	if err != nil {
@@ -126,7 +126,7 @@ func TestFlatten(t *testing.T) {
 	}
 }
 
-// With gh a comment is looked for and written by that, and its text is never an argument.
+// If gh is there, it searches for a comment and writes it, and the text is never an argument.
 func TestCommentByGH(t *testing.T) {
 	dir := t.TempDir()
 	script := `#!/bin/sh
@@ -157,7 +157,7 @@ esac
 	}
 }
 
-// The address says where a Jira is that no setting names, when it is of the same issue.
+// If no setting names the site of a Jira, the address of the issue does, provided that it is an address of the same issue.
 func TestFrom(t *testing.T) {
 	if ref, err := ParseSource("jira:SHOP-3", "https://acme.atlassian.net/browse/SHOP-3", Sites{}); err != nil || ref.Site != "https://acme.atlassian.net" {
 		t.Errorf("got %+v, %v", ref, err)

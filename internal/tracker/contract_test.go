@@ -84,7 +84,7 @@ func TestManyComments(t *testing.T) {
 	})
 }
 
-// What people wrote stays what it is, and a large text is read.
+// Text of people is not changed, and a large text is read.
 func TestHostileText(t *testing.T) {
 	t.Parallel()
 	each(t, func(b *board, k kind, tr Tracker) {
@@ -113,7 +113,7 @@ func TestRefused(t *testing.T) {
 		if i, err := other.Issue(b.Context(), k.key); rest.StatusOf(err) != http.StatusUnauthorized || strings.Contains(err.Error(), "other-token") {
 			b.Errorf("another token: got %+v, %v", i, err)
 		}
-		for _, sign := range k.unsigned { // else the fake takes anything
+		for _, sign := range k.unsigned { // else the fake accepts any header
 			s := &rest.Server{Name: "x", Base: b.URL, Sign: sign}
 			for _, path := range []string{"/graphql", "/rest/api/3/issue/SHOP-3", "/rest/api/2/issue/SHOP-3", "/api/v4/projects/group%2Fsub%2Fshop/issues/4", "/repos/acme/shop/issues/7"} {
 				if _, err := s.Do(b.Context(), http.MethodPost, path, map[string]any{}, nil); err == nil {
@@ -124,7 +124,7 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// Who is told to wait waits, a few times; then it is an error.
+// A client that is asked to wait does so a few times; then it returns an error.
 func TestBusy(t *testing.T) {
 	t.Parallel()
 	each(t, func(b *board, k kind, tr Tracker) {
@@ -142,7 +142,7 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-// Linear says that it was asked too often with the status of a wrong query, and in milliseconds when it may be asked again.
+// Linear answers too many requests with the status of a wrong query, and says in milliseconds when it accepts requests again.
 func TestLinearRateLimit(t *testing.T) {
 	t.Parallel()
 	b := newBoard(t, kinds["linear"])
@@ -154,7 +154,7 @@ func TestLinearRateLimit(t *testing.T) {
 	}
 }
 
-// A comment is written once, also when the process that wrote it never heard so.
+// A comment is written once, even if the process that wrote it never got the answer.
 func TestCommentOnce(t *testing.T) {
 	t.Parallel()
 	each(t, func(b *board, k kind, tr Tracker) {
@@ -175,7 +175,7 @@ func TestCommentOnce(t *testing.T) {
 	})
 }
 
-// No other host hears the token, and no other is asked.
+// No other host gets the token, or a request.
 func TestRedirect(t *testing.T) {
 	t.Parallel()
 	for name, k := range kinds {
@@ -195,7 +195,7 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// Nobody there, and an end of the caller, are told apart.
+// The errors of a server that can't be reached, and of a caller that cancels, are different.
 func TestAway(t *testing.T) {
 	t.Parallel()
 	each(t, func(b *board, k kind, tr Tracker) {

@@ -14,10 +14,10 @@ import (
 	"time"
 )
 
-// token is the one that every fake takes.
+// token is the one that every fake accepts.
 const token = "tok-3n_5.secret"
 
-// board is what a fake tracker holds, and how it fails.
+// board is the content of a fake tracker, and how the tracker fails.
 type board struct {
 	*testing.T
 	*httptest.Server
@@ -29,19 +29,19 @@ type board struct {
 	native   string          // P0 to P3, "" for none
 	blockers map[string]bool // names, and whether they are done
 	comments []Comment
-	busy     int           // so many requests are told to wait first
-	pause    time.Duration // that Linear asks for when it is busy
-	lost     bool          // the answer to a comment that is written gets lost
+	busy     int           // number of requests that are told to wait first
+	pause    time.Duration // wait that Linear asks for when it is busy
+	lost     bool          // the answer to the next comment that is written gets lost
 	asked    []string
 }
 
-// kind is one tracker: its fake, strict where the real one is, and how Trellis asks it.
+// kind is one tracker: its fake, which is as strict as the real one, and how Trellis calls it.
 type kind struct {
-	key, other string // of its issue, and of one that is not there
+	key, other string // of its issue, and of an issue that does not exist
 	blocker    string
 	open       func(base, token string) Tracker
 	serve      func(b *board, w http.ResponseWriter, r *http.Request)
-	unsigned   []func(http.Header) // headers that the real one does not take
+	unsigned   []func(http.Header) // headers that the real tracker does not accept
 }
 
 func header(name, value string) func(http.Header) {
@@ -91,7 +91,7 @@ func answer(w http.ResponseWriter, status int, v any) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// wrote keeps a comment, and loses the answer when it is to.
+// wrote keeps a comment, and loses the answer if b.lost is set.
 func (b *board) wrote(w http.ResponseWriter, status int, text string, v any) {
 	b.comments = append(b.comments, Comment{"trellis", text, fmt.Sprintf("2026-02-01T00:00:%02dZ", len(b.comments)%60)})
 	if b.lost {
@@ -110,7 +110,7 @@ func (b *board) read(r *http.Request, v any) bool {
 	return err == nil && r.Header.Get("Content-Type") == "application/json" && json.Unmarshal(data, v) == nil
 }
 
-// page are the comments that a page of a list holds; the numbers begin with 1.
+// page returns at most size comments, from the index from on.
 func (b *board) page(from, size int) []Comment {
 	from = min(from, len(b.comments))
 	return b.comments[from:min(from+size, len(b.comments))]
@@ -137,7 +137,7 @@ func serveLinear(b *board, w http.ResponseWriter, r *http.Request) {
 	}
 	if strings.HasPrefix(in.Query, "mutation") {
 		input, _ := in.Variables["input"].(map[string]any)
-		if input["issueId"] != "uuid-12" { // what is called by its name is not found here
+		if input["issueId"] != "uuid-12" { // an issue is not found here by its identifier
 			fail(http.StatusOK, "Entity not found: Issue", "INPUT_ERROR")
 			return
 		}
@@ -221,7 +221,7 @@ func serveJira(cloud bool) func(b *board, w http.ResponseWriter, r *http.Request
 			from, _ := strconv.Atoi(r.URL.Query().Get("startAt"))
 			size, _ := strconv.Atoi(r.URL.Query().Get("maxResults"))
 			list := []any{}
-			for _, c := range b.page(from, min(size, 50)) { // it gives fewer than it is asked for
+			for _, c := range b.page(from, min(size, 50)) { // Jira may return fewer than requested
 				list = append(list, map[string]any{"author": map[string]any{"displayName": c.Author}, "body": text(c.Body), "created": c.At})
 			}
 			answer(w, http.StatusOK, map[string]any{"startAt": from, "total": len(b.comments), "comments": list})

@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// What gh takes goes to gh as it did before there were other trackers.
+// Arguments that gh accepts are given to gh as before there were other trackers.
 func TestIssueArguments(t *testing.T) {
 	for named, want := range map[string][]string{
 		"12": {"12"}, "#12": {"12"}, "acme/shop#7": {"--repo=acme/shop", "7"}, "ghe.example.org/acme/shop#7": {"--repo=ghe.example.org/acme/shop", "7"},
@@ -55,7 +55,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// What is nearly a name says what was meant.
+// The error of a reference that is nearly valid says what was meant.
 func TestRefErrors(t *testing.T) {
 	for named, want := range map[string]string{
 		"liner:ABC-1": "linear:ABC-1", "jria:ABC-1": "jira:ABC-1", "ABC-12": "linear:ABC-12", "gitlab:4": "gitlab:group/project#4", "x:1": "linear:ABC-12",
@@ -69,7 +69,7 @@ func TestRefErrors(t *testing.T) {
 	}
 }
 
-// A task is called after an issue's title in whole words, and after its name where that has no letters.
+// The name of a task is whole words of the issue's title, or the name of the issue if the title has no letters.
 func TestTaskName(t *testing.T) {
 	for title, want := range map[string]string{
 		"Take limit & offset":            "take-limit-offset",
@@ -106,7 +106,7 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// An issue of another GitHub than github.com is that one's wherever it is named later: a token of its goes to no other.
+// An issue of another GitHub than github.com stays on that host wherever it is named later: a token of that host goes to no other.
 func TestAnotherGitHubStaysItself(t *testing.T) {
 	const address = "https://ghe.example.org/acme/shop/issues/7"
 	ref, err := Parse(address, Sites{})
