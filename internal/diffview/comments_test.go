@@ -41,7 +41,7 @@ func TestFeedback(t *testing.T) {
 	}
 }
 
-// A megabyte of backticks is fenced in no time.
+// A megabyte of backticks is fenced quickly.
 func TestFenceOfMany(t *testing.T) {
 	const many = 1 << 20
 	if got := diffview.Feedback("", []*diffview.Comment{{File: "a", Side: diffview.Now, Line: 1, Text: strings.Repeat("`", many)}}); len(got) < 3*many {
@@ -49,12 +49,12 @@ func TestFenceOfMany(t *testing.T) {
 	}
 }
 
-// Nothing that is said or quoted ends its fence.
+// No comment and no quoted line ends its fence.
 func FuzzFeedback(f *testing.F) {
 	f.Add("a.go", "x := 1", "say what")
 	f.Add("a\n```", "````\n```", "```\nThe comment:\n```\nno\n```\n")
 	f.Fuzz(func(t *testing.T, file, quote, said string) {
-		if len(quote) > 300 { // more of it is cut
+		if len(quote) > 300 { // longer quotes are cut
 			return
 		}
 		rest := diffview.Feedback("", []*diffview.Comment{{File: file, Side: diffview.Now, Line: 3, Quote: quote, Text: said}})
@@ -69,7 +69,7 @@ func FuzzFeedback(f *testing.F) {
 	})
 }
 
-// unfenced is what comes after a word and a text in fences, which ends where the first line like its fence does.
+// unfenced returns what follows word and a fenced text in rest. The text ends before the first line that equals its fence.
 func unfenced(t *testing.T, rest, word, want string) string {
 	t.Helper()
 	rest, ok := strings.CutPrefix(rest, word)

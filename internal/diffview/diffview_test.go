@@ -25,7 +25,7 @@ func read(t testing.TB, text string) (list []*diffview.File) {
 	return list
 }
 
-// gitDiff is what git says of a change of files: what they held before, and after; "-" is no file.
+// gitDiff returns the diff that git prints for files, given with their content before and after; "-" is no file.
 func gitDiff(t *testing.T, files map[string][2]string, more func(dir string), flags ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -143,7 +143,7 @@ func TestUnified(t *testing.T) {
 	}
 }
 
-// Side by side a line stands beside the one that it became.
+// Side by side, a line is beside the line that replaced it.
 func TestSplit(t *testing.T) {
 	f := read(t, sample)[0]
 	got, more := f.Split(0, 100)
@@ -159,7 +159,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// A page of rows is the same as those of all, whatever hunks it begins and ends in.
+// A page of rows equals that part of all rows, in whatever hunks it begins and ends.
 func TestPages(t *testing.T) {
 	f := read(t, sample)[0]
 	all, _ := f.Unified(0, 100)
@@ -178,7 +178,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// What would be obeyed or hidden is shown as signs, and what is too long is cut.
+// Characters that a terminal would obey or hide are shown as visible ones, and lines that are too long are cut.
 func TestHostile(t *testing.T) {
 	long := strings.Repeat("é", 3000)
 	f := read(t, "diff --git a/x.js b/x.js\n--- a/x.js\n+++ b/x.js\n@@ -0,0 +1,3 @@ \x1b[2J\n+\u202e\x1b[2J<script>\xff\n+"+long+"\n+after\n")[0]
@@ -230,7 +230,7 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// Whatever it reads, it ends, and what it shows of a file has all of its lines once.
+// For any input, Read ends, and the rows of a file have each of its lines once.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(sample), 1, 3)
 	f.Add([]byte("diff --git \"a/\\303\\274\" b/x\nrename from a\nrename to b\n@@ -1,2 +3 @@\n a\n\n+"), 0, 9)
@@ -252,7 +252,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// large is a difference of 50,000 lines in one file, whole, or in pieces.
+// large returns a diff of the given number of lines, divided among files.
 func large(lines, files int) string {
 	var b strings.Builder
 	for f := range files {
@@ -286,7 +286,7 @@ func BenchmarkLastPage(b *testing.B) {
 	}
 }
 
-// A difference of 50,000 lines is read a file at a time: what is kept is one file.
+// A diff of 50,000 lines is read one file at a time: no more than one file is kept in memory.
 func TestMemory(t *testing.T) {
 	text := large(50_000, 100)
 	runtime.GC()

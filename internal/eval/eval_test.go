@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// small is a project with one file, and a case about it.
+// small returns a case about a project with three files.
 func small() eval.Case {
 	p := &eval.Project{Name: "small", Programs: []string{"make"}, Commands: [][]string{{"make lint"}, {"make test", "make check"}},
 		Files: map[string]string{"Makefile": "lint:\n\ttrue\ntest:\n\ttrue\n", "a.txt": "a\n", "b.txt": "b\n"}}
@@ -25,7 +25,7 @@ func small() eval.Case {
 			Verified: 1, Mentions: []string{`(?i)says A`}, Never: []string{"docker"}, MaxSteps: 4}}
 }
 
-// left is what a planner leaves when it does all that small wants.
+// left returns the files of a planner that does all that small wants.
 func left() map[string]string {
 	return map[string]string{
 		"task.json":       `{"status": "ready", "pipeline": {"size": "small", "judge": {"pass": true}}}`,
@@ -39,7 +39,7 @@ func left() map[string]string {
 	}
 }
 
-// run takes one case through a planner that leaves these files.
+// run runs one case with a planner that writes these files.
 func run(t *testing.T, c eval.Case, files map[string]string) eval.Result {
 	t.Helper()
 	r := eval.Runner{Dir: t.TempDir(), Env: os.Environ(), Now: time.Now, Plan: func(_ context.Context, c eval.Case, repo string) (eval.Planned, error) {
@@ -61,7 +61,7 @@ func run(t *testing.T, c eval.Case, files map[string]string) eval.Result {
 	return results[0]
 }
 
-// fails are the checks of a result that did not hold.
+// fails returns the checks of a result that did not hold.
 func fails(r eval.Result) (list []string) {
 	for _, c := range r.Checks {
 		if !c.Held {
@@ -71,7 +71,7 @@ func fails(r eval.Result) (list []string) {
 	return list
 }
 
-// Each fault of a plan fails the check that is about it and no other.
+// Each fault of a plan fails the check for it, and no other.
 func TestChecks(t *testing.T) {
 	replace := func(file, old, new string) func(map[string]string) {
 		return func(files map[string]string) {
@@ -125,7 +125,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// A project without commands wants a judged step at the end.
+// In a project without commands, the last step has to be judged.
 func TestChecksWithoutCommands(t *testing.T) {
 	c := small()
 	c.Project.Commands = nil
@@ -175,7 +175,7 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// many are n cases like small.
+// many returns n cases like small.
 func many(n int) (cases []eval.Case) {
 	for i := range n {
 		c := small()
@@ -210,7 +210,7 @@ func TestRunnerPlansAtOnce(t *testing.T) {
 	}
 }
 
-// What is under way when the context ends has no result; what ended before has.
+// A case that is under way when the context ends has no result; one that ended before has.
 func TestRunnerIsCutOff(t *testing.T) {
 	cause := errors.New("enough")
 	ctx, stop := context.WithCancelCause(context.Background())
@@ -228,7 +228,7 @@ func TestRunnerIsCutOff(t *testing.T) {
 	}
 }
 
-// A repository that can't be made is the harness's fault, not the planner's.
+// If a repository can't be made, the harness returns an error, and does not blame the planner.
 func TestRunnerWithoutRoom(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "small-1"), 0o755); err != nil {

@@ -68,7 +68,7 @@ func TestSetHasEverything(t *testing.T) {
 	}
 }
 
-// The first right category of a rejection is what the kind says.
+// categoryOf has, for each kind, the category that comes first in a correct rejection.
 var categoryOf = map[string]string{"vague": "unclear", "incomplete": "incomplete", "out_of_scope": "out_of_scope", "harmful": "harmful", "too_large": "too_large"}
 
 func TestCasesAreSound(t *testing.T) {
@@ -101,7 +101,7 @@ func TestCasesAreSound(t *testing.T) {
 	}
 }
 
-// checkAccepts makes sure that what a case wants of a plan can be had, and is not had by accident.
+// checkAccepts fails the test unless what a case wants of a plan can be had, and not by accident.
 func checkAccepts(t *testing.T, c eval.Case) {
 	t.Helper()
 	a := c.Accept
@@ -151,7 +151,7 @@ func hasFile(p *eval.Project, glob string) bool {
 	return false
 }
 
-// Every project becomes a repository with one commit, the same each time, and its commands can be run there.
+// Each project becomes a repository with one commit, the same each time, and its commands can be run there.
 func TestProjectsAreRepositories(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range load(t) {
@@ -207,7 +207,7 @@ func git(t *testing.T, dir string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// The table of projects in docs/reference/eval.md is the one of the set.
+// The table of projects in docs/reference/eval.md lists the projects of the set.
 func TestProjectsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "eval.md"))
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/mcpclients"
 )
 
-// settings are what people have in theirs. opencode takes what claude does, and comments.
+// settings are examples of what people have in the settings of a program. opencode accepts what claude does, and comments.
 var settings = map[string][]string{
 	"claude": {
 		"", "\n", "{}", "{ }\n", "{\n}\n", `{"a":1}`, `{"mcpServers":{}}`, `{"mcpServers":{"other":{"command":"x"}},"b":[1,2]}`,
@@ -30,7 +30,7 @@ var settings = map[string][]string{
 	},
 }
 
-// all are a program's settings by number.
+// all returns the examples for a program.
 func all(name string) []string {
 	if name == "opencode" {
 		var list []string
@@ -42,10 +42,10 @@ func all(name string) []string {
 	return settings[name]
 }
 
-// command starts the server.
+// command is the command line that starts the server.
 var command = []string{`/a "b"/trellis`, "mcp"}
 
-// entry is the server in a program's settings in a home of its own.
+// entry returns the server's entry in the settings of a program, for the home folder home.
 func entry(t *testing.T, name, home string) mcpclients.Entry {
 	t.Helper()
 	c, err := mcpclients.New(name, func(variable string) string { return map[string]string{"HOME": home}[variable] })
@@ -71,8 +71,8 @@ func write(t *testing.T, file, text string) {
 	}
 }
 
-// Settings are as they were, to the byte, when what was put in is taken out: with the note of that, and where the note is lost they
-// say what they said.
+// Removing the entry restores the settings to the byte if there is a note of what was added; without the note, the settings say
+// what they said.
 func TestAddAndRemove(t *testing.T) {
 	for _, name := range mcpclients.Names {
 		for _, was := range all(name) {
@@ -109,7 +109,7 @@ func TestAddAndRemove(t *testing.T) {
 	}
 }
 
-// Where there were no settings there are none in the end, and no folders that were made for them.
+// If there were no settings before, none are left in the end, nor folders that were made for them.
 func TestMadeAndGone(t *testing.T) {
 	for _, name := range mcpclients.Names {
 		home := t.TempDir()
@@ -133,7 +133,7 @@ func TestMadeAndGone(t *testing.T) {
 	}
 }
 
-// What people changed since stays, in the server's own entry too.
+// What people changed since is kept, and the server's entry is removed even if they changed it.
 func TestEditedSince(t *testing.T) {
 	for _, one := range []struct{ name, was, from, to, want string }{
 		{"claude", "{\n  \"a\": 1\n}\n", `"a": 1`, `"a": 2`, "{\n  \"a\": 2\n}\n"},
@@ -160,7 +160,7 @@ func TestEditedSince(t *testing.T) {
 	}
 }
 
-// A file that was made for the server stays when others put something into it.
+// A file that was made for the server is kept if others put something into it.
 func TestMadeAndEdited(t *testing.T) {
 	e := entry(t, "codex", t.TempDir())
 	if _, err := e.Add(command); err != nil {
@@ -172,7 +172,7 @@ func TestMadeAndEdited(t *testing.T) {
 	}
 }
 
-// A file that was made for the server stays too when another program puts something into it at the moment it goes.
+// A file that was made for the server is also kept if another program puts something into it while the file is being removed.
 func TestMadeAndEditedMeanwhile(t *testing.T) {
 	e := entry(t, "codex", t.TempDir())
 	if _, err := e.Add(command); err != nil {
@@ -219,7 +219,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Settings that are a link stay one.
+// Settings that are a symbolic link stay a link.
 func TestLinkedSettings(t *testing.T) {
 	home := t.TempDir()
 	real := filepath.Join(home, "dotfiles", "claude.json")
@@ -239,7 +239,7 @@ func TestLinkedSettings(t *testing.T) {
 	}
 }
 
-// Whatever settings say, adding and removing refuses or comes back to them.
+// For any settings, adding and removing the entry is refused, or restores the settings.
 func FuzzAddAndRemove(f *testing.F) {
 	for i, name := range mcpclients.Names {
 		for _, was := range all(name) {

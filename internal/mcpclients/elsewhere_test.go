@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/mcpclients"
 )
 
-// What a program finds besides depends on where it is started. The order in which each takes them was seen with claude 2.1.197, codex 0.169.0 and
-// opencode 1.18.33.
+// Which further settings a program reads depends on where it is started. The order in which each reads them was observed with
+// claude 2.1.197, codex 0.169.0 and opencode 1.18.33.
 func TestElsewhere(t *testing.T) {
 	const (
 		claude   = `{"mcpServers": {"trellis": {"command": "x"}}}`
@@ -20,9 +20,9 @@ func TestElsewhere(t *testing.T) {
 	)
 	for name, c := range map[string]struct {
 		program string
-		files   map[string]string // below the test's folder; ROOT stands for that
+		files   map[string]string // by path below the test's folder, for which ROOT stands
 		bare    bool              // there is no repository
-		want    []string          // file, project or *, and ! before it when it wins
+		want    []string          // file and project, or * for every project; ! if the entry takes precedence
 	}{
 		"none":                 {"claude", map[string]string{"home/.claude.json": claude, "repo/.mcp.json": `{"mcpServers": {"other": {}}}`}, false, nil},
 		"claude, its project":  {"claude", map[string]string{"home/.claude.json": `{"projects": {"ROOT/repo": ` + claude + `, "ROOT/repo/sub": {}}}`}, false, []string{"!home/.claude.json repo"}},

@@ -27,7 +27,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// The table of docs/reference/metrics.md is the one that the code has; TRELLIS_UPDATE_DOCS=1 writes it.
+// The table in docs/reference/metrics.md is that of the code; TRELLIS_UPDATE_DOCS=1 writes it.
 func TestMetricsAreDocumented(t *testing.T) {
 	const head = "| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n"
 	path := filepath.Join("..", "..", "docs", "reference", "metrics.md")
@@ -55,14 +55,14 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 }
 
-// Whatever agents, models and tasks are called, Prometheus reads back what was counted, and finds nothing to complain of.
+// Whatever the names of agents, models and tasks, Prometheus reads back what was counted, and its linter finds no problem.
 func TestReadBack(t *testing.T) {
 	store := taskdir.Store{Root: t.TempDir()}
 	const odd = "a \"name\"\\ with\na line\x00 and \xff"
 	cost := 0.25
 	lay(t, store, "02-01-odd", call(trellis.Implement, odd, trellis.Usage{InputTokens: 700, CachedTokens: 300, OutputTokens: 10, Seconds: 15, CostUSD: &cost, CostEstimated: true}),
 		call(trellis.Check, odd, trellis.Usage{Seconds: 400}))
-	for i := range 60 { // more models than have a label
+	for i := range 60 { // more models than get their own label
 		lay(t, store, fmt.Sprintf("02-02-%d", i), call(trellis.Debug, fmt.Sprintf("model-%d", i), trellis.Usage{InputTokens: 1}))
 	}
 	families, text := collect(t, store)
@@ -101,7 +101,7 @@ func TestReadBack(t *testing.T) {
 	}
 }
 
-// Several scrapers cost what one does: what was collected is given again for a while, and is made anew after it.
+// Several scrapers cost as much as one: a page is kept for a while, and then made again.
 func TestScrapesShare(t *testing.T) {
 	store := taskdir.Store{Root: t.TempDir()}
 	now := time.Date(2026, 2, 3, 12, 0, 0, 0, time.UTC)
@@ -124,7 +124,7 @@ func TestScrapesShare(t *testing.T) {
 	}
 }
 
-// BenchmarkScrape scrapes 10,000 tasks of which each has a run: the first time, and again once one was written to.
+// BenchmarkScrape scrapes 10,000 tasks with a run each: the first time, as s/first, and again after a minute without changes.
 func BenchmarkScrape(b *testing.B) {
 	store := taskdir.Store{Root: b.TempDir()}
 	u := trellis.Usage{InputTokens: 700, CachedTokens: 300, OutputTokens: 10, Seconds: 15}
@@ -162,7 +162,7 @@ type asked struct {
 
 func call(role trellis.Role, model string, used trellis.Usage) asked { return asked{role, model, used} }
 
-// lay lays a task in review with these calls in its journal, each in a role of its own.
+// lay writes a task in review with these calls in its journal, each with another role.
 func lay(t testing.TB, store taskdir.Store, id string, calls ...asked) {
 	t.Helper()
 	dir := filepath.Join(store.Tasks(), id)
@@ -205,7 +205,7 @@ func collector(store taskdir.Store, now func() time.Time) *metrics.Collector {
 		Budget: func() (metrics.Budget, error) { return metrics.Budget{}, nil }})
 }
 
-// collect is the page of a store's tasks, as Prometheus reads it.
+// collect returns the page of a store's tasks as Prometheus reads it, and its text.
 func collect(t *testing.T, store taskdir.Store) (map[string]*dto.MetricFamily, []byte) {
 	t.Helper()
 	var text bytes.Buffer

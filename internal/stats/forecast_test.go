@@ -16,13 +16,13 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// sized lays a task of a size that took a number of rounds, each of a cost.
+// sized writes a task whose run took a number of rounds, each with work that costs round and a check that costs half of it.
 func (p project) sized(id string, size trellis.Size, agent string, round float64, rounds int) (cost float64) {
 	p.Helper()
 	dir := filepath.Join(p.Tasks(), id)
 	p.must(os.MkdirAll(dir, 0o755))
 	p.must(os.WriteFile(filepath.Join(dir, taskdir.TaskJSON), fmt.Appendf(nil, `{"status": "review", "pipeline": {"size": %q}}`, size), 0o644))
-	all := []did{asked(trellis.Evaluate, "planner", 1000, 0, 10, 5)} // planning is no part of the work
+	all := []did{asked(trellis.Evaluate, "planner", 1000, 0, 10, 5)} // planning does not count as work
 	for i := range rounds {
 		role := trellis.Debug
 		if i == 0 {
@@ -43,8 +43,8 @@ func (p project) forecast(size trellis.Size, agent string) *status.Forecast {
 	return r.Forecast(size, agent)
 }
 
-// Of 50 tasks of several sizes and two agents, whose rounds and costs vary as they do, the cost of at least four fifths lies in
-// the range that was told before.
+// For 50 tasks of several sizes and two agents, whose rounds and costs vary as usual, the cost of at least four fifths is in the
+// range that was forecast.
 func TestForecastHolds(t *testing.T) {
 	p := newProject(t)
 	random := rand.New(rand.NewPCG(7, 11))
@@ -77,7 +77,7 @@ func TestForecastHolds(t *testing.T) {
 	}
 }
 
-// A forecast goes by tasks of the size and agent where there are three, else by those of the size, else by all; by fewer it is none.
+// A forecast uses tasks of the size and agent if there are three, else those of the size, else all; from fewer there is none.
 func TestForecast(t *testing.T) {
 	p := newProject(t)
 	p.sized("02-01-a", trellis.Small, "claude", 0.2, 1)
@@ -106,7 +106,7 @@ func TestForecast(t *testing.T) {
 		t.Errorf("got %+v", f)
 	}
 	for _, id := range []string{"02-02-a", "02-02-b", "02-02-c"} {
-		p.sized(id, trellis.Tiny, "mine", 0, 1) // it tells no cost
+		p.sized(id, trellis.Tiny, "mine", 0, 1) // an agent that reports no cost
 	}
 	if f := p.forecast(trellis.Tiny, "mine"); f == nil || f.CostUSD != nil {
 		t.Errorf("got %+v of tasks whose cost nobody knows", f)

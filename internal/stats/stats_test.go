@@ -23,7 +23,7 @@ import (
 
 var noon = time.Date(2026, 2, 3, 12, 0, 0, 0, time.Local)
 
-// did is an activity of a run: what went in, and what came out.
+// did is an activity of a run: its name, input and result.
 type did struct {
 	name    string
 	in, out any
@@ -47,7 +47,7 @@ func delivered(round int) did {
 	return stood(pipeline.TaskState{Status: trellis.Review, Outcome: trellis.Delivered, Round: round})
 }
 
-// project is a repository whose tasks have runs that nobody ran.
+// project is a repository whose tasks have journals of runs that never ran.
 type project struct {
 	testing.TB
 	taskdir.Store
@@ -55,14 +55,14 @@ type project struct {
 
 func newProject(t testing.TB) project { return project{t, taskdir.Store{Root: t.TempDir()}} }
 
-// run lays a run of a task that ended at a time.
+// run writes a run of a task that ended at the time at.
 func (p project) run(id string, in pipeline.Input, at time.Time, done ...did) {
 	p.Helper()
 	p.runBy(func() time.Time { return at }, id, in, done...)
 	p.must(os.Chtimes(filepath.Join(p.Tasks(), id, taskdir.Journal), at, at))
 }
 
-// runBy lays a run of a task by a clock.
+// runBy writes a run of a task, with the clock now.
 func (p project) runBy(now func() time.Time, id string, in pipeline.Input, done ...did) {
 	p.Helper()
 	dir := filepath.Join(p.Tasks(), id)
@@ -118,7 +118,7 @@ func (p project) table(since time.Time, by stats.Grouping) stats.Table {
 	return r.Table(by)
 }
 
-// filled is a project with a task that needed a second run, one that was delivered at once and archived, and one that was rejected.
+// filled returns a project with a task that needed a second run, one that was delivered at once and archived, and a rejected one.
 func filled(t testing.TB) project {
 	p := newProject(t)
 	p.run("02-01-auth", pipeline.Input{}, noon.AddDate(0, 0, -3), asked(trellis.Implement, "claude", 100, 300, 10, 0.5), checked(5),
@@ -134,7 +134,7 @@ func filled(t testing.TB) project {
 	return p
 }
 
-// Scripts rely on these keys, and on a value of every type also when there is nothing to say.
+// Scripts rely on these keys, and on a value of every type even if there is nothing to report.
 func TestJSON(t *testing.T) {
 	p := filled(t)
 	got, err := json.MarshalIndent(p.table(time.Time{}, stats.ByAgent), "", " ")
@@ -241,7 +241,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// What had passed on the same files took no time again, and how often all of the checks ran is told by the last run of them that passed.
+// CheckRuns is the time of all checks divided by that of the last run that passed; a result of an earlier run took no time.
 func TestCheckRuns(t *testing.T) {
 	p := newProject(t)
 	ran := func(activity string, r pipeline.CommandResult) did {
@@ -261,7 +261,7 @@ func TestCheckRuns(t *testing.T) {
 	}
 }
 
-// A run that nothing was written of since is not counted; that it was not the first of its task is known all the same.
+// A run that was not written to since is not counted, but is remembered as the first of its task.
 func TestSince(t *testing.T) {
 	p := filled(t)
 	got := p.table(noon.Add(-time.Hour), stats.ByTask)
@@ -276,7 +276,7 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// What was refused, what failed, and why tasks failed.
+// Refused answers, failed calls and the reasons why tasks failed are counted.
 func TestRefusals(t *testing.T) {
 	p := newProject(t)
 	answered := func(role trellis.Role, answer string) did {
@@ -295,7 +295,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A journal that can't be read to its end is named, and what stands before that counts.
+// A journal that can't be read to its end is named, and what is before the damage counts.
 func TestDamage(t *testing.T) {
 	p := newProject(t)
 	p.run("02-01-a", pipeline.Input{}, noon, asked(trellis.Implement, "claude", 1, 0, 1, 0.5), asked(trellis.Check, "claude", 1, 0, 1, 0.5), delivered(1))
@@ -311,7 +311,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// A reader that is kept sees what was written since, and no more of what is gone.
+// A reader that is used again sees what was written since, and nothing that is gone.
 func TestReadAgain(t *testing.T) {
 	p := filled(t)
 	reader := &stats.Reader{Store: p.Store}
@@ -353,7 +353,7 @@ func TestParseSince(t *testing.T) {
 	}
 }
 
-// The commands of criteria are checks too: each run of them counts once, wherever it is told again, and so does what they take of one run of all checks.
+// The commands of criteria are checks, too: each run of them counts once, wherever it is repeated, and CheckRuns includes them.
 func TestChecksOfCriteria(t *testing.T) {
 	criterion := func(met, earlier bool) pipeline.CriterionResult {
 		return pipeline.CriterionResult{Criterion: pipeline.Criterion{ID: "A1", Verify: "sh accept.sh"}, Verdict: "met", Proven: met, Seconds: 4, Earlier: earlier}
@@ -380,7 +380,7 @@ func TestChecksOfCriteria(t *testing.T) {
 	}
 }
 
-// Days are those of the time zone that a project names: one hour is of two days.
+// Days are those of the time zone that a project names: the same hour is on different days in two zones.
 func TestDaysOfAZone(t *testing.T) {
 	p := newProject(t)
 	p.run("02-01-a", pipeline.Input{}, time.Date(2026, 2, 3, 23, 30, 0, 0, time.UTC), asked(trellis.Implement, "claude", 10, 0, 1, 0.5), delivered(1))
@@ -397,7 +397,7 @@ func TestDaysOfAZone(t *testing.T) {
 	}
 }
 
-// Nothing took less than no time, though the clock was set back while it went on.
+// No duration is negative, even if the clock was set back meanwhile.
 func TestClockSetBack(t *testing.T) {
 	p := newProject(t)
 	at := noon
@@ -411,7 +411,7 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// BenchmarkRead reads a project of 10,000 tasks with a run of two rounds each.
+// BenchmarkRead reads a project of 10,000 tasks, each with a run of two rounds.
 func BenchmarkRead(b *testing.B) {
 	p := newProject(b)
 	pad := strings.Repeat("a sentence of a prompt's data. ", 130) // 4 kB, as a claim and a request have
@@ -451,8 +451,8 @@ func BenchmarkRead(b *testing.B) {
 	})
 }
 
-// Calls are told apart by the model that answered; an estimated cost is one, a cache that could have been hit and was not counts,
-// and so does each command that failed after work was done.
+// Calls are counted by the model that answered. An estimated cost is marked as such, and a cache that could have been hit and was
+// not counts, as does each command that failed after work was done.
 func TestModelsCacheAndChecks(t *testing.T) {
 	p := newProject(t)
 	call := func(role trellis.Role, model string, in, cached int64, cost float64) did {
@@ -482,7 +482,7 @@ func TestModelsCacheAndChecks(t *testing.T) {
 	}
 }
 
-// told leaves what a call noted that came to no reply.
+// told writes the usage that a call noted which got no reply.
 func (p project) told(id, entry, usage string) {
 	p.Helper()
 	dir := filepath.Join(p.Tasks(), id, taskdir.Run, filepath.FromSlash(entry))
@@ -490,8 +490,8 @@ func (p project) told(id, entry, usage string) {
 	p.must(os.WriteFile(filepath.Join(dir, "usage.json"), []byte(usage), 0o644))
 }
 
-// What a call used counts also when it came to no reply: it was cancelled, or cut off, or is under way. One that was not made used nothing, of
-// which it is known what it cost.
+// The usage of a call counts even if it got no reply, because it was cancelled, was cut off, or is under way. A call that was not
+// made used nothing, and its cost is known.
 func TestCallsWithoutReply(t *testing.T) {
 	p := newProject(t)
 	call := func(out any) did {
@@ -510,7 +510,7 @@ func TestCallsWithoutReply(t *testing.T) {
 	if got := total(); got.Calls != 3 || got.FailedCalls != 1 || got.InputTokens != 310 || *got.CostUSD != 2.5 || got.AgentSeconds != 14 || got.CostUnknown != 0 {
 		t.Errorf("got %+v", got)
 	}
-	for _, usage := range []string{`{"input_tokens": 70, "seconds": 5}`, `{"input_tokens": 80, "seconds": 6}`} { // which no journal tells
+	for _, usage := range []string{`{"input_tokens": 70, "seconds": 5}`, `{"input_tokens": 80, "seconds": 6}`} { // calls under way
 		p.told("02-01-a", "1/implement#3/1", usage)
 		var noted trellis.Usage
 		p.must(json.Unmarshal([]byte(usage), &noted))
@@ -519,13 +519,13 @@ func TestCallsWithoutReply(t *testing.T) {
 		}
 		r, err := reader.Read(time.Time{})
 		p.must(err)
-		if ended := slices.Collect(r.Calls()); len(ended) != 3 { // a counter that counted it would fall when it turns out to be a failure
+		if ended := slices.Collect(r.Calls()); len(ended) != 3 { // counters leave out a call under way, as they would fall if it failed
 			t.Errorf("with %s noted others count %d calls", usage, len(ended))
 		}
 	}
 }
 
-// What an earlier planning was answered is no call of the one that uses it.
+// An answer that is known from earlier is not counted as a call of the run that uses it.
 func TestAnswersThatAreReused(t *testing.T) {
 	p := newProject(t)
 	p.run("02-01-auth", pipeline.Input{}, noon, asked(trellis.Implement, "claude", 100, 300, 10, 0.5),

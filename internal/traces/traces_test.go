@@ -33,10 +33,10 @@ const (
 	sends  flow.Act[pipeline.DeliverIn, pipeline.Delivery] = "deliver"
 )
 
-// secret stands wherever an agent, a person or a command may have put it.
+// secret is put wherever an agent, a person or a command may put it.
 const secret = "the-secret-words"
 
-// run lays the run of a task in a directory, and tells of each record.
+// run writes the run of a task into a directory, and calls written for each record.
 func run(t *testing.T, written func()) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -46,7 +46,7 @@ func run(t *testing.T, written func()) (dir string) {
 	said := &flow.Failure{Code: string(trellis.TimeoutIdle), Detail: secret}
 	acts := []flow.Activity{
 		asks.With(func(_ context.Context, _ flow.Call, r agentcall.Request) (agentcall.Reply, error) {
-			if r.Round == 2 { // an earlier run got the answer: nobody is asked
+			if r.Round == 2 { // an answer of an earlier run: no agent is asked
 				return agentcall.Reply{Known: true}, nil
 			}
 			return agentcall.Reply{Answer: []byte(`"` + secret + `"`), Excerpt: secret, Session: "s1", Model: "anthropic/claude-x", Usage: trellis.Usage{InputTokens: 70, CachedTokens: 30, OutputTokens: 5, CostUSD: &cost}}, nil
@@ -93,7 +93,7 @@ func run(t *testing.T, written func()) (dir string) {
 	return dir
 }
 
-// tracer sends to a collector, with these variables beside its address, and keeps what is told.
+// tracer returns a tracer that sends to c, with further variables in env, and a function that keeps what is reported, in told.
 func tracer(t *testing.T, c *tracestest.Collector, env ...string) (*traces.Tracer, func(string), *told) {
 	t.Helper()
 	vars := map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL}
@@ -126,10 +126,10 @@ func (l *told) count() int {
 	return len(l.list)
 }
 
-// patience is more than a test needs.
+// patience is longer than any test needs.
 const patience = 15 * time.Minute
 
-// What is known of a run stands in its spans by the names of the conventions, and nothing of what agents were told or said.
+// Spans have what is known of a run, under the names of the conventions, and nothing of what agents were told or said.
 func TestSpans(t *testing.T) {
 	c := tracestest.New(t)
 	tr, tell, all := tracer(t, c, "OTEL_SERVICE_NAME=night", "OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=ci,team=a%2Cb", "OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20abc")
@@ -191,7 +191,7 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// A process that goes on with a run sends what is left alone; one that lost its memory sends all again with the same ids.
+// A process that continues a run does not send spans again; one that lost the record of that sends all again, with the same ids.
 func TestSentOnce(t *testing.T) {
 	c := tracestest.New(t)
 	dir := run(t, nil)
@@ -211,7 +211,7 @@ func TestSentOnce(t *testing.T) {
 	}
 }
 
-// A collector that is busy gets the spans when it is not any more.
+// A collector that is busy gets the spans when it is no longer busy.
 func TestBusyCollector(t *testing.T) {
 	c := tracestest.New(t)
 	var asked atomic.Int32
@@ -237,15 +237,15 @@ func TestBusyCollector(t *testing.T) {
 	c.Tree()
 }
 
-// A collector that is not there, hangs, or refuses, changes nothing of a run: nobody waits for it, and it is told once, without
-// what may be secret of its address.
+// A collector that can't be reached, hangs or refuses does not change a run: nothing waits for it, and it is reported once,
+// without what may be secret in its address.
 func TestLostSpans(t *testing.T) {
 	for name, test := range map[string]struct {
 		answer func(w http.ResponseWriter, r *http.Request) bool
 		says   string
 	}{
 		"hangs": {func(_ http.ResponseWriter, r *http.Request) bool {
-			_, _ = io.ReadAll(r.Body) // else a server does not see who hangs up
+			_, _ = io.ReadAll(r.Body) // else the server does not notice that the client hangs up
 			<-r.Context().Done()
 			return true
 		}, "does not answer"},
@@ -283,7 +283,7 @@ func TestLostSpans(t *testing.T) {
 	}
 }
 
-// Nobody who did not ask for spans pays for them: there is no tracer, and following a run is nothing.
+// Without settings for spans, they cost nothing: there is no tracer, and following a run does nothing.
 func TestOff(t *testing.T) {
 	for _, env := range []map[string]string{
 		{},
@@ -302,7 +302,7 @@ func TestOff(t *testing.T) {
 	off.Close(time.Hour, nil)
 	c := tracestest.New(t)
 	unused, _, _ := tracer(t, c)
-	if n := runtime.NumGoroutine(); n > before+1 { // that serves the collector
+	if n := runtime.NumGoroutine(); n > before+1 { // one serves the collector
 		t.Errorf("%d goroutines, %d before", n, before)
 	}
 	unused.Close(time.Hour, nil)
@@ -311,7 +311,7 @@ func TestOff(t *testing.T) {
 	}
 }
 
-// What the variables of OpenTelemetry say is taken as its specification has it; what is wrong is told without its value.
+// The variables of OpenTelemetry are read as its specification says; an invalid one is reported without its value.
 func TestSettings(t *testing.T) {
 	of := func(pairs ...string) (*traces.Settings, error) {
 		return traces.FromEnvironment(func(name string) string {

@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/upgrade/upgradetest"
 )
 
-// installed is a program of version v0.1.0 in a folder of its own.
+// installed is a program of version v0.1.0 in its own folder.
 type installed struct {
 	*testing.T
 	upgrade.Program
@@ -36,7 +36,7 @@ func install(t *testing.T) *installed {
 	return &installed{t, upgrade.Program{Path: path, Disk: new(durable.Disk), Env: []string{"PATH=" + os.Getenv("PATH")}}}
 }
 
-// is checks which program is there, and that it can be run.
+// is fails the test unless the program is that of version, and can be run.
 func (p *installed) is(version string) {
 	p.Helper()
 	data, err := os.ReadFile(p.Path)
@@ -46,7 +46,7 @@ func (p *installed) is(version string) {
 	}
 }
 
-// alone checks that nothing lies beside the program but what is named.
+// alone fails the test unless the folder has nothing but the program and names.
 func (p *installed) alone(names ...string) {
 	p.Helper()
 	entries, err := os.ReadDir(filepath.Dir(p.Path))
@@ -115,7 +115,7 @@ func TestUpgradeAndBack(t *testing.T) {
 	}
 }
 
-// What is not as it was signed, or does not run, leaves the program that is there.
+// A release that is not as it was signed, or does not run, leaves the installed program in place.
 func TestNothingBadIsInstalled(t *testing.T) {
 	archive := "trellis_0.2.0_" + runtime.GOOS + "_" + runtime.GOARCH + ".tar.gz"
 	swap := func(old, by string) func([]byte) []byte {
@@ -127,7 +127,7 @@ func TestNothingBadIsInstalled(t *testing.T) {
 		want    error
 	}{
 		"signature of somebody else": {fault: func(_ *upgradetest.Server, s *upgrade.Server) {
-			s.Key = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3" // of minisign itself
+			s.Key = "RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3" // the key of minisign itself
 		}, want: upgrade.ErrUnsigned},
 		"list changed": {fault: func(f *upgradetest.Server, _ *upgrade.Server) { f.Alter["checksums.txt"] = swap("0.2.0", "0.2.1") }, want: upgrade.ErrUnsigned},
 		"no signature": {fault: func(f *upgradetest.Server, _ *upgrade.Server) { f.Alter["checksums.txt.minisig"] = swap("\n", " ") }, want: upgrade.ErrUnsigned},
@@ -162,7 +162,7 @@ func TestNothingBadIsInstalled(t *testing.T) {
 	}
 }
 
-// An old list that was signed passes neither for another version, nor is there one that nobody released.
+// An old list that was signed does not pass for another version, and a version that nobody released is not found.
 func TestReleaseThatIsNotThere(t *testing.T) {
 	fake, server := serve(t, "v0.2.0", upgradetest.Program("v0.2.0"))
 	old, signature := []byte(nil), []byte(nil)
@@ -181,8 +181,8 @@ func TestReleaseThatIsNotThere(t *testing.T) {
 	}
 }
 
-// A disk that is full, or fails, at any step of an upgrade or a rollback: there is a whole program, the old one or the new one, and the
-// next try comes to its end.
+// If the disk is full, or fails, at any step of an upgrade or a rollback, there is a complete program, the old one or the new one,
+// and the next attempt succeeds.
 func TestFailingDisk(t *testing.T) {
 	_, server := serve(t, "v0.2.0", upgradetest.Program("v0.2.0"))
 	for _, back := range []bool{false, true} {
@@ -229,7 +229,7 @@ func TestFailingDisk(t *testing.T) {
 	}
 }
 
-// What changes the program is alone: another upgrade or rollback meanwhile is told so, and changes nothing.
+// One process changes the program at a time: another upgrade or rollback meanwhile returns ErrHeld, and changes nothing.
 func TestOneAtATime(t *testing.T) {
 	_, server := serve(t, "v0.2.0", upgradetest.Program("v0.2.0"))
 	p := install(t)
@@ -252,7 +252,7 @@ func TestOneAtATime(t *testing.T) {
 	p.alone(".trellis-previous")
 }
 
-// A rollback that ended between its two renames is brought to its end by the next one, which loses neither program.
+// A rollback that ended between its two renames is completed by the next one, which loses neither program.
 func TestRollbackThatWasCutOff(t *testing.T) {
 	_, server := serve(t, "v0.2.0", upgradetest.Program("v0.2.0"))
 	p := install(t)
@@ -278,7 +278,7 @@ func TestRollbackThatWasCutOff(t *testing.T) {
 	}
 }
 
-// The package manager that answers for the file owns it.
+// The owner of a file is the package manager that knows it.
 func TestOwner(t *testing.T) {
 	p := install(t)
 	if got := p.Owner(t.Context()); got != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Every number of a page is in a table too, under an id of its own.
+// Each figure of a page has an id that no other has, and its numbers in a table.
 func TestFigures(t *testing.T) {
 	day := func() string { return fmt.Sprintf(`[[%q,"0","0","0","0","1"]]`, time.Now().Format(time.DateOnly)) }
 	first := day()

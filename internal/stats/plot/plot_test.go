@@ -13,7 +13,7 @@ import (
 
 var hostile = []string{`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, "a\x00b\x1b[2J\u202e", strings.Repeat("很", 40), "]]>", "&lt;"}
 
-// parsed are the elements of a drawing with their attributes, and its texts.
+// parsed returns the elements of a drawing with their attributes, and its texts.
 func parsed(t *testing.T, svg string) (elements []xml.StartElement, texts string) {
 	t.Helper()
 	d := xml.NewDecoder(strings.NewReader(svg))
@@ -34,7 +34,7 @@ func parsed(t *testing.T, svg string) (elements []xml.StartElement, texts string
 	}
 }
 
-// A drawing has nothing that a strict page forbids: no script, no style, no address, and no element that a text made.
+// A drawing has nothing that a strict page forbids: no script, no style, no address, and no element that comes from a text.
 func TestSafe(t *testing.T) {
 	allowed := map[string]bool{"svg": true, "title": true, "desc": true, "rect": true, "text": true, "line": true, "path": true, "circle": true}
 	for _, shape := range []plot.Shape{plot.Bars, plot.Columns, plot.Lines} {
@@ -89,7 +89,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// Drawings of nothing say so, and of one number all the same.
+// A drawing of no numbers says so, and one of a single number is valid.
 func TestEmpty(t *testing.T) {
 	for _, shape := range []plot.Shape{plot.Bars, plot.Columns, plot.Lines} {
 		if _, texts := parsed(t, string(plot.Chart{ID: "x", Shape: shape}.SVG())); !strings.Contains(texts, "nothing yet") {
