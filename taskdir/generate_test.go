@@ -39,7 +39,7 @@ func (g generator) value(depth int) string {
 	return g.object(depth+1, nil)
 }
 
-// object returns an object with random members and, anywhere between them, fields.
+// object returns an object with random members and, anywhere between them, the given fields.
 func (g generator) object(depth int, fields map[string]string) string {
 	var members []string
 	for range g.IntN(5) {

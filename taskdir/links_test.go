@@ -69,7 +69,7 @@ func TestCompleteParents(t *testing.T) {
 		t.Errorf("before the child is completed: got %v %v", done, err)
 	}
 	withStatus(t, s, a.Dir, trellis.Review)
-	if _, err := s.Archive(a.Dir); err != nil { // completes it
+	if _, err := s.Archive(a.Dir); err != nil { // Archive completes the task
 		t.Fatal(err)
 	}
 	if got := load(t, s, parent.Dir).Status; got != trellis.Planning {

@@ -119,7 +119,7 @@ func TestMendCorpus(t *testing.T) {
 	}
 }
 
-// damages damage a file in one way each. They return "" if they don't apply.
+// damages has functions that damage a file in one way each, and return "" if that does not apply.
 var damages = map[string]func(g generator, doc string, texts [][2]int) string{
 	"no quotes": func(g generator, doc string, texts [][2]int) string {
 		for range 1 + g.IntN(2) {

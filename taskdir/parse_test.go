@@ -243,7 +243,7 @@ func TestGuardsBesideTheirMisspelling(t *testing.T) {
 	}
 }
 
-// A misplaced field does not stop a task that has begun or is over, and a field without a value stops none.
+// A misplaced field does not stop a task that has begun or is over, and a field without a value stops no task.
 func TestMisplacedKeysStopNoWork(t *testing.T) {
 	for text, stops := range map[string]bool{
 		`{"status": "ready", "agent": "claude"}`:              true,

@@ -23,7 +23,7 @@ func hostile() map[string]string {
 	}
 }
 
-// Text of others reaches every prompt unchanged, once, in its own slot.
+// Text that others wrote reaches every prompt unchanged, once, in its own slot.
 func TestDataStaysInItsSlot(t *testing.T) {
 	for what, text := range hostile() {
 		for _, name := range templates.Names() {

@@ -116,9 +116,8 @@ func TestNoPlaceholderMayGetLost(t *testing.T) {
 	}
 }
 
-// Projects have frames made of earlier templates: each of those, as a whole and with its prompt section alone, still says
-// everything, and once. The form of the answer, which was in the system section, stays there for a frame that has no place
-// for it.
+// Projects have frames made of earlier templates: as a whole, and with its prompt section alone, each still says everything, and
+// once. The form of the answer, which was in the system section, stays there for a frame that has no place for it.
 func TestFramesOfEarlierTemplates(t *testing.T) {
 	files, err := filepath.Glob("testdata/frames/*.md.tmpl")
 	if err != nil || len(files) != 6 {

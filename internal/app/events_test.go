@@ -213,7 +213,7 @@ func TestWaitForABaselineIsTold(t *testing.T) {
 	both.Wait()
 }
 
-// Events name the steps of a plan also if the baseline runs in parallel with them.
+// Events name the steps of a plan even if the baseline runs in parallel with them.
 func TestStepsBesideABaseline(t *testing.T) {
 	w := runnertest.NewWorld(t, runnertest.Working)
 	w.Site.Config.Baseline = "parallel"

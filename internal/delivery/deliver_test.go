@@ -156,7 +156,7 @@ func (b *bench) fails(code string, retryable bool, says string) {
 }
 
 func (b *bench) received() int {
-	data, _ := os.ReadFile(filepath.Join(b.Dir, "../received")) // there is none before the first push
+	data, _ := os.ReadFile(filepath.Join(b.Dir, "../received")) // the file does not exist before the first push
 	return strings.Count(string(data), "refs/heads/feature/bye")
 }
 

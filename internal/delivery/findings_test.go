@@ -58,7 +58,7 @@ func (deaf) Log(context.Context, forge.Check) (string, error) {
 	return "", errors.New("GitLab answers 502")
 }
 
-// A log that can't be read is not taken for an empty one: the agent that has to repair the check is told the reason.
+// A log that can't be read is not taken for an empty one: the agent that has to repair the check gets the reason.
 func TestLogThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

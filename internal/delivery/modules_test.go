@@ -51,7 +51,7 @@ func (b *bench) linked() {
 	if text := fmt.Sprint(prs[1]["body"]); !strings.Contains(text, fmt.Sprintf("Merge first: %s of the submodule `libs/cli`.", prs[0]["url"])) {
 		b.Errorf("the whole's says\n%s", text)
 	}
-	data, _ := os.ReadFile(filepath.Join(b.Dir, "../received-cli")) // there is none before the first push
+	data, _ := os.ReadFile(filepath.Join(b.Dir, "../received-cli")) // the file does not exist before the first push
 	if got := strings.Count(string(data), "refs/heads/feature/bye"); got != 1 || b.received() != 1 {
 		b.Errorf("the submodule was pushed %d times, the whole %d times", got, b.received())
 	}

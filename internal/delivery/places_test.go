@@ -63,7 +63,7 @@ var onGitLab = place{
 				b.Error(err)
 				return
 			}
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended by itself
+			_ = syscall.Kill(pid, syscall.SIGKILL) // the process may have ended by itself
 		}
 		b.Host, b.Env, b.origin = lab, []string{labVar + "=" + lab.URL, "GITLAB_TOKEN=" + gitlabtest.Token}, lab.Address("ann/shop/greet")
 		b.git("config --add url." + b.Bare + ".insteadOf " + b.origin)

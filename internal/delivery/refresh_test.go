@@ -80,7 +80,7 @@ func TestRefreshByPullRequest(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
-	h.Keeps("02-01-merged", true, "not in main") // it is merged by its pull request, but not by git
+	h.Keeps("02-01-merged", true, "not in main") // merged according to its pull request, but not according to git
 }
 
 // A task in review follows its merge request on a GitLab, too.
@@ -148,7 +148,7 @@ func TestRefreshByGit(t *testing.T) {
 	if out := h.refresh(signedOut); len(out.Notes) != 1 || !strings.Contains(out.Notes[0], "not signed in") {
 		t.Errorf("signed out: got %+v", out)
 	}
-	h.Git("config", "branch.main.remote", "gone") // a remote that does not exist: nothing is known of the pull request, but of everything else
+	h.Git("config", "branch.main.remote", "gone") // a remote that does not exist: only the pull request is unknown
 	known := forges(h.Dir, append(h.Env, labVar+"=https://gitlab.example"))
 	if out := h.refresh(&known); len(out.Notes) == 0 || h.Load("02-01-open").Status != "review" {
 		t.Errorf("a remote that is not configured: got %+v", out)

@@ -187,7 +187,7 @@ func many(n int) (cases []eval.Case) {
 
 func TestRunnerPlansAtOnce(t *testing.T) {
 	var working, most, told atomic.Int32
-	both := make(chan struct{}) // closed when two are at work
+	both := make(chan struct{}) // closed when two cases are being planned
 	r := eval.Runner{Dir: t.TempDir(), Env: os.Environ(), Now: time.Now, Parallel: 2, Ended: func(eval.Result) { told.Add(1) }, Plan: func(_ context.Context, c eval.Case, _ string) (eval.Planned, error) {
 		defer working.Add(-1)
 		n := working.Add(1)

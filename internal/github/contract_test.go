@@ -262,7 +262,7 @@ func TestOutOfOrder(t *testing.T) {
 			})
 			for call, do := range calls {
 				if c.is == nil && call != "find" && call != "body" {
-					continue // one of each kind will do
+					continue // one call of each kind is enough
 				}
 				err, failed := do(), (*github.Error)(nil)
 				if c.is != nil && !errors.Is(err, c.is) || c.is == nil && (!errors.As(err, &failed) || failed.Code != 1) || !strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "\n") {

@@ -113,7 +113,7 @@ func TestNewClient(t *testing.T) {
 func TestAddressAsWritten(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, githubtest.State{Logs: map[string]string{"12": "it is broken\n"}})
-	w.URL = strings.Replace(w.URL, "127.0.0.1", "localhost", 1) // as the server calls itself
+	w.URL = strings.Replace(w.URL, "127.0.0.1", "localhost", 1) // the name that the server has for itself
 	place := w.place(gitlabtest.Token)
 	place.URL = strings.Replace(w.URL, "localhost", "LocalHost", 1) + "/"
 	w.Client = gitlab.NewClient(place, []string{w.Address(project)})

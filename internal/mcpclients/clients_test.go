@@ -80,7 +80,7 @@ func TestAddAndRemove(t *testing.T) {
 				e := entry(t, name, t.TempDir())
 				if !noted {
 					if strings.Contains(was, `"""`) {
-						continue // where a table ends can't be told line by line: see TestRefused
+						continue // the end of a table can't be found line by line: see TestRefused
 					}
 					e.Note = ""
 				}

@@ -55,7 +55,7 @@ func TestKilledWatcherTellsOnce(t *testing.T) {
 			line := make([]byte, 100)
 			k, _ := out.Read(line)
 			if c.underWay {
-				<-asked // batchDelay after
+				<-asked // after batchDelay
 			}
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait()

@@ -27,7 +27,7 @@ import (
 type chat struct {
 	*httptest.Server
 	mu   sync.Mutex
-	got  []string // texts
+	got  []string // texts of the messages
 	head []http.Header
 	say  []func(http.ResponseWriter)
 }

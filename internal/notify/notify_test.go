@@ -288,7 +288,7 @@ func TestAfterACrash(t *testing.T) {
 	h.becomes(none, trellis.Ready)
 	h.becomes(none, trellis.Review)
 	next := h.teller(s.hook("failed", "review", "completed"))
-	h.becomes(next, trellis.Completed) // shows that it was in review
+	h.becomes(next, trellis.Completed) // its record says that the task was in review before
 	h.until("all of it", func() bool { return s.count() == 3 })
 	next.Close(15 * time.Minute)
 	h.write("task.json", strings.Replace(h.read("task.json"), "completed", "failed", 1)) // by hand

@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/plan"
 )
 
-// untold are the fields that an outline leaves out, since they tell the agent that carries out the plan nothing.
+// untold are the fields that an outline leaves out, since they tell nothing to the agent that carries out the plan.
 var untold = []string{"schema_version"}
 
 // fill sets every field below v, and calls see with each value that the outline must have. It also covers fields added later.

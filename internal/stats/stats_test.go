@@ -365,7 +365,7 @@ func TestChecksOfCriteria(t *testing.T) {
 	p.run("02-01-a", pipeline.Input{}, noon, checks("verify", false, criterion(false, false)), checks("verify", false, criterion(true, false)),
 		did{"criteria", nil, []pipeline.CriterionResult{criterion(true, true)}}, checks("final-verify", true, criterion(true, true)), delivered(2))
 	p.run("02-02-b", pipeline.Input{}, noon, checks("verify", false), did{"criteria", nil, []pipeline.CriterionResult{criterion(true, false)}},
-		checks("final-verify", true), delivered(1)) // in the worktree
+		checks("final-verify", true), delivered(1)) // in place, where criteria are an activity of their own
 	got := p.table(time.Time{}, stats.ByTask)
 	for i, want := range []struct{ seconds, runs float64 }{{20, 2}, {10, 1}} {
 		if r := got.Rows[i]; r.CheckSeconds != want.seconds || r.CheckRuns == nil || *r.CheckRuns != want.runs {
@@ -482,7 +482,7 @@ func TestModelsCacheAndChecks(t *testing.T) {
 	}
 }
 
-// told writes the usage that a call noted which got no reply.
+// told writes the usage that a call without a reply has noted.
 func (p project) told(id, entry, usage string) {
 	p.Helper()
 	dir := filepath.Join(p.Tasks(), id, taskdir.Run, filepath.FromSlash(entry))
@@ -500,7 +500,7 @@ func TestCallsWithoutReply(t *testing.T) {
 	p.run("02-01-a", pipeline.Input{}, noon, call(&flow.Failure{Code: agentcall.Cancelled}),
 		call(agentcall.Reply{Failure: &flow.Failure{Code: string(trellis.BudgetTokens)}}), asked(trellis.Check, "mine", 10, 0, 1, 0.5), call(flow.ErrSuspended))
 	p.told("02-01-a", "1/implement#1/1", `{"input_tokens": 300, "cost_usd": 2, "seconds": 4}`)
-	p.told("02-01-a", "1/implement#1/2", `{"input_tokens": 9, "cost_usd": 9, "seconds": 9}`) // an entry that the journal knows nothing of
+	p.told("02-01-a", "1/implement#1/2", `{"input_tokens": 9, "cost_usd": 9, "seconds": 9}`) // not in the journal
 	reader := &stats.Reader{Store: p.Store}
 	total := func() stats.Row {
 		r, err := reader.Read(time.Time{})

@@ -61,7 +61,7 @@ func TestNoPathIsPushed(t *testing.T) {
 	}
 }
 
-// Without transcripts, what agents were told and wrote stays on the machine, also after another machine had the task.
+// Without transcripts, what agents were told and wrote stays on the machine, even after another machine had the task.
 func TestWithoutTranscripts(t *testing.T) {
 	t.Parallel()
 	n := newNet(t)

@@ -50,7 +50,7 @@ func TestSpendingInMessages(t *testing.T) {
 	}
 	many := Spending{}
 	for i := range 3 * maxMachines {
-		many[fmt.Sprint("m", i)] = Spent{"2026-02-01", int64(i % 2), 0} // every other one used nothing
+		many[fmt.Sprint("m", i)] = Spent{"2026-02-01", int64(i % 2), 0} // every other machine used nothing
 	}
 	many["z-largest"] = Spent{"2026-02-01", 2, 0}
 	s.Spending = many

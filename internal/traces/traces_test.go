@@ -93,7 +93,7 @@ func run(t *testing.T, written func()) (dir string) {
 	return dir
 }
 
-// tracer returns a tracer that sends to c, with further variables in env, and a function that keeps what is reported, in told.
+// tracer returns a tracer that sends to c, with further variables in env, a function that takes reports, and those it has taken.
 func tracer(t *testing.T, c *tracestest.Collector, env ...string) (*traces.Tracer, func(string), *told) {
 	t.Helper()
 	vars := map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": c.URL}
@@ -129,7 +129,7 @@ func (l *told) count() int {
 // patience is longer than any test needs.
 const patience = 15 * time.Minute
 
-// Spans have what is known of a run, under the names of the conventions, and nothing of what agents were told or said.
+// Spans have what is known of a run, under the names of the conventions, and nothing of what agents were given or answered.
 func TestSpans(t *testing.T) {
 	c := tracestest.New(t)
 	tr, tell, all := tracer(t, c, "OTEL_SERVICE_NAME=night", "OTEL_RESOURCE_ATTRIBUTES=deployment.environment.name=ci,team=a%2Cb", "OTEL_EXPORTER_OTLP_HEADERS=authorization=Bearer%20abc")
@@ -225,7 +225,7 @@ func TestBusyCollector(t *testing.T) {
 	}
 	tr, tell, all := tracer(t, c)
 	tr.Follow(run(t, nil), tell)()
-	for spans := 0; spans == 0 && all.count() == 0; { // Close would not try again
+	for spans := 0; spans == 0 && all.count() == 0; { // wait here, as Close would not try again
 		got, _ := c.Spans()
 		spans = len(got)
 		time.Sleep(10 * time.Millisecond)

@@ -29,7 +29,7 @@ type board struct {
 	native   string          // P0 to P3, "" for none
 	blockers map[string]bool // names, and whether they are done
 	comments []Comment
-	busy     int           // number of requests that are told to wait first
+	busy     int           // number of requests that are refused first, with a request to wait
 	pause    time.Duration // wait that Linear asks for when it is busy
 	lost     bool          // the answer to the next comment that is written gets lost
 	asked    []string
@@ -65,7 +65,7 @@ func newBoard(t *testing.T, k kind) *board {
 		b.asked = append(b.asked, r.Method+" "+r.URL.EscapedPath())
 		if b.busy > 0 {
 			b.busy--
-			if k.key == "ABC-12" { // Linear, as it really does
+			if k.key == "ABC-12" { // as Linear itself answers
 				now := time.Now()
 				w.Header().Set("Date", now.UTC().Format(http.TimeFormat))
 				w.Header().Set("X-RateLimit-Requests-Remaining", "0")
