@@ -186,7 +186,7 @@ func TestDeliver(t *testing.T) {
 		if strings.Contains(body, "executed") || !has(got.Notes, "no label nope: ") || !has(got.Notes, "ghost was not asked") {
 			t.Errorf("notes %q, body\n%s", got.Notes, body)
 		}
-		// A person ticks a box, and another round follows: the pull request is the same, with the person's text kept and ours renewed.
+		// A person ticks a box, and another round follows: the pull request is the same, the person's text is kept, ours renewed.
 		b.Host.Change(t, func(s *githubtest.State) {
 			s.PRs[0]["body"] = "Seen.\r\n" + strings.Replace(strings.ReplaceAll(body, "\n", "\r\n"), "[ ] I read", "[x] I read", 1)
 		})

@@ -36,7 +36,7 @@ type place struct {
 	strange string   // the note if the account is not accepted
 	sick    string   // the error of a server that is out of order
 	writes  []string // words of the calls that create or change something
-	calls   int      // of one delivery: a search for the pull request, create, two searches for labels, one label, reviewers
+	calls   int      // number of calls of one delivery: a search for the pull request, create, two searches for labels, one label, reviewers
 	host    func(*bench, githubtest.State)
 }
 
@@ -126,7 +126,7 @@ func TestForeignGitLab(t *testing.T) {
 	}
 }
 
-// The template of a project on GitLab is read where GitLab has it.
+// The template of a project on GitLab is read from the folder in which GitLab has templates.
 func TestGitLabTemplate(t *testing.T) {
 	t.Parallel()
 	b := newBenchAt(t, onGitLab)

@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// sized writes a task whose run took a number of rounds, each with work that costs round and a check that costs half of it.
+// sized writes a task whose run took a number of rounds, each with work that costs round and a check at half of that; cost is the sum.
 func (p project) sized(id string, size trellis.Size, agent string, round float64, rounds int) (cost float64) {
 	p.Helper()
 	dir := filepath.Join(p.Tasks(), id)
