@@ -129,7 +129,7 @@ func decision(c *cli.Context) app.Decision {
 // taskCommand returns a command for the task that its argument names. Only people may run it.
 func taskCommand(a *command.Console, do func(*command.Console, *cli.Context, *sharedCheckout, string) error) cli.ActionFunc {
 	return a.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
-		if err := a.OnlyPeople(c.Command.Name); err != nil {
+		if err := a.RequirePerson(c.Command.Name); err != nil {
 			return err
 		}
 		j := &sharedCheckout{project: p}

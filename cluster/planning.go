@@ -147,7 +147,7 @@ func submitPlan(a *command.Console, c *cli.Context) error {
 	if c.NArg() > 0 {
 		return app.Usagef("--plan takes no task: it makes one, called --name")
 	}
-	if err := a.OnlyPeople("submit"); err != nil {
+	if err := a.RequirePerson("submit"); err != nil {
 		return err
 	}
 	in, err := requirementFromFlags(a, c)

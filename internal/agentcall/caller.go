@@ -59,7 +59,7 @@ type Caller struct {
 	// answer has been counted already. Nil: every call is made.
 	Known func(r Request, prompt string) (reply Reply, ok bool)
 	// Watch records the state of the files that a request may not change. Nil: nothing is watched.
-	Watch func(context.Context, flow.Call, Request) (Watcher, error)
+	Watch func(context.Context, flow.Call, Request) (Recheck, error)
 	// Spend records what a call used since the last time Spend was called for it, zero at the beginning, and returns what all
 	// calls together may still use. An error prevents a call from starting; once the call has begun, errors are ignored. Nil:
 	// usage is not counted.
@@ -282,7 +282,7 @@ func (a *Caller) repair(r Request) (p templates.Prompt, err error) {
 
 // run runs the agent and reads its answer. Failures of the agent are part of the reply; an error means that the call could not be
 // made or its result not be kept.
-func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Prompt, dir string, before interruptedEntry, recheck Watcher) (reply Reply, err error) {
+func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Prompt, dir string, before interruptedEntry, recheck Recheck) (reply Reply, err error) {
 	reply.Prompt = sizeOf(p)
 	reply.ToolCalls = -1
 	agent, err := a.Agents.Open(r.Agent)
@@ -365,16 +365,16 @@ func cancelledReply(r Reply, res *agents.Result, m *meter) Reply {
 	return r
 }
 
-// Watcher checks, after a call, for forbidden changes and undoes what it can. A change is noted, or fails the call.
-type Watcher = func(context.Context) (notes []string, undue *flow.Failure, err error)
+// Recheck checks, after a call, for forbidden changes and undoes what it can. A change is noted, or fails the call.
+type Recheck = func(context.Context) (notes []string, undue *flow.Failure, err error)
 
 // endWatch runs the watcher of a call that err ended, even if ctx has ended, and joins the errors.
-func endWatch(ctx context.Context, w Watcher, err error) error {
+func endWatch(ctx context.Context, w Recheck, err error) error {
 	_, _, werr := w(context.WithoutCancel(ctx))
 	return errors.Join(err, werr)
 }
 
-func (a *Caller) watch(ctx context.Context, c flow.Call, r Request) (Watcher, error) {
+func (a *Caller) watch(ctx context.Context, c flow.Call, r Request) (Recheck, error) {
 	if a.Watch == nil || r.Permission == trellis.PermitNone { // without tools nothing can be changed
 		return func(context.Context) ([]string, *flow.Failure, error) { return nil, nil, nil }, nil
 	}

@@ -13,7 +13,7 @@ import (
 func (p *Project) Events(ctx context.Context) (<-chan events.Event, error) {
 	ch := make(chan events.Event, 256)
 	began := make(chan error, 1)
-	feed := status.Feed{Store: p.Store, Decode: agents.Decoder, Now: p.Env.Now, Tell: func(e events.Event) {
+	feed := status.Feed{Store: p.Store, Decode: agents.Decoder, Now: p.Env.Now, Emit: func(e events.Event) {
 		select {
 		case ch <- e:
 		case <-ctx.Done():

@@ -49,7 +49,7 @@ func (r *News) Notifier() *notify.Notifier {
 // pendingRequest returns what people are asked where a task waits: about a step of its run, about the plan, or nothing if it waits only
 // for other tasks. If that can't be determined, people are asked.
 func (r *News) pendingRequest(t *taskdir.Task) (a notify.Decision) {
-	if q := status.Asked(t.Dir, r.p.Env.Now()); q != nil {
+	if q := status.PendingRequest(t.Dir, r.p.Env.Now()); q != nil {
 		return notify.Decision{Step: q.Path, Hash: q.Hash}
 	}
 	if j := t.Pipeline.Judge; j != nil && !j.Pass || !r.hasOpenDependency(t) {

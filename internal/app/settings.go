@@ -146,7 +146,7 @@ func CheckedConfig(ctx context.Context, p *Project) (*config.Config, []trellis.P
 		ignores, err := p.Repo.Index().Ignores(ctx, p.Root, path)
 		return ignores || err != nil // a failing git causes no warning
 	}
-	return c, append(problems, p.Settings.Files().Folders(there, ignored)...)
+	return c, append(problems, p.Settings.Files().FolderWarnings(there, ignored)...)
 }
 
 func (p *Project) harden(c *config.Config) {

@@ -119,8 +119,8 @@ func waitWords(t *status.Task) string {
 		return "in review: " + string(t.Failure.Code)
 	case t.Status == trellis.Review:
 		return "its work waits for your review"
-	case t.Unstarted() != "":
-		return t.Unstarted()
+	case t.NotStartedReason() != "":
+		return t.NotStartedReason()
 	case t.WaitingFor == "approval":
 		return "waits for approval of its plan"
 	case t.WaitingFor != "":

@@ -204,7 +204,7 @@ func (t *taskStream) read(ctx context.Context) (*taskPage, error) {
 }
 
 func (p *taskPage) overview(ctx context.Context, s *Server, dir string) {
-	if q := status.Asked(dir, s.o.Now()); q != nil {
+	if q := status.PendingRequest(dir, s.o.Now()); q != nil {
 		p.Step = &waitingStep{q.Path, q.Title, q.Description, q.Hash, q.Lets}
 	}
 	if r, err := s.p.Review(ctx, dir); err != nil {

@@ -39,7 +39,7 @@ alone. The key is the same the next time, so that open pages connect again; docs
 }
 
 func runBoard(a *command.Console, c *cli.Context) error {
-	if err := a.OnlyPeople("serve the board"); err != nil {
+	if err := a.RequirePerson("serve the board"); err != nil {
 		return err
 	}
 	address := board.Address{Bind: c.String("bind"), Port: c.Int("port"), Remote: c.Bool("allow-remote"), Proxy: c.String("proxy")}

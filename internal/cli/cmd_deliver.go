@@ -39,7 +39,7 @@ its sign-in, or GitLab's token, the commands to type are shown. The address of t
 			if c.Bool("dry-run") {
 				return previewDelivery(c.Context, a, p, s, dir, c.Bool("json"))
 			}
-			if err := a.OnlyPeople("deliver"); err != nil {
+			if err := a.RequirePerson("deliver"); err != nil {
 				return err
 			}
 			return a.Guarded(func() error { return runDeliver(c.Context, a, p, s, dir, c.Bool("json")) })

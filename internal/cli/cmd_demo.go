@@ -172,7 +172,7 @@ func (d *demo) trellis(ctx context.Context, want int, args ...string) (string, e
 // shell prints a shell command and runs it in the repository.
 func (d *demo) shell(ctx context.Context, line string) error {
 	fmt.Fprintf(d.app.Stdout, "$ %s\n", line)
-	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(line), Dir: d.dir, Env: d.app.Caller().CommandEnv(), Stdout: command.Unwatched(d.app.Stdout), Stderr: command.Unwatched(d.app.Stdout)})
+	res, err := proc.Run(ctx, proc.Command{Argv: proc.Shell(line), Dir: d.dir, Env: d.app.Caller().CommandEnv(), Stdout: command.RawOutput(d.app.Stdout), Stderr: command.RawOutput(d.app.Stdout)})
 	if err == nil && res.Code != 0 {
 		err = fmt.Errorf("%s exited with %d", line, res.Code)
 	}

@@ -46,7 +46,7 @@ type installResult struct {
 }
 
 func runMCPInstall(a *command.Console, c *cli.Context) error {
-	if err := a.OnlyPeople("change the settings of agents"); err != nil {
+	if err := a.RequirePerson("change the settings of agents"); err != nil {
 		return err
 	}
 	level, err := mcpserver.ParseLevel(c.String("tools"))

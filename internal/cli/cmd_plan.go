@@ -99,7 +99,7 @@ func runPlan(a *command.Console, c *cli.Context) error {
 		return closeDraft(draft, err)
 	}
 	show := a.ShowTasks(c, s, c.Bool("json"))
-	show.Ahead(terminal.Stages(s.Config.Planning, o))
+	show.SetStages(terminal.Stages(s.Config.Planning, o))
 	began := a.Now()
 	res, err := planOrRetry(c, p, s, o)
 	show.Close()

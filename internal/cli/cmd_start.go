@@ -82,7 +82,7 @@ func followWatcher(ctx context.Context, p *app.Project, s *runner.Site, show *te
 		return nil, err
 	}
 	if t, err := p.Reader().Task(dir); err == nil && t.Working() && t.Phase != "" { // its event was sent before
-		show.Hear(events.Event{Task: t.ID, Kind: events.PhaseBegun, Phase: t.Phase, Round: t.Round})
+		show.ShowEvent(events.Event{Task: t.ID, Kind: events.PhaseBegun, Phase: t.Phase, Round: t.Round})
 	}
 	own := s.Event
 	s.Event = func(e runner.Event) {
@@ -98,7 +98,7 @@ func followWatcher(ctx context.Context, p *app.Project, s *runner.Site, show *te
 			if e.Task != filepath.Base(dir) || ctx.Err() != nil {
 				continue
 			}
-			if show.Hear(e); e.Kind == events.Ended {
+			if show.ShowEvent(e); e.Kind == events.Ended {
 				close(lastEvent)
 				stop()
 			}

@@ -114,7 +114,7 @@ func sayRuns(ctx context.Context, a *command.Console, p *app.Project) {
 			for _, hint := range app.HintsOf(err) {
 				a.Say("next: %s", hint)
 			}
-		case !r.Over():
+		case !r.HasEnded():
 			a.Say("run %s of %s is %s; next: %s", r.ID, filepath.Base(r.File), r.Status, r.Next())
 		}
 	}

@@ -25,7 +25,7 @@ when it ends. NO_COLOR turns colours off.`,
 }
 
 func runUI(a *command.Console, c *cli.Context) error {
-	if err := a.OnlyPeople("use the terminal UI"); err != nil {
+	if err := a.RequirePerson("use the terminal UI"); err != nil {
 		return err
 	}
 	in, isFile := a.Stdin.(*os.File)
@@ -40,6 +40,6 @@ func runUI(a *command.Console, c *cli.Context) error {
 	if err != nil {
 		return fmt.Errorf("finding this program: %w", err)
 	}
-	t := tui.Terminal{In: in, Out: command.Unwatched(a.Stdout).(*os.File), Colour: a.Colour(a.Stdout), Save: a.SaveTerminal}
+	t := tui.Terminal{In: in, Out: command.RawOutput(a.Stdout).(*os.File), Colour: a.Colour(a.Stdout), Save: a.SaveTerminal}
 	return tui.Run(c.Context, p, t, self, a.Dir, a.Now)
 }

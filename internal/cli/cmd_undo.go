@@ -36,7 +36,7 @@ and worktree are back, but for files that git ignores. Nothing is ever replaced:
 			if c.Bool("list") {
 				return a.Print(c.Bool("json"), numberDeeds(list), func() error { return printDeeds(a, list) })
 			}
-			if err := a.OnlyPeople("undo"); err != nil {
+			if err := a.RequirePerson("undo"); err != nil {
 				return err
 			}
 			n := 1

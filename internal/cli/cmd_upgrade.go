@@ -41,7 +41,7 @@ Where a package manager installed the program nothing is done, and its command i
 the address of a mirror, with the same paths as `+upgrade.Home+`.`,
 			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitLocked, command.ExitInterrupted}, "trellis upgrade", "trellis upgrade --check", "trellis upgrade --version v0.2.0", "trellis upgrade --rollback"),
 		Action: func(c *cli.Context) error {
-			if err := a.OnlyPeople("upgrade trellis"); err != nil {
+			if err := a.RequirePerson("upgrade trellis"); err != nil {
 				return err
 			}
 			u, err := newUpgrade(a)

@@ -18,7 +18,7 @@ type completionPlace struct {
 
 // installCompletion writes the script for a shell, "" for the one in $SHELL, to where the shell looks for it.
 func installCompletion(a *command.Console, shell string) error {
-	if err := a.OnlyPeople("install completion"); err != nil {
+	if err := a.RequirePerson("install completion"); err != nil {
 		return err
 	}
 	if shell == "" {

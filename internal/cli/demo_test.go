@@ -42,7 +42,7 @@ func showDemo(t *testing.T, change map[string]string) (int, string) {
 	a := &console{Console: command.Console{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &out, Dir: t.TempDir(), Now: time.Now,
 		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "XDG_STATE_HOME=" + state, "TMPDIR=" + t.TempDir()}}}
 	ctx := context.Background()
-	code := commandline.End(ctx, &a.Console, runDemo(ctx, &a.Console, files))
+	code := commandline.ReportExit(ctx, &a.Console, runDemo(ctx, &a.Console, files))
 	for _, dir := range []string{filepath.Join(home, ".local"), filepath.Join(state, "trellis")} { // edge S2
 		if _, err := os.Lstat(dir); err == nil {
 			t.Errorf("the demo wrote into %s", dir)

@@ -29,7 +29,7 @@ func (m *manual) add(path []string, c *cli.Command) {
 	p := roff.NewPage(name, m.day, m.edition)
 	p.Name(name, c.Usage)
 	p.Section("Synopsis")
-	p.Bold(commandline.UsageLine(commandline.Whole("trellis", path), c))
+	p.Bold(commandline.UsageLine(commandline.FullCommand("trellis", path), c))
 	text, examples, codes := command.SplitManual(c.Description)
 	if len(path) == 0 {
 		text = aboutTrellis

@@ -27,9 +27,9 @@ func (w Worktree) relativeDir(root string) (string, bool) {
 	return filepath.ToSlash(filepath.Clean(dir)), filepath.IsLocal(dir)
 }
 
-// Folders returns warnings about folders that the settings of the project name: there reports whether a path of the
+// FolderWarnings returns warnings about folders that the settings of the project name: there reports whether a path of the
 // main checkout is a folder, ignored whether git ignores what lies in one. Both get paths from the top, with slashes.
-func (f Files) Folders(there, ignored func(path string) bool) []trellis.Problem {
+func (f Files) FolderWarnings(there, ignored func(path string) bool) []trellis.Problem {
 	c := defaults()
 	d := decode(f.Config, &c, legacyKeys)
 	d.mergeWorktreeFile(f.Worktree, &c)

@@ -22,7 +22,7 @@ func TestFolders(t *testing.T) {
 		files := config.Files{Root: root, Config: config.File{Name: "config.yaml", Data: []byte(row.text)}, Worktree: config.File{Name: "worktree.yaml", Data: []byte(row.older)}}
 		there := func(path string) bool { return path == "web" }
 		ignored := func(path string) bool { return path == "kept/trees" }
-		if got := said(files.Folders(there, ignored)); got != row.want {
+		if got := said(files.FolderWarnings(there, ignored)); got != row.want {
 			t.Errorf("%q: got %q, want %q", row.text, got, row.want)
 		}
 	}

@@ -83,8 +83,8 @@ func newBenchAt(t *testing.T, at place) *bench {
 }
 
 // wanted returns the settings of a delivery.
-func wanted() pipeline.Delivering {
-	return pipeline.Delivering{PR: true, Draft: true, Labels: []string{"trellis", "nope"}, Reviewers: []string{"bob", "ghost"}}
+func wanted() pipeline.DeliverySettings {
+	return pipeline.DeliverySettings{PR: true, Draft: true, Labels: []string{"trellis", "nope"}, Reviewers: []string{"bob", "ghost"}}
 }
 
 func deliverer(dir string, env []string) *delivery.Deliverer {

@@ -121,7 +121,7 @@ func (m mask) updateBody(ctx context.Context, f Forge, pr *forge.PR, name string
 
 // addLabelsAndReviewers adds labels and reviewers to the pull request, each only once, since a person may remove one again. A
 // refusal only becomes a note, since the pull request exists.
-func (d *Deliverer) addLabelsAndReviewers(ctx context.Context, f Forge, want pipeline.Delivering, out *Delivered) error {
+func (d *Deliverer) addLabelsAndReviewers(ctx context.Context, f Forge, want pipeline.DeliverySettings, out *Delivered) error {
 	known, err := ReadRecord(d.Dir)
 	if err != nil {
 		return err

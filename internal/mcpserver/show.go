@@ -123,7 +123,7 @@ func (a *showAnswer) criteria(dir string, t status.Task) error {
 
 // waitingStep returns the step of a task that waits for a person, nil if none does.
 func waitingStep(dir string, now time.Time) *step {
-	q := status.Asked(dir, now)
+	q := status.PendingRequest(dir, now)
 	if q == nil {
 		return nil
 	}

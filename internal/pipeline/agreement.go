@@ -75,7 +75,7 @@ func (a ApprovalJudge) judge(t *taskdir.Task, p *plan.Plan, j Job, claimed bool)
 			return g, nil
 		}
 		later := func(list []proof.Approval) []proof.Approval { return decisionsSince(list, oldDecisions) }
-		if g.ApprovalState, err = workflow.Decide(a.Disk, t.Dir, "", g.Hash, g.Approvers, a.Counts, a.Now(), later); err != nil || g.State != proof.Pending {
+		if g.ApprovalState, err = workflow.CountDecisions(a.Disk, t.Dir, "", g.Hash, g.Approvers, a.Counts, a.Now(), later); err != nil || g.State != proof.Pending {
 			return g, err
 		}
 	}

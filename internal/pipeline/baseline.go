@@ -46,8 +46,8 @@ func (c Checks) reusable(id string) bool {
 	return !slices.ContainsFunc(c.Results, func(c CommandResult) bool { return !canRun(c) || beside && c.Code != 0 })
 }
 
-func (c Checks) passedCommands() *Passed {
-	return &Passed{Results: slices.DeleteFunc(slices.Clone(c.Results), func(c CommandResult) bool { return c.Code != 0 })}
+func (c Checks) passedCommands() *FreshResults {
+	return &FreshResults{Results: slices.DeleteFunc(slices.Clone(c.Results), func(c CommandResult) bool { return c.Code != 0 })}
 }
 
 // baselineAlone runs the verify commands at base while no agent works. Those that fail count later only if the task names them.

@@ -177,10 +177,10 @@ func modulesOf(cfg *config.Config, t *taskdir.Task) ([]string, error) {
 }
 
 // deliverySettings returns the delivery that is configured. With requested, push and pull request are part of it in any case.
-func deliverySettings(cfg *config.Config, requested bool) (out Delivering) {
+func deliverySettings(cfg *config.Config, requested bool) (out DeliverySettings) {
 	d := cfg.Delivery
 	if d.Push || d.PR || requested {
-		out = Delivering{Push: true, PR: d.PR || requested, Draft: d.Draft, Labels: d.Labels, Reviewers: d.Reviewers}
+		out = DeliverySettings{Push: true, PR: d.PR || requested, Draft: d.Draft, Labels: d.Labels, Reviewers: d.Reviewers}
 	}
 	if d.Update != "none" {
 		out.Update = d.Update

@@ -17,8 +17,8 @@ import (
 
 const deliver flow.Act[DeliverIn, Delivery] = "deliver"
 
-// Delivering is what a delivery should do. The zero value only leaves the branch.
-type Delivering struct {
+// DeliverySettings is what a delivery should do. The zero value only leaves the branch.
+type DeliverySettings struct {
 	Push      bool     `json:"push,omitempty"`
 	PR        bool     `json:"pr,omitempty"` // implies Push
 	Draft     bool     `json:"draft,omitempty"`

@@ -41,20 +41,20 @@ func TestHandOver(t *testing.T) {
 	lasting := flow.Fail(string(trellis.PushFailed), "a hook")
 	for name, c := range map[string]struct {
 		code  int
-		want  Delivering
+		want  DeliverySettings
 		fails []*flow.Failure
 		slept []time.Duration
 		fail  error
 		did   int
 	}{
-		"begun by older code":     {code: 2, want: Delivering{Push: true, PR: true}},
+		"begun by older code":     {code: 2, want: DeliverySettings{Push: true, PR: true}},
 		"not wanted":              {code: 3},
-		"at once":                 {code: 3, want: Delivering{Push: true}, did: 2},
-		"after a while":           {code: 3, want: Delivering{Push: true, PR: true}, fails: []*flow.Failure{passing(trellis.PushFailed), passing(trellis.PRFailed)}, slept: []time.Duration{10 * time.Second, 20 * time.Second}, did: 4},
-		"not within its attempts": {code: 3, want: Delivering{PR: true}, fails: []*flow.Failure{passing(trellis.PRFailed), passing(trellis.PRFailed), passing(trellis.PRFailed)}, slept: []time.Duration{10 * time.Second, 20 * time.Second}, fail: passing(trellis.PRFailed), did: 4},
-		"when it may":             {code: 3, want: Delivering{PR: true}, fails: []*flow.Failure{asks(time.Minute), asks(time.Second)}, slept: []time.Duration{time.Minute, 20 * time.Second}, did: 4},
-		"not for so long":         {code: 3, want: Delivering{PR: true}, fails: []*flow.Failure{asks(time.Hour)}, fail: asks(time.Hour), did: 2},
-		"a hook says no":          {code: 3, want: Delivering{Push: true}, fails: []*flow.Failure{lasting}, fail: lasting, did: 2},
+		"at once":                 {code: 3, want: DeliverySettings{Push: true}, did: 2},
+		"after a while":           {code: 3, want: DeliverySettings{Push: true, PR: true}, fails: []*flow.Failure{passing(trellis.PushFailed), passing(trellis.PRFailed)}, slept: []time.Duration{10 * time.Second, 20 * time.Second}, did: 4},
+		"not within its attempts": {code: 3, want: DeliverySettings{PR: true}, fails: []*flow.Failure{passing(trellis.PRFailed), passing(trellis.PRFailed), passing(trellis.PRFailed)}, slept: []time.Duration{10 * time.Second, 20 * time.Second}, fail: passing(trellis.PRFailed), did: 4},
+		"when it may":             {code: 3, want: DeliverySettings{PR: true}, fails: []*flow.Failure{asks(time.Minute), asks(time.Second)}, slept: []time.Duration{time.Minute, 20 * time.Second}, did: 4},
+		"not for so long":         {code: 3, want: DeliverySettings{PR: true}, fails: []*flow.Failure{asks(time.Hour)}, fail: asks(time.Hour), did: 2},
+		"a hook says no":          {code: 3, want: DeliverySettings{Push: true}, fails: []*flow.Failure{lasting}, fail: lasting, did: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &played{fails: c.fails}

@@ -35,7 +35,7 @@ type Deps struct {
 	Repo       *git.Repo
 	Store      taskdir.Store
 	Config     *config.Config // nil: nothing is configured
-	Cast       agentcall.Agents
+	Agents     agentcall.Agents
 	LookPath   func(program string) error
 	Neighbours *ready.Neighbours // what is known of other tasks; nil: they are read again
 	Merges     *bases.Merges     // which work is known to be merged; nil: git is asked again
@@ -138,7 +138,7 @@ func New(d Deps) *Effects {
 	trust := &trustJudge{repo: d.Repo, judgeBase: d.TrustedBase, judgeClaim: d.TrustedClaim, judgeTexts: d.TrustedTexts}
 	intake := &intake{inputs: inputs, store: d.Store, task: task, trust: trust}
 	approvals := ApprovalJudge{Disk: d.Disk, Config: cfg, Store: d.Store, Counts: d.Counts, Now: d.Now}
-	claimer := &claimer{approvals: approvals, agents: d.Cast, config: cfg, intake: intake, lookPath: d.LookPath, bases: finder, repo: d.Repo, store: d.Store, task: task, trust: trust}
+	claimer := &claimer{approvals: approvals, agents: d.Agents, config: cfg, intake: intake, lookPath: d.LookPath, bases: finder, repo: d.Repo, store: d.Store, task: task, trust: trust}
 	standards := &standardsWatch{store: d.Store, task: task}
 	observer := &observer{approvals: approvals, config: cfg, inputs: inputs, intake: intake, lookPath: d.LookPath, neighbours: d.Neighbours, standards: standards, store: d.Store, task: task}
 	guard := &worktreeGuard{repo: d.Repo, task: task}
@@ -147,7 +147,7 @@ func New(d Deps) *Effects {
 	sealer := &sealer{chain: &proof.Chain{Disk: d.Disk, Dir: d.Dir}, config: cfg, counts: d.Counts, inputs: inputs, now: d.Now, repo: d.Repo, task: task}
 	steps := &stepRunner{box: d.Box, config: cfg, counts: d.Counts, environ: d.Environ, inputs: inputs, marker: d.Marker, now: d.Now, repo: d.Repo, sealer: sealer, step: d.Step, task: task}
 	prompts := &prompts{box: d.Box, guard: guard, inputs: inputs, leaks: leaks, readOnly: readOnly, repo: d.Repo, steps: steps, store: d.Store, task: task, trust: trust}
-	preview := &previewer{agents: d.Cast, claimer: claimer, observer: observer, prompts: prompts}
+	preview := &previewer{agents: d.Agents, claimer: claimer, observer: observer, prompts: prompts}
 	status := &statusWriter{now: d.Now, onState: d.OnState, store: d.Store, task: task}
 	commands := &commands{box: d.Box, environ: d.Environ, marker: d.Marker, task: task}
 	restorer := &restorer{repo: d.Repo, task: task}

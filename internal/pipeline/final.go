@@ -167,7 +167,7 @@ func (fv *freshVerifier) runAtHead(ctx context.Context, c flow.Call, in checksIn
 }
 
 // earlierResults returns the results of the commands, marked as not run again.
-func (p *Passed) earlierResults() []CommandResult {
+func (p *FreshResults) earlierResults() []CommandResult {
 	list := slices.Clone(p.Results)
 	for i := range list {
 		list[i].Earlier = true
@@ -176,7 +176,7 @@ func (p *Passed) earlierResults() []CommandResult {
 }
 
 // earlierVerdicts returns the results of the criteria, marked as not run again.
-func (p *Passed) earlierVerdicts() []CriterionResult {
+func (p *FreshResults) earlierVerdicts() []CriterionResult {
 	list := slices.Clone(p.Judged)
 	for i := range list {
 		list[i].Earlier = true
@@ -185,7 +185,7 @@ func (p *Passed) earlierVerdicts() []CriterionResult {
 }
 
 // covers reports whether each command and each criterion has a result.
-func (p *Passed) covers(commands []string, criteria []Criterion) bool {
+func (p *FreshResults) covers(commands []string, criteria []Criterion) bool {
 	return p != nil && !slices.ContainsFunc(commands, func(line string) bool { return p.commandResult(line) == nil }) &&
 		!slices.ContainsFunc(criteria, func(cr Criterion) bool { return resultOf(p.Judged, cr) == nil })
 }

@@ -74,16 +74,16 @@ type Job struct {
 	BaselineBeside bool `json:"baseline_beside,omitempty"`
 	InPlace        bool `json:"in_place,omitempty"` // run final verify in the worktree, not in a fresh checkout
 	// VerifyAll runs all commands even after one has failed, and VerifyParallel is how many run at once; 0: one.
-	VerifyAll      bool       `json:"verify_all,omitempty"`
-	VerifyParallel int        `json:"verify_parallel,omitempty"`
-	Setup          Setup      `json:"setup"`
-	Modules        []string   `json:"modules,omitempty"` // paths of submodules that the task also works in
-	CommitType     string     `json:"commit_type"`
-	Scope          string     `json:"scope,omitempty"`
-	Delivery       Delivering `json:"delivery,omitzero"`
-	Approval       int        `json:"approval,omitempty"`   // number of approvers that the plan needs, 0: none
-	Approvers      int        `json:"approvers,omitempty"`  // number that it needs in any case when it changes protected paths
-	Unapproved     bool       `json:"unapproved,omitempty"` // the approvers have not agreed yet: nothing of the plan may run
+	VerifyAll      bool             `json:"verify_all,omitempty"`
+	VerifyParallel int              `json:"verify_parallel,omitempty"`
+	Setup          Setup            `json:"setup"`
+	Modules        []string         `json:"modules,omitempty"` // paths of submodules that the task also works in
+	CommitType     string           `json:"commit_type"`
+	Scope          string           `json:"scope,omitempty"`
+	Delivery       DeliverySettings `json:"delivery,omitzero"`
+	Approval       int              `json:"approval,omitempty"`   // number of approvers that the plan needs, 0: none
+	Approvers      int              `json:"approvers,omitempty"`  // number that it needs in any case when it changes protected paths
+	Unapproved     bool             `json:"unapproved,omitempty"` // the approvers have not agreed yet: nothing of the plan may run
 	// What must hold before the work, until the worktree is ready: commands, and sentences that people have to check.
 	Preconditions []string `json:"preconditions,omitempty"`
 	Assumed       []string `json:"assumed,omitempty"`

@@ -28,7 +28,7 @@ type mainWatch struct {
 
 // watch fails a call whose agent moved a ref of the main checkout, and says how to undo that. Moves that the reflog does not
 // attribute to the agent, and changed files, are only noted and stay: people may be at work there.
-func (mw *mainWatch) watch(ctx context.Context, c flow.Call, r agentcall.Request) (agentcall.Watcher, error) {
+func (mw *mainWatch) watch(ctx context.Context, c flow.Call, r agentcall.Request) (agentcall.Recheck, error) {
 	first, err := firstResult(mw.task, c, headsFile, maxHeads, func() (h initialRefs, err error) {
 		if h.Heads, err = mw.repo.Refs().Heads(ctx); err == nil {
 			h.Worktrees, err = mw.worktreeBranches(ctx)

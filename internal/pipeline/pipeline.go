@@ -81,7 +81,7 @@ type run struct {
 	baselineBeside   bool              // run the baseline beside the first agent
 	rep              Report
 
-	freshResults *Passed // results of verify in a fresh checkout, nil when it ran in the worktree
+	freshResults *FreshResults // results of verify in a fresh checkout, nil when it ran in the worktree
 
 	bundle func(hash string) (*plan.Bundle, error)
 }

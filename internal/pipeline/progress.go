@@ -19,14 +19,14 @@ import (
 // what the last one has done since.
 type Progress struct {
 	Input
-	Outcome     trellis.Outcome
-	State       TaskState       // the last one that was written to task.json
-	Job         Job             // from the report of the last run
-	Report      *Report         // of the last run that wrote one
-	Undelivered bool            // Report is on a commit that was verified and could not be delivered
-	Agent       string          // the agent that last worked on the task
-	Session     string          // and its session
-	Made        *git.WorktreeID // the worktree of this run, nil before it was made
+	Outcome        trellis.Outcome
+	State          TaskState       // the last one that was written to task.json
+	Job            Job             // from the report of the last run
+	Report         *Report         // of the last run that wrote one
+	HasUndelivered bool            // Report is on a commit that was verified and could not be delivered
+	Agent          string          // the agent that last worked on the task
+	Session        string          // and its session
+	Made           *git.WorktreeID // the worktree of this run, nil before it was made
 
 	earlierRounds   int    // rounds of earlier reactions
 	Claimed         Job    // what the last claim fixed
@@ -55,7 +55,7 @@ func ReadProgress(h *journal.History) (p Progress, err error) {
 		if err := json.Unmarshal(h.Input, &in); err != nil {
 			return p, fmt.Errorf("reading the input of run %s: %w", h.Run, err)
 		}
-		p = Progress{Input: in, Report: in.Undelivered, Undelivered: in.Undelivered != nil, earlierRounds: in.Reactions.Rounds}
+		p = Progress{Input: in, Report: in.Undelivered, HasUndelivered: in.Undelivered != nil, earlierRounds: in.Reactions.Rounds}
 		if p.Since.IsZero() || in.Fresh {
 			p.Since = h.Began
 		}
@@ -178,7 +178,7 @@ func decodeRecord[T any](record []byte, take func(T)) error {
 
 // recordEnd records how a run ended.
 func (p *Progress) recordEnd(in concludeIn) {
-	p.Job, p.Report, p.Undelivered = in.Job, &in.Report, isUndelivered(in)
+	p.Job, p.Report, p.HasUndelivered = in.Job, &in.Report, isUndelivered(in)
 	if p.React != nil {
 		p.Reactions.Rounds = p.earlierRounds + in.Report.Rounds
 	}

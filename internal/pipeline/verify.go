@@ -37,11 +37,11 @@ type checksIn struct {
 	Criteria    []Criterion       `json:"criteria,omitempty"` // criteria that a command has to prove; final: those that one proved
 	Fresh       bool              `json:"fresh,omitempty"`    // run in a fresh checkout of what the worktree holds
 	Later       []string          `json:"later,omitempty"`    // commands that are not run after another one has failed
-	Passed      *Passed           `json:"passed,omitempty"`   // final: results that need not be repeated in the same tree and environment
+	Passed      *FreshResults     `json:"passed,omitempty"`   // final: results that need not be repeated in the same tree and environment
 }
 
-// Passed is the result of commands in a fresh checkout of a tree, in one environment.
-type Passed struct {
+// FreshResults is the result of commands in a fresh checkout of a tree, in one environment.
+type FreshResults struct {
 	Tree        string            `json:"tree"`
 	Environment string            `json:"environment"`
 	Results     []CommandResult   `json:"results,omitempty"`
@@ -134,15 +134,15 @@ func (j Job) slowCommands(base Checks) (list []string) {
 }
 
 // reusableResults returns the results that final verify need not repeat, nil if they are not from a fresh checkout.
-func reusableResults(res Checks) *Passed {
+func reusableResults(res Checks) *FreshResults {
 	if !res.Fresh || res.Environment == "" {
 		return nil
 	}
-	return &Passed{Tree: res.Tree, Environment: res.Environment, Results: res.Results, Judged: res.Judged}
+	return &FreshResults{Tree: res.Tree, Environment: res.Environment, Results: res.Results, Judged: res.Judged}
 }
 
 // judged returns the criteria that commands decided in a fresh checkout.
-func (p *Passed) judged() []CriterionResult {
+func (p *FreshResults) judged() []CriterionResult {
 	if p == nil {
 		return nil
 	}
@@ -349,7 +349,7 @@ func (v *verifier) runAll(ctx context.Context, c flow.Call, in checksIn, out *Ch
 	if err != nil {
 		return err
 	}
-	r := &checksRun{verifier: v, call: c, in: in, total: len(commands), results: make([]*CommandResult, len(commands))}
+	r := &commandsRun{verifier: v, call: c, in: in, total: len(commands), results: make([]*CommandResult, len(commands))}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(max(1, in.Job.VerifyParallel))
 	for _, i := range in.runOrder(commands) {
@@ -382,8 +382,8 @@ func (in checksIn) runOrder(commands []string) (places []int) {
 	return append(places, later...)
 }
 
-// checksRun is one run of the commands, several of which may be running at once.
-type checksRun struct {
+// commandsRun is one run of the commands, several of which may be running at once.
+type commandsRun struct {
 	*verifier
 	call  flow.Call
 	in    checksIn
@@ -395,7 +395,7 @@ type checksRun struct {
 }
 
 // run runs the i-th command, unless it passed already, or another one failed after which it is not run.
-func (r *checksRun) run(ctx context.Context, i int, line string) error {
+func (r *commandsRun) run(ctx context.Context, i int, line string) error {
 	if known := r.in.Passed.commandResult(line); known != nil {
 		r.results[i] = known
 		return nil
@@ -418,7 +418,7 @@ func (r *checksRun) run(ctx context.Context, i int, line string) error {
 }
 
 // commandResult returns the result of a command, nil if it was not run.
-func (p *Passed) commandResult(line string) *CommandResult {
+func (p *FreshResults) commandResult(line string) *CommandResult {
 	if p == nil {
 		return nil
 	}
@@ -431,9 +431,9 @@ func (p *Passed) commandResult(line string) *CommandResult {
 	return nil
 }
 
-// ToldChecks is a file beside the output of an activity's commands, with one [CheckNews] per line, written while the activity runs.
+// CheckNewsFile is a file beside the output of an activity's commands, with one [CheckNews] per line, written while the activity runs.
 // Other processes read it.
-const ToldChecks = "checks.jsonl"
+const CheckNewsFile = "checks.jsonl"
 
 // CheckNews is news of an activity's commands: how one of them ended, or, with Wait, what they wait for.
 type CheckNews struct {
@@ -454,7 +454,7 @@ func (v *verifier) reportCheck(c flow.Call, news CheckNews) error {
 	if err != nil {
 		return fmt.Errorf("encoding how a command ended: %w", err)
 	}
-	return v.task.disk.Append(filepath.Join(folder, ToldChecks), line, 0o600)
+	return v.task.disk.Append(filepath.Join(folder, CheckNewsFile), line, 0o600)
 }
 
 // event returns the result of the n-th of several commands as an event for the user interfaces.

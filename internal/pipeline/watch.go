@@ -27,7 +27,7 @@ type callWatch struct {
 }
 
 // Watch makes sure that an agent works only in the worktree that was made for it.
-func (cw *callWatch) Watch(ctx context.Context, c flow.Call, r agentcall.Request) (agentcall.Watcher, error) {
+func (cw *callWatch) Watch(ctx context.Context, c flow.Call, r agentcall.Request) (agentcall.Recheck, error) {
 	m := cw.guard.worktree()
 	if err := cw.guard.checkSame(m); err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (cw *callWatch) Watch(ctx context.Context, c flow.Call, r agentcall.Request
 	if err != nil {
 		return nil, err
 	}
-	tree := agentcall.Watcher(func(context.Context) ([]string, *flow.Failure, error) { return nil, nil, nil })
+	tree := agentcall.Recheck(func(context.Context) ([]string, *flow.Failure, error) { return nil, nil, nil })
 	if r.Permission == trellis.PermitRead {
 		if tree, err = cw.watchReader(ctx, c, r); err != nil {
 			return nil, err
@@ -69,7 +69,7 @@ func (cw *callWatch) Watch(ctx context.Context, c flow.Call, r agentcall.Request
 }
 
 // watchReader makes sure that a role that may only read leaves the worktree unchanged: its changes are undone, and fail its call.
-func (cw *callWatch) watchReader(ctx context.Context, c flow.Call, r agentcall.Request) (agentcall.Watcher, error) {
+func (cw *callWatch) watchReader(ctx context.Context, c flow.Call, r agentcall.Request) (agentcall.Recheck, error) {
 	var d promptData
 	if err := json.Unmarshal(r.Data, &d); err != nil {
 		return nil, fmt.Errorf("reading the request: %w", err)

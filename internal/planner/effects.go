@@ -45,7 +45,7 @@ func (d Deps) Equip(calls *agentcall.Caller) {
 	p := d.prompts()
 	calls.Slots, calls.Check, calls.Mend = p.slots, p.check, p.mend
 	main := &agentcall.Checkout{Repo: d.Repo}
-	calls.Watch = func(ctx context.Context, _ flow.Call, _ agentcall.Request) (agentcall.Watcher, error) {
+	calls.Watch = func(ctx context.Context, _ flow.Call, _ agentcall.Request) (agentcall.Recheck, error) {
 		before, err := main.Before(ctx, false)
 		return agentcall.NoteChanges(before, main.Now), err
 	}

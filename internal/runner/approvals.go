@@ -266,7 +266,7 @@ func (ap Approvals) settleApproval(dir string, said proof.Approval) (v proof.App
 	if err != nil {
 		return v, err
 	}
-	v, err = workflow.Decide(ap.Disk, dir, "", said.Hash, pipeline.Approvers(ap.Config, t), ap.Counts, ap.Now(), nil)
+	v, err = workflow.CountDecisions(ap.Disk, dir, "", said.Hash, pipeline.Approvers(ap.Config, t), ap.Counts, ap.Now(), nil)
 	if err != nil || v.State == proof.Pending || t.Status != trellis.Waiting && (said.Decision != proof.Reject || t.Status != trellis.Ready && t.Status != trellis.Planning) {
 		return v, err
 	}

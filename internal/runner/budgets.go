@@ -19,7 +19,7 @@ import (
 // Budgets tells what agents used today and what is left of the day's budgets.
 type Budgets struct {
 	limits        config.Limits
-	ledger        *ledger
+	ledger        *dayLedger
 	dir           string // folder of the ledger
 	disk          *durable.Disk
 	now           func() time.Time                      // current time, in the time zone in which days begin
@@ -136,7 +136,7 @@ func SleepingCall(dir string) (r agentcall.Request, fail *flow.Failure) {
 
 // NewBudgets returns the budgets of the repository at root, for a caller that runs nothing in it. They know of no other machine.
 func NewBudgets(root string, c *config.Config, now func() time.Time) Budgets {
-	return Budgets{c.Limits, new(ledger), ledgerDir(root), nil, clockIn(c.Shared.Zone(), now), nil, nil}
+	return Budgets{c.Limits, new(dayLedger), ledgerDir(root), nil, clockIn(c.Shared.Zone(), now), nil, nil}
 }
 
 func clockIn(zone *time.Location, now func() time.Time) func() time.Time {

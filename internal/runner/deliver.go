@@ -185,7 +185,7 @@ func (s Deliveries) deliverable(dir string) (*taskdir.Task, pipeline.DeliverIn, 
 	case ok && t.Status == trellis.Review && p.Outcome == trellis.Delivered:
 	case ok && t.Status == trellis.Review && !h.Ended: // bringUpToDate was cut off
 	case ok && t.Status == trellis.InProgress && !h.Ended && begunByDeliver(h): // the run that bringUpToDate began was cut off
-	case ok && t.Status == trellis.Failed && p.Undelivered:
+	case ok && t.Status == trellis.Failed && p.HasUndelivered:
 	case t.Status == trellis.Failed:
 		return nil, in, &RefusedError{fmt.Sprintf("%s failed before there was anything to deliver", t.ID), "trellis retry " + trellis.ShellWord(t.ID)}
 	default:
@@ -226,7 +226,7 @@ func (s Deliveries) bringUpToDateLocked(ctx context.Context, dir string, in pipe
 		return false, err
 	}
 	if !h.Ended {
-		return false, s.states().resume(dir, p)
+		return false, s.states().reopenReview(dir, p)
 	}
 	t, err := s.Store.Load(dir)
 	if err == nil {
@@ -260,7 +260,7 @@ func (s Deliveries) bringUpToDateLocked(ctx context.Context, dir string, in pipe
 	if err := beginRun(j, next); err != nil {
 		return false, err
 	}
-	return false, s.states().resume(dir, p)
+	return false, s.states().reopenReview(dir, p)
 }
 
 // checkStillOpen returns an error if the pull request of a task in review was merged or closed and the task does not say so yet, so

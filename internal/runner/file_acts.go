@@ -112,7 +112,7 @@ func (a *fileActs) job(in workflow.FileInput) (workflow.FileJob, error) {
 }
 
 // watch records what is changed during a call of an agent that may only read.
-func (a *fileActs) watch(ctx context.Context, _ flow.Call, r agentcall.Request) (agentcall.Watcher, error) {
+func (a *fileActs) watch(ctx context.Context, _ flow.Call, r agentcall.Request) (agentcall.Recheck, error) {
 	if r.Permission != trellis.PermitRead {
 		return func(context.Context) ([]string, *flow.Failure, error) { return nil, nil, nil }, nil
 	}

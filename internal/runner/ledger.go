@@ -104,10 +104,10 @@ func fold(d *durable.Disk, path string) error {
 	return d.WriteFile(path, append(line, '\n'), 0o600)
 }
 
-// ledger is what the agents of a repository used on a day: a file per day, with a line for each time that an agent reported
+// dayLedger is what the agents of a repository used on a day: a file per day, with a line for each time that an agent reported
 // usage. All processes append to it, each line in one write, and read what the others wrote. Lines are not synced; torn and
 // foreign lines are ignored. A large file is folded into one line.
-type ledger struct {
+type dayLedger struct {
 	mu   sync.Mutex
 	day  string
 	read int64         // bytes of that day's file that were read
@@ -120,7 +120,7 @@ type ledger struct {
 const keepDays = 14
 
 // add appends a line. If the line can't be written, it still counts in this process.
-func (l *ledger) add(d *durable.Disk, dir string, now time.Time, line []byte, used trellis.Usage) {
+func (l *dayLedger) add(d *durable.Disk, dir string, now time.Time, line []byte, used trellis.Usage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.changeDay(dir, now)
@@ -131,7 +131,7 @@ func (l *ledger) add(d *durable.Disk, dir string, now time.Time, line []byte, us
 }
 
 // changeDay changes to the file of a new day, and removes old files.
-func (l *ledger) changeDay(dir string, now time.Time) {
+func (l *dayLedger) changeDay(dir string, now time.Time) {
 	day := now.Format(time.DateOnly)
 	if day == l.day {
 		return
@@ -144,10 +144,10 @@ func (l *ledger) changeDay(dir string, now time.Time) {
 	}
 }
 
-func (l *ledger) reset() { l.read, l.head, l.used = 0, nil, trellis.Usage{} }
+func (l *dayLedger) reset() { l.read, l.head, l.used = 0, nil, trellis.Usage{} }
 
 // total reads what was written since the last read, and returns the usage of the day.
-func (l *ledger) total(dir string, now time.Time) (trellis.Usage, error) {
+func (l *dayLedger) total(dir string, now time.Time) (trellis.Usage, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.changeDay(dir, now)

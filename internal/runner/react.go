@@ -124,7 +124,7 @@ func (s PullRequests) reactTo(ctx context.Context, pr delivery.OpenPR, asked boo
 		return false, "its delivery was cut off; next: trellis deliver " + trellis.ShellWord(t.ID), nil
 	}
 	if !h.Ended {
-		return true, p.React.Detail, s.states().resume(pr.Dir, p)
+		return true, p.React.Detail, s.states().reopenReview(pr.Dir, p)
 	}
 	r := reaction{PullRequests: s, pr: pr, task: t, past: p, asked: asked, found: delivery.NewFindings(pr, p.Reactions, asked)}
 	noted := delivery.ReactionState{Reacted: p.Reactions.Seen, Rounds: p.Reactions.Rounds}
@@ -217,7 +217,7 @@ func (r *reaction) run(ctx context.Context, j *journal.Run) (begun bool, note st
 	if err := beginRun(j, in); err != nil {
 		return false, "", err
 	}
-	return true, "", r.states().resume(r.pr.Dir, r.past)
+	return true, "", r.states().reopenReview(r.pr.Dir, r.past)
 }
 
 // rounds returns n rounds as a subject with its verb.
@@ -268,7 +268,7 @@ func (r *reaction) clearFailure() error {
 
 // unpushed reports whether a commit was verified that the pull request does not contain.
 func (r *reaction) unpushed() bool {
-	return r.past.Undelivered && r.past.Report.Commit != r.pr.PR.HeadSHA
+	return r.past.HasUndelivered && r.past.Report.Commit != r.pr.PR.HeadSHA
 }
 
 // setFailure writes into a task in review what is wrong with it; code "" removes that.

@@ -32,7 +32,7 @@ type RunOptions struct {
 	// Deliver asks for push and pull request, whatever the configuration says.
 	Deliver bool
 	// Beside makes Run return a *CrowdedError unless the task fits beside those that run on all machines which share them.
-	Beside bool
+	OnlyIfFits bool
 }
 
 var (
@@ -77,7 +77,7 @@ func (s TaskRunner) Run(ctx context.Context, dir string, o RunOptions, begun fun
 		if err == nil {
 			err = s.CheckAgents(ctx, t, o.Agent)
 		}
-		if err != nil || !o.Beside {
+		if err != nil || !o.OnlyIfFits {
 			return false, err
 		}
 		return s.checkConflicts(t, running)
@@ -139,7 +139,7 @@ func (s TaskRunner) run(ctx context.Context, dir string, o RunOptions, begun fun
 		return Result{Dir: dir}, err
 	}
 	defer watchEvents(dir, j.Poke)()
-	if err := s.states().setInProgress(dir, !o.Beside); err != nil {
+	if err := s.states().setInProgress(dir, !o.OnlyIfFits); err != nil {
 		return Result{Dir: dir}, err
 	}
 	if past.State.Status == trellis.InProgress { // a replay does not report the state that the journal holds, so report it here
@@ -177,7 +177,7 @@ func (s TaskRunner) begin(ctx context.Context, j *journal.Run, dir string, o Run
 		return in, err
 	}
 	asked := t.Status == trellis.Ready || t.Status == trellis.Paused && !pipeline.Stopped(t) // Paused: by Trellis, and somebody removed the journal
-	if t.Status.Ended() || o.Beside && !asked {
+	if t.Status.Ended() || o.OnlyIfFits && !asked {
 		return in, errEnded
 	}
 	p, err := pipeline.ReadProgress(h)
@@ -208,7 +208,7 @@ func (s TaskRunner) input(ctx context.Context, t *taskdir.Task, h *journal.Histo
 
 // undelivered returns what the last run of a task verified and could not deliver, or nil if the branch moved since.
 func (s TaskRunner) undelivered(ctx context.Context, t *taskdir.Task, p pipeline.Progress) (*pipeline.Report, error) {
-	if !p.Undelivered || p.Fresh {
+	if !p.HasUndelivered || p.Fresh {
 		return nil, nil
 	}
 	tip, err := s.Repo.Refs().Branch(ctx, t.BranchName())
@@ -312,7 +312,7 @@ func (s TaskRunner) taskJSONProblem(dir string, err error) error {
 
 // pipelineDeps returns the dependencies from which the effects of a task's run are made.
 func (s TaskRunner) pipelineDeps(dir string) pipeline.Deps {
-	d := pipeline.Deps{Dir: dir, Repo: s.Repo, Cast: s.Roles().agents(nonce()), Store: s.Store, Config: s.Config, LookPath: s.LookPath, Neighbours: &s.shared().neighbours, Merges: &s.shared().merges,
+	d := pipeline.Deps{Dir: dir, Repo: s.Repo, Agents: s.Roles().agents(nonce()), Store: s.Store, Config: s.Config, LookPath: s.LookPath, Neighbours: &s.shared().neighbours, Merges: &s.shared().merges,
 		Environ: s.Environ, Box: s.Box, Marker: runlock.Marker(dir), Redact: s.Redact, Secrets: s.Secrets, Disk: s.Disk, Now: s.Clock, Deliver: s.deliver,
 		OnCheck: s.eventsOf(dir).sendCheck,
 		Step:    func(e workflow.Event) { s.Tell(Event{Task: filepath.Base(dir), Step: &e}) },

@@ -67,24 +67,24 @@ type Site struct {
 	Now       func() time.Time
 
 	once   sync.Once
-	common *common
+	common *repositoryState
 }
 
-// common is what a process has learned about a repository. A Site with newer settings that replaces another one takes it over.
-type common struct {
+// repositoryState is what a process has learned about a repository. A Site with newer settings that replaces another one takes it over.
+type repositoryState struct {
 	identity   atomic.Bool      // git has an identity to commit with
 	neighbours ready.Neighbours // what is known about the tasks, kept from one assessment to the next
 	merges     bases.Merges     // what is known about their branches
 	reviewed   sync.Map         // by directory of a task in review: where its branch and bases were when nothing was found merged
-	ledger     ledger           // what was used today
+	ledger     dayLedger        // what was used today
 	phases     sync.Map         // by task directory: the phase that its run entered last
 	unsaved    sync.Once        // guards the warning that trust can't be stored
 }
 
-func (s *Site) shared() *common {
+func (s *Site) shared() *repositoryState {
 	s.once.Do(func() {
 		if s.common == nil {
-			s.common = new(common)
+			s.common = new(repositoryState)
 		}
 	})
 	return s.common

@@ -209,7 +209,7 @@ func (s states) resumeCutOff(dir string, h *journal.History) (bool, error) {
 	}
 	p, cut, err := interruptedInReview(h)
 	if err == nil && cut {
-		err = s.resume(dir, p)
+		err = s.reopenReview(dir, p)
 	}
 	return cut, err
 }
@@ -220,11 +220,11 @@ func interruptedInReview(h *journal.History) (p pipeline.Progress, cut bool, err
 		return p, false, nil
 	}
 	p, err = pipeline.ReadProgress(h)
-	return p, err == nil && (p.React != nil || p.Undelivered), err
+	return p, err == nil && (p.React != nil || p.HasUndelivered), err
 }
 
-// resume sets a task in review to in progress, since its next run has begun. p is what the previous run wrote.
-func (s states) resume(dir string, p pipeline.Progress) error {
+// reopenReview sets a task in review to in progress, since its next run has begun. p is what the previous run wrote.
+func (s states) reopenReview(dir string, p pipeline.Progress) error {
 	return s.update(dir, func(t *taskdir.Task, e *taskdir.Edit) {
 		if t.Status == trellis.Review {
 			runAgain(t, e, trellis.InProgress, p.Revision)

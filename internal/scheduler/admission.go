@@ -51,8 +51,8 @@ type hold struct {
 	until time.Time // when it is inspected again; zero: as soon as something ends
 }
 
-// learn records what an inspection found.
-func (a *admission) learn(f inspectionResult) {
+// recordInspection records what an inspection found.
+func (a *admission) recordInspection(f inspectionResult) {
 	dir := f.Dir
 	delete(a.needs, dir)
 	delete(a.limited, dir)

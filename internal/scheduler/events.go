@@ -109,7 +109,7 @@ func (w *watch) taskEvent(path string) {
 	}
 	dir := filepath.Join(w.s.Store.Tasks(), name)
 	w.s.Assessor().Neighbours().Changed(dir)
-	w.schedule.putAfter(dir, settle)
+	w.schedule.putAfter(dir, eventPause)
 }
 
 // taskName reports whether an entry of the tasks folder is a task, and neither hidden (a draft) nor the archive.

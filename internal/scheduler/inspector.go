@@ -152,8 +152,8 @@ type inspectionResult struct {
 	dirs      []string // for the folder of tasks: the directories in it
 }
 
-// inspect assesses a task directory, and subscribes to its events. With withStamps, it fills in files.
-func inspect(ctx context.Context, s *runner.Site, dir string, e events, withStamps bool) (f inspectionResult) {
+// inspectDir assesses a task directory, and subscribes to its events. With withStamps, it fills in files.
+func inspectDir(ctx context.Context, s *runner.Site, dir string, e events, withStamps bool) (f inspectionResult) {
 	f.eventsErr = e.add(dir)
 	f.Assessment, f.err = s.Assessor().AssessAndUpdate(ctx, dir)
 	f.gone = f.Task == nil && gone(dir)

@@ -35,7 +35,7 @@ func (n *notices) reportWaits(b pulse.Beat, busy bool) {
 		w.Runs = append(w.Runs, work.Task)
 	}
 	for _, wait := range b.Waiting {
-		said := status.WaitSaid(wait, b)
+		said := status.EventWait(wait, b)
 		w.Waits = append(w.Waits, told.Event{Time: b.At, Task: wait.Task, Kind: told.Waiting, Wait: &said})
 	}
 	n.s.Tell(runner.Event{Watch: &w})

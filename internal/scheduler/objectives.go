@@ -77,7 +77,7 @@ type planningOutcome struct {
 // scheduleSurvey has the objectives read in a moment. If reading takes long, it happens less often.
 func (o *objectives) scheduleSurvey() {
 	if o.worksOnObjectives() && o.at.IsZero() {
-		o.at = time.Now().Add(max(settle, 5*o.took))
+		o.at = time.Now().Add(max(eventPause, 5*o.took))
 	}
 }
 

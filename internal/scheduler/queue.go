@@ -19,8 +19,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// place puts an inspected directory into the queue or the schedule, or reports what is wrong with it.
-func (w *watch) place(f inspectionResult) {
+// queueOrReport puts an inspected directory into the queue or the schedule, or reports what is wrong with it.
+func (w *watch) queueOrReport(f inspectionResult) {
 	dir, l := f.Dir, f.Assessment
 	w.queue = slices.DeleteFunc(w.queue, func(l runner.Assessment) bool { return l.Dir == dir })
 	delete(w.waiting, dir)
@@ -30,7 +30,7 @@ func (w *watch) place(f inspectionResult) {
 		w.objectives.scheduleSurvey()
 		w.scan.remaining = append(w.scan.remaining, waiting...) // no task is begun before these are inspected
 	}
-	w.admission.learn(f)
+	w.admission.recordInspection(f)
 	if len(l.Problems) == 0 {
 		w.settling.end(dir)
 	}
@@ -273,7 +273,7 @@ func attempt(ctx context.Context, s *runner.Site, l runner.Assessment, full bool
 		return r
 	}
 	s.Starter().PrintAssumptions(l.Dir)
-	r.res, r.err = s.TaskRunner().Run(ctx, l.Dir, runner.RunOptions{Beside: true}, nil)
+	r.res, r.err = s.TaskRunner().Run(ctx, l.Dir, runner.RunOptions{OnlyIfFits: true}, nil)
 	if r.err != nil {
 		r.Task = nil
 		if t, err := s.Store.Load(l.Dir); err == nil {
@@ -290,8 +290,8 @@ func (w *watch) busy() bool {
 	return len(w.queue) > 0 || len(w.admission.tasks) > 0 || len(w.admission.steps) > 0
 }
 
-// settled reports whether there is nothing to do, and no inspection under way that may find something.
-func (w *watch) settled() bool {
+// nothingLeft reports whether there is nothing to do, and no inspection under way that may find something.
+func (w *watch) nothingLeft() bool {
 	return !w.busy() && !w.scanning() && !w.inspector.hasInTime(false)
 }
 

@@ -33,8 +33,8 @@ func (w *watch) scanning() bool {
 	return w.scan.list && !w.inspector.late(w.s.Store.Tasks()) || len(w.scan.remaining) > 0 || w.inspector.hasInTime(true)
 }
 
-// inspect begins the inspections that are due and, in the slots that are left, those that a rescan still has to make.
-func (w *watch) inspect(ctx context.Context) {
+// startDueInspections begins the inspections that are due and, in the slots that are left, those that a rescan still has to make.
+func (w *watch) startDueInspections(ctx context.Context) {
 	w.reportLate()
 	if tasks := w.s.Store.Tasks(); w.scan.list && !w.inspector.isInspecting(tasks) {
 		w.scan.list = false
@@ -72,7 +72,7 @@ func (w *watch) inspectAt(ctx context.Context, dir string, scan bool) {
 	}
 	s, events := w.s, w.events
 	_, stalled := w.stalls[dir]
-	w.inspector.start(ctx, dir, scan, func(ctx context.Context) inspectionResult { return inspect(ctx, s, dir, events, stalled) })
+	w.inspector.start(ctx, dir, scan, func(ctx context.Context) inspectionResult { return inspectDir(ctx, s, dir, events, stalled) })
 }
 
 // reportLate reports directories whose inspection takes too long. Nothing waits for them any more.
@@ -103,7 +103,7 @@ func (w *watch) take(ctx context.Context, f inspectionResult) {
 		w.notices.warn("events", fmt.Sprintf("file events for some of the tasks are unavailable (%v): those are looked at every %v", f.eventsErr, w.options.Rescan))
 	}
 	queued := w.inQueue(f.Dir) // a queued directory keeps its turn
-	w.place(f)
+	w.queueOrReport(f)
 	if last.scan && !queued && w.inQueue(f.Dir) {
 		w.scan.found[f.Dir] = true
 	}
@@ -124,7 +124,7 @@ func (w *watch) startQueued(ctx context.Context) {
 	if len(w.queue) == 0 || !w.inspector.hasInTime(false) {
 		w.startDeadline = time.Time{}
 	} else if w.startDeadline.IsZero() {
-		w.startDeadline = time.Now().Add(settle)
+		w.startDeadline = time.Now().Add(eventPause)
 	}
 	if w.startDeadline.After(time.Now()) {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner"
 )
 
-// settle is how long events of one directory are collected after the first one, which counts at once.
-const settle = 50 * time.Millisecond
+// eventPause is how long events of one directory are collected after the first one, which counts at once.
+const eventPause = 50 * time.Millisecond
 
 // schedule is when each directory is to be inspected.
 type schedule struct {
@@ -33,7 +33,7 @@ func (c *schedule) put(dir string, at time.Time, work bool) {
 func (c *schedule) putNow(dir string) { c.due[dir] = time.Now() }
 
 // putSettled has a directory inspected when current changes to it have settled.
-func (c *schedule) putSettled(dir string) { c.due[dir] = time.Now().Add(settle) }
+func (c *schedule) putSettled(dir string) { c.due[dir] = time.Now().Add(eventPause) }
 
 // putAfter has a directory inspected pause after its last inspection, unless it is due earlier.
 func (c *schedule) putAfter(dir string, pause time.Duration) {
@@ -74,7 +74,7 @@ func (c *schedule) next(most time.Duration, except func(dir string) bool) time.D
 // idle reports whether there is nothing that a watch --once waits for, not counting directories for which except returns true.
 func (c *schedule) idle(except func(dir string) bool) bool {
 	for dir, at := range c.due {
-		if !except(dir) && (c.onceWaits[dir] || time.Until(at) <= settle) {
+		if !except(dir) && (c.onceWaits[dir] || time.Until(at) <= eventPause) {
 			return false
 		}
 	}

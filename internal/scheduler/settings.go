@@ -56,7 +56,7 @@ func (c *settings) realTime(at time.Time) time.Time { return time.Now().Add(at.S
 // scheduleReload schedules a reload for when the files of the settings have settled.
 func (c *settings) scheduleReload() {
 	if c.options.Reload != nil {
-		c.reloadAt = time.Now().Add(settle)
+		c.reloadAt = time.Now().Add(eventPause)
 	}
 }
 

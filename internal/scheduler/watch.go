@@ -193,12 +193,12 @@ func (w *watch) loop(ctx context.Context) ([]runner.Result, error) {
 		if w.reloadDue() {
 			w.reload()
 		}
-		w.inspect(ctx)
+		w.startDueInspections(ctx)
 		w.pulls.startIfDue(ctx)
 		w.startQueued(ctx)
 		w.objectives.wake()
 		w.objectives.advance(ctx)
-		if w.notices.idleSince.IsZero() && w.settled() {
+		if w.notices.idleSince.IsZero() && w.nothingLeft() {
 			w.notices.idleSince, w.heartbeat.outdated = w.s.Clock(), true
 		}
 		if !w.heartbeat.next().After(time.Now()) {

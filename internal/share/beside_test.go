@@ -101,7 +101,7 @@ func TestFitsBesideOtherMachines(t *testing.T) {
 			b.pull()
 			second := filepath.Join(b.Site.Store.Tasks(), "02-02-second")
 			before := a.Git("ls-remote", "origin", "refs/trellis/*")
-			_, err = b.Site.TaskRunner().Run(t.Context(), second, runner.RunOptions{Beside: true}, nil)
+			_, err = b.Site.TaskRunner().Run(t.Context(), second, runner.RunOptions{OnlyIfFits: true}, nil)
 			if crowded := (*runner.ConflictError)(nil); !errors.As(err, &crowded) || crowded.Error() != c.waits {
 				t.Errorf("got %v", err)
 			}
@@ -112,7 +112,7 @@ func TestFitsBesideOtherMachines(t *testing.T) {
 			if err := end(runner.Result{Status: trellis.Ready}); err != nil {
 				t.Fatal(err)
 			}
-			res, err := b.Site.TaskRunner().Run(t.Context(), second, runner.RunOptions{Beside: true}, nil)
+			res, err := b.Site.TaskRunner().Run(t.Context(), second, runner.RunOptions{OnlyIfFits: true}, nil)
 			if err != nil || res.Status != trellis.Review {
 				t.Errorf("with nothing beside it: %v, %v", res.Status, err)
 			}

@@ -29,7 +29,7 @@ type Feed struct {
 	// Decode returns a decoder of the raw stream that an agent of that name leaves.
 	Decode func(agent string) func(line string) []agents.Event
 	Now    func() time.Time
-	Tell   func(events.Event)                   // called by one goroutine
+	Emit   func(events.Event)                   // called by one goroutine
 	After  func(time.Duration) <-chan time.Time // nil: time.After
 
 	began            time.Time
@@ -314,5 +314,5 @@ func (f *Feed) emit(name string, e events.Event) {
 	if e.Wait != nil && e.Wait.For == "approval" && e.Wait.Next == "" {
 		e.Wait.Next = "trellis approve " + trellis.ShellWord(e.Task)
 	}
-	f.Tell(e)
+	f.Emit(e)
 }

@@ -17,7 +17,7 @@ func readWatcherWaits(root string, now time.Time) waitsByTask {
 	s := pulse.Look(root, now)
 	w := waitsByTask{}
 	for _, wait := range s.Beat.Waiting {
-		w[wait.Task] = WaitSaid(wait, s.Beat)
+		w[wait.Task] = EventWait(wait, s.Beat)
 	}
 	return w
 }
@@ -38,8 +38,8 @@ func (f *Feed) reportWaits() {
 	f.waits = now
 }
 
-// WaitSaid converts the wait that a watcher's heartbeat gives for a task into that of an event.
-func WaitSaid(w pulse.Wait, b pulse.Beat) events.Wait {
+// EventWait converts the wait that a watcher's heartbeat gives for a task into that of an event.
+func EventWait(w pulse.Wait, b pulse.Beat) events.Wait {
 	wait := events.Wait{For: waitKind(w.For), Why: w.For}
 	if w.Until != nil {
 		wait.Until = *w.Until

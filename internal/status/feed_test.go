@@ -42,7 +42,7 @@ func feed(t *testing.T, tasks map[string]string) *fed {
 	}
 	begun, ended, others := make(chan struct{}), make(chan error), goleak.IgnoreCurrent()
 	ctx, cancel := context.WithCancel(t.Context())
-	of := status.Feed{Store: taskdir.Store{Root: f.root}, Decode: agents.Decoder, Now: time.Now, Tell: func(e events.Event) { f.told <- e }, After: func(d time.Duration) <-chan time.Time {
+	of := status.Feed{Store: taskdir.Store{Root: f.root}, Decode: agents.Decoder, Now: time.Now, Emit: func(e events.Event) { f.told <- e }, After: func(d time.Duration) <-chan time.Time {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.set = append(f.set, d)
@@ -187,7 +187,7 @@ func BenchmarkFeed(b *testing.B) {
 	told := make(chan events.Event, 1000)
 	ctx, cancel := context.WithCancel(b.Context())
 	ended, begun := make(chan error), make(chan struct{})
-	of := status.Feed{Store: taskdir.Store{Root: root}, Decode: agents.Decoder, Now: time.Now, Tell: func(e events.Event) { told <- e }}
+	of := status.Feed{Store: taskdir.Store{Root: root}, Decode: agents.Decoder, Now: time.Now, Emit: func(e events.Event) { told <- e }}
 	go func() { ended <- of.Run(ctx, func() { close(begun) }) }()
 	<-begun
 	for n := 0; b.Loop(); n++ {

@@ -43,7 +43,7 @@ func (r *runLog) newChecks(seen *callLog, c journal.Entry) (list []events.Check,
 		seen.entry, seen.offset, seen.checks = entry, 0, 0
 	}
 	base := filepath.Join(r.dir, agentcall.Folder(flow.Call{Run: r.name, ID: c.ID}), strconv.Itoa(seen.entry))
-	for _, text := range newLines(filepath.Join(base, pipeline.ToldChecks), &seen.offset, 0, false) {
+	for _, text := range newLines(filepath.Join(base, pipeline.CheckNewsFile), &seen.offset, 0, false) {
 		var told pipeline.CheckNews
 		if json.Unmarshal([]byte(text), &told) != nil {
 			continue // the journal has the line when the activity ends

@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Again returns why a planning repeats a request, "" if it does not.
-func Again(r agentcall.Request) string {
+// RepeatReason returns why a planning repeats a request, "" if it does not.
+func RepeatReason(r agentcall.Request) string {
 	if r.Repair != nil && len(r.Repair.Problems) > 0 {
 		return fmt.Sprintf("%s again: %s%s", r.Role, text.OneLine(r.Repair.Problems[0]), andMore(len(r.Repair.Problems)-1))
 	}
@@ -118,5 +118,5 @@ func repeatReason(c journal.Entry) string {
 	if !isRole(c.Activity) || json.Unmarshal(c.In, &r) != nil || !r.Role.Planning() {
 		return ""
 	}
-	return Again(r)
+	return RepeatReason(r)
 }

@@ -108,8 +108,8 @@ func (r *Run) fillProgress(h *journal.History, past []workflow.Event, now time.T
 	return nil
 }
 
-// Over reports whether the run has ended, well or not.
-func (r Run) Over() bool { return r.Status == RunDone || r.Status == RunFailed }
+// HasEnded reports whether the run has ended, well or not.
+func (r Run) HasEnded() bool { return r.Status == RunDone || r.Status == RunFailed }
 
 // Next returns the command that comes next for the run, "" if nothing is left to do.
 func (r Run) Next() string {

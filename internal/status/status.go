@@ -50,7 +50,7 @@ type Task struct {
 	Since      string                     `json:"since"`   // when it came into this state; RFC 3339, UTC
 	HeldBy     *Holder                    `json:"held_by"` // the process that works on it; null: none
 	Watcher    string                     `json:"watcher"` // of the repository: none, alive or hangs
-	Steps      Underway                   `json:"steps"`   // set by Reader.Task only
+	Steps      StepProgress               `json:"steps"`   // set by Reader.Task only
 	Scope      string                     `json:"scope"`
 	Package    string                     `json:"package"`
 	Creator    string                     `json:"creator"`
@@ -140,8 +140,8 @@ func (r Reader) Tasks(f Filter) ([]Task, error) {
 	return tasks, nil
 }
 
-// Some returns the tasks in some of the directories of the store, in their order. It also reads what they depend on.
-func (r Reader) Some(dirs []string) []Task {
+// TasksIn returns the tasks in some of the directories of the store, in their order. It also reads what they depend on.
+func (r Reader) TasksIn(dirs []string) []Task {
 	entries := r.Store.Entries(dirs)
 	known := statuses(entries)
 	for _, e := range entries {

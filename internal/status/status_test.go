@@ -373,7 +373,7 @@ func TestSome(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	some := r.Some(dirs[3:])
+	some := r.TasksIn(dirs[3:])
 	if len(some) != 1 || some[0].ID != "02-04-next" {
 		t.Fatalf("got %v, want 02-04-next", some)
 	}
@@ -442,7 +442,7 @@ func TestPublishedMeanwhile(t *testing.T) {
 	if err != nil || got.ID != "02-01-auth" || got.Status != trellis.Ready || len(got.Criteria) != 1 {
 		t.Errorf("got %+v %v", got, err)
 	}
-	if list := r.Some([]string{entries[0].Dir}); len(list) != 1 || list[0].ID != "02-01-auth" || list[0].Status != trellis.Ready {
+	if list := r.TasksIn([]string{entries[0].Dir}); len(list) != 1 || list[0].ID != "02-01-auth" || list[0].Status != trellis.Ready {
 		t.Errorf("in a list: got %+v", list)
 	}
 }
@@ -490,8 +490,8 @@ func TestCutOff(t *testing.T) {
 	check := func(when, phase, want string) {
 		t.Helper()
 		task, err := r.Task(dir)
-		if err != nil || task.Phase != phase || task.Unstarted() != want {
-			t.Errorf("%s: got phase %q, %q, %v, want %q, %q", when, task.Phase, task.Unstarted(), err, phase, want)
+		if err != nil || task.Phase != phase || task.NotStartedReason() != want {
+			t.Errorf("%s: got phase %q, %q, %v, want %q, %q", when, task.Phase, task.NotStartedReason(), err, phase, want)
 		}
 	}
 	run(func(j *journal.Run) error {

@@ -14,9 +14,9 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Underway is the progress of an unfinished run through the steps of its plan. The zero value is a
+// StepProgress is the progress of an unfinished run through the steps of its plan. The zero value is a
 // task of which no step was begun.
-type Underway struct {
+type StepProgress struct {
 	At    string `json:"at"`    // path of the step at work, or of the one that waits
 	Waits bool   `json:"waits"` // for people
 	Done  int    `json:"done"`  // steps at the top of the plan that are done
@@ -24,7 +24,7 @@ type Underway struct {
 }
 
 // underway reads the progress of the run in a task directory. Errors are left for others to report.
-func underway(dir string) (u Underway) {
+func underway(dir string) (u StepProgress) {
 	h, err := unfinishedRun(dir)
 	if err != nil {
 		return u
@@ -97,8 +97,8 @@ func stepInfo(c journal.Entry) workflow.PromptData {
 	return in.PromptData
 }
 
-// Asked returns the step for which the task in a directory waits for people, nil if it does not.
-func Asked(dir string, now time.Time) *workflow.Request {
+// PendingRequest returns the step for which the task in a directory waits for people, nil if it does not.
+func PendingRequest(dir string, now time.Time) *workflow.Request {
 	if q, _ := pendingApproval(dir, now); q != nil {
 		return &q.Request
 	}

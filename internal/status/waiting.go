@@ -118,8 +118,8 @@ func hasBegun(dir string, s trellis.Status) bool {
 	return err != nil || len(h.Calls) > 0
 }
 
-// Unstarted returns why no process works on a task that could run, "" if it waits for something else.
-func (t Task) Unstarted() string {
+// NotStartedReason returns why no process works on a task that could run, "" if it waits for something else.
+func (t Task) NotStartedReason() string {
 	switch {
 	case t.WaitingFor == ForSlot:
 		return "queued (" + t.Slots + ")"

@@ -57,21 +57,21 @@ func NewLive(w io.Writer, style Style, isTerminal bool, now func() time.Time) *L
 	return l
 }
 
-// Sized has every drawing ask for the size of the terminal, and redraws when that changes, which
+// FollowResizes has every drawing ask for the size of the terminal, and redraws when that changes, which
 // resizes reports until it is stopped.
-func (l *Live) Sized(size func() (width, height int), resizes func(resized func()) (stop func())) {
+func (l *Live) FollowResizes(size func() (width, height int), resizes func(resized func()) (stop func())) {
 	l.change(func() { l.size = size })
 	l.stopResizes = resizes(func() { l.change(func() {}) })
 }
 
-// Stamped has every line that stays begin with its time, and drops a line that repeats the one
+// ShowTimes has every line that stays begin with its time, and drops a line that repeats the one
 // before: for output about tasks that people read later.
-func (l *Live) Stamped() {
+func (l *Live) ShowTimes() {
 	l.change(func() { l.stamp = func() string { return l.now().Local().Format(time.TimeOnly) } })
 }
 
-// Take shows an event.
-func (l *Live) Take(e runner.Event) {
+// ShowRunnerEvent shows an event.
+func (l *Live) ShowRunnerEvent(e runner.Event) {
 	update := l.change
 	if agent := e.Agent.Kind != "" && e.Agent.Kind != agents.EventNotice; l.isTerminal && (agent || e.Step != nil && e.Step.Type == workflow.StepOutput && e.Step.Stream != "log") {
 		update = l.changeLater // such events come faster than anybody reads

@@ -59,23 +59,23 @@ func show(w io.Writer, style terminal.Style, isTerminal bool) telling {
 }
 
 func (t telling) phase(task, phase string, round int, used trellis.Usage) {
-	t.Take(runner.Event{Task: task, State: &pipeline.TaskState{Status: trellis.InProgress, Phase: phase, Round: round, Usage: used}})
+	t.ShowRunnerEvent(runner.Event{Task: task, State: &pipeline.TaskState{Status: trellis.InProgress, Phase: phase, Round: round, Usage: used}})
 }
 
 func (t telling) agent(task, id string, e agents.Event) {
-	t.Take(runner.Event{Task: task, Call: id, Agent: e})
+	t.ShowRunnerEvent(runner.Event{Task: task, Call: id, Agent: e})
 }
 
 func (t telling) step(task string, e workflow.Event) {
-	t.Take(runner.Event{Task: task, Step: &e})
+	t.ShowRunnerEvent(runner.Event{Task: task, Step: &e})
 }
 
 func (t telling) asked(task, id string, r agentcall.Request) {
-	t.Take(runner.Event{Task: task, Call: id, Asked: &r})
+	t.ShowRunnerEvent(runner.Event{Task: task, Call: id, Asked: &r})
 }
 
 func (t telling) replied(task, id string, r agentcall.Reply) {
-	t.Take(runner.Event{Task: task, Call: id, Reply: &r})
+	t.ShowRunnerEvent(runner.Event{Task: task, Call: id, Reply: &r})
 }
 
 func TestProgressOnTerminal(t *testing.T) {

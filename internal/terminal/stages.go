@@ -48,8 +48,8 @@ func Stages(c config.Planning, o runner.PlanOptions) [][]trellis.Role {
 	return list
 }
 
-// Ahead sets the stages of plannings that begin from now on.
-func (l *Live) Ahead(stages [][]trellis.Role) { l.change(func() { l.stages = stages }) }
+// SetStages sets the stages of plannings that begin from now on.
+func (l *Live) SetStages(stages [][]trellis.Role) { l.change(func() { l.stages = stages }) }
 
 // showRequest shows that a planning begins to ask an agent. A repeated request is printed with its reason.
 func (l *Live) showRequest(t *activeTask, id string, r agentcall.Request) {
@@ -60,7 +60,7 @@ func (l *Live) showRequest(t *activeTask, id string, r agentcall.Request) {
 	t.joinEarlierStage(r.Role)
 	earlier := t.callsOf(r.Role)
 	*t.call(id) = callState{id: id, role: r.Role, since: l.now()}
-	switch why := status.Again(r); {
+	switch why := status.RepeatReason(r); {
 	case why != "":
 		l.print(t.name + ": " + why)
 	case len(earlier) > 0 && earlier[len(earlier)-1].failed:

@@ -71,7 +71,7 @@ func TestStagesOnTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}
 		p := show(s, terminal.Style{Width: 80}, true)
-		p.Ahead(longWay)
+		p.SetStages(longWay)
 		planned(p)
 		again := "trellis: 02-01-auth: taskspec again: /goals: missing (and 1 more)"
 		s.want(t, again,
@@ -97,7 +97,7 @@ func TestStagesOnNarrowTerminal(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &screen{}
 			p := show(s, terminal.Style{Width: width}, true)
-			p.Ahead(longWay)
+			p.SetStages(longWay)
 			planned(p)
 			p.agent("02-01-auth", "research#1", agents.Event{Kind: agents.EventText, Text: strings.Repeat("調べ\x1b[2Jる", 40)})
 			for _, line := range s.lines {
@@ -127,7 +127,7 @@ func TestStagesOfTheShortWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}
 		p := show(s, terminal.Style{Width: 80, Colour: true}, true)
-		p.Ahead(longWay)
+		p.SetStages(longWay)
 		p.asked("a", "evaluate#1", request(trellis.Evaluate, 0, ""))
 		p.replied("a", "evaluate#1", answer(`{"decision": "accept", "size": "tiny"}`))
 		p.asked("a", "research#1", request(trellis.Research, 0, ""))
@@ -158,7 +158,7 @@ func TestStagesSideBySide(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := &screen{}
 			p := show(s, terminal.Style{Width: 90}, true)
-			p.Ahead(longWay)
+			p.SetStages(longWay)
 			ahead(p, verdict)
 			switch {
 			case strings.Contains(verdict, "reject"):

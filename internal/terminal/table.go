@@ -100,7 +100,7 @@ func (t task) remark() string {
 	case t.WaitingFor == pulse.Trust:
 		return "not trusted: run `trellis trust`"
 	case t.WaitingFor != "":
-		return cmp.Or(t.Unstarted(), t.WaitingFor)
+		return cmp.Or(t.NotStartedReason(), t.WaitingFor)
 	case t.Status == trellis.Planning && t.HeldBy != nil:
 		return "at work"
 	case t.Status == trellis.Planning && t.CutOff:

@@ -49,7 +49,7 @@ func printRows(b *strings.Builder, rows [][2]string) {
 }
 
 func (t task) rows() [][2]string {
-	rows := [][2]string{{"status", t.statusWords()}, {"since", t.Since}, {"held by", t.holder()}, {"steps", stepsDone(t.Steps)}, {"last", t.Retry}, {"", t.Unstarted()}, {"waits for", t.waitsFor()}, {"failure", t.failure()}}
+	rows := [][2]string{{"status", t.statusWords()}, {"since", t.Since}, {"held by", t.holder()}, {"steps", stepsDone(t.Steps)}, {"last", t.Retry}, {"", t.NotStartedReason()}, {"waits for", t.waitsFor()}, {"failure", t.failure()}}
 	if t.Source != nil {
 		rows = append(rows, [2]string{"branch", t.branches()}, [2]string{"worktree", t.Source.WorktreePath}, [2]string{"commit", t.Source.Commit},
 			[2]string{"pr", t.pullRequest()}, [2]string{"", t.pullNote()}, [2]string{"parent", t.Source.Parent}, [2]string{"subtasks", t.subtasks()},
@@ -87,7 +87,7 @@ func (t task) readError() string {
 }
 
 func (t task) waitsFor() string {
-	if t.Unstarted() != "" {
+	if t.NotStartedReason() != "" {
 		return ""
 	}
 	return t.WaitingFor
@@ -236,7 +236,7 @@ func subtasksDone(s status.Subtasks) string {
 }
 
 // stepsDone returns how far a run is, "" if there is nothing to say.
-func stepsDone(u status.Underway) string {
+func stepsDone(u status.StepProgress) string {
 	if u.Of == 0 {
 		return ""
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Hear shows what another process does, by the events that every user interface gets.
-func (l *Live) Hear(e events.Event) {
+// ShowEvent shows what another process does, by the events that every user interface gets.
+func (l *Live) ShowEvent(e events.Event) {
 	update := l.change
 	if l.isTerminal && (e.Kind == events.Tool || e.Kind == events.Text || e.Kind == events.Usage) {
 		update = l.changeLater

@@ -18,7 +18,7 @@ import (
 
 func (t telling) told(task string, e events.Event) {
 	e.Task = task
-	t.Take(runner.Event{Task: task, Told: &e})
+	t.ShowRunnerEvent(runner.Event{Task: task, Told: &e})
 }
 
 // crash is the wait after the first of three attempts.
@@ -46,7 +46,7 @@ func TestToldOnTerminal(t *testing.T) {
 		p.agent("02-01-auth", "round-2/debug#2", agents.Event{Kind: agents.EventText, Text: "once more"})
 		pass(time.Second)
 		s.want(t, failed, crashed, "02-01-auth  ▰▰▱▱▱▱▱ debug 2 · 4s · once more")
-		p.Take(runner.Event{Task: "02-01-auth", State: &pipeline.TaskState{Status: trellis.Review}})
+		p.ShowRunnerEvent(runner.Event{Task: "02-01-auth", State: &pipeline.TaskState{Status: trellis.Review}})
 		p.told("02-01-auth", events.Event{Kind: events.Ended, Outcome: &events.Outcome{Status: trellis.Review, Seconds: 64, Rounds: 2, Stat: "M a.go +1 -2\nA b c.go +3 -0\n… and 2 more files +10 -20\n", Met: 2, Criteria: 3}})
 		s.want(t, failed, crashed, "trellis: 02-01-auth: review in 1m4s · 2 rounds · 4 files +14 -22 · 2 of 3 criteria met")
 		p.Close()
@@ -104,7 +104,7 @@ func TestRowsAfterResize(t *testing.T) {
 		var out bytes.Buffer
 		width, resized := 100, func() {}
 		p := show(&out, terminal.Style{Width: 100}, true)
-		p.Sized(func() (int, int) { return width, 20 }, func(do func()) func() { resized = do; return func() {} })
+		p.FollowResizes(func() (int, int) { return width, 20 }, func(do func()) func() { resized = do; return func() {} })
 		p.phase("02-01-auth", "implement", 1, trellis.Usage{})
 		p.agent("02-01-auth", "implement#1", agents.Event{Kind: agents.EventText, Text: strings.Repeat("word ", 30)})
 		pass(time.Second)
@@ -123,18 +123,18 @@ func TestToldPlain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		p := show(&out, terminal.Style{}, false)
-		p.Stamped()
+		p.ShowTimes()
 		p.phase("02-01-auth", "verify", 1, trellis.Usage{})
 		for range 2 {
 			p.told("02-01-auth", events.Event{Kind: events.Checked, Phase: "verify", Check: &events.Check{Command: "make", N: 1, Of: 1, Code: 2, Last: "no \x1b[2Jrule"}})
 		}
 		time.Sleep(time.Second)
 		p.told("02-01-auth", crash(10*time.Second))
-		p.Take(runner.Event{Watch: &runner.WatchState{Waits: []events.Event{crash(0)}}})
+		p.ShowRunnerEvent(runner.Event{Watch: &runner.WatchState{Waits: []events.Event{crash(0)}}})
 		idle := runner.Event{Watch: &runner.WatchState{Idle: time.Now(), Waits: []events.Event{{Task: "a", Wait: &events.Wait{For: "approval"}}, {Task: "b", Wait: &events.Wait{For: "approval"}}, {Task: "c", Wait: &events.Wait{For: "dependency", Why: "a"}}}}}
-		p.Take(idle)
+		p.ShowRunnerEvent(idle)
 		p.Say("else")
-		p.Take(idle)
+		p.ShowRunnerEvent(idle)
 		p.Close()
 		at := time.Now().Local().Format(time.TimeOnly)
 		was := time.Now().Add(-time.Second).Local().Format(time.TimeOnly)
@@ -198,9 +198,9 @@ func TestCancelledTaskLeavesTheScreen(t *testing.T) {
 			p.told(task, asks)
 		}
 		p.told("02-03-crashed", crash(10*time.Second))
-		p.Take(runner.Event{Watch: &runner.WatchState{Runs: []string{"02-03-crashed"}, Waits: []events.Event{{Task: "02-01-cancelled", Wait: asks.Wait}, {Task: "02-02-asks", Wait: asks.Wait}}}})
+		p.ShowRunnerEvent(runner.Event{Watch: &runner.WatchState{Runs: []string{"02-03-crashed"}, Waits: []events.Event{{Task: "02-01-cancelled", Wait: asks.Wait}, {Task: "02-02-asks", Wait: asks.Wait}}}})
 		out.Reset()
-		p.Take(runner.Event{Watch: &runner.WatchState{Runs: []string{"02-03-crashed"}, Waits: []events.Event{{Task: "02-02-asks", Wait: asks.Wait}}}})
+		p.ShowRunnerEvent(runner.Event{Watch: &runner.WatchState{Runs: []string{"02-03-crashed"}, Waits: []events.Event{{Task: "02-02-asks", Wait: asks.Wait}}}})
 		pass(time.Second)
 		got := out.String()
 		last := got[strings.LastIndex(got, "\x1b[J")+1:]

@@ -136,7 +136,7 @@ func (s *stepping) status(status string) {
 func TestStepsAreShown(t *testing.T) {
 	s := newStepping(t)
 	s.during = func() {
-		if got := s.shows("at work", "  steps     0 of 4 done, now form\n").Steps; got != (status.Underway{At: "form", Of: 4}) {
+		if got := s.shows("at work", "  steps     0 of 4 done, now form\n").Steps; got != (status.StepProgress{At: "form", Of: 4}) {
 			t.Errorf("at work: %+v", got)
 		}
 	}
@@ -144,7 +144,7 @@ func TestStepsAreShown(t *testing.T) {
 	s.run()
 	s.status("waiting")
 	waiting := s.shows("waiting", "  steps     1 of 4 done, ask waits for people\n", "  waits for approval of step ask: Shall it go out?\n")
-	if waiting.Steps != (status.Underway{At: "ask", Waits: true, Done: 1, Of: 4}) {
+	if waiting.Steps != (status.StepProgress{At: "ask", Waits: true, Done: 1, Of: 4}) {
 		t.Errorf("waiting: %+v", waiting.Steps)
 	}
 	if list, err := s.Tasks(status.Filter{}); err != nil || len(list) != 1 || list[0].WaitingFor != "approval of step ask: Shall it go out?" {
@@ -158,7 +158,7 @@ func TestStepsAreShown(t *testing.T) {
 	}
 	s.run()
 	s.status("review")
-	if task := s.shows("over"); task.Steps != (status.Underway{}) {
+	if task := s.shows("over"); task.Steps != (status.StepProgress{}) {
 		t.Errorf("over: %+v", task.Steps)
 	}
 }

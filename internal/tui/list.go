@@ -270,8 +270,8 @@ func remarkOf(t *status.Task, now time.Time) string {
 		return "cut off"
 	case t.Failure.Code != "" && (t.Status == trellis.Failed || t.Status == trellis.Paused || t.Status == trellis.Planning):
 		return string(t.Failure.Code)
-	case t.Unstarted() != "":
-		what := t.Unstarted() // the rest says what to do, as the page does
+	case t.NotStartedReason() != "":
+		what := t.NotStartedReason() // the rest says what to do, as the page does
 		return strings.TrimSpace(what[:strings.IndexAny(what, ":(")])
 	}
 	return oneLine(t.WaitingFor)

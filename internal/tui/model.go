@@ -31,7 +31,7 @@ const (
 // Model is the screen. One goroutine calls it; commands do what takes long, and send it messages.
 type Model struct {
 	ctx   context.Context
-	world World
+	world Backend
 	now   func() time.Time
 	paint painter
 	name  string // of the repository
@@ -75,7 +75,7 @@ type Model struct {
 }
 
 // New returns the screen of a world, which is read when the program begins.
-func New(ctx context.Context, w World, name string, colour bool, now func() time.Time) *Model {
+func New(ctx context.Context, w Backend, name string, colour bool, now func() time.Time) *Model {
 	return &Model{ctx: ctx, world: w, now: now, name: oneLine(name), paint: painter{colour}, keys: keysByName(), list: list{all: map[string]*status.Task{}}, tab: Now, taskReads: map[string]bool{}, width: 80, height: 24, restore: func() {}, onDraw: func() {},
 		nextTick: func() tea.Cmd { return tea.Tick(time.Second, func(time.Time) tea.Msg { return tick{} }) }}
 }
@@ -110,9 +110,9 @@ type (
 		err    error
 	}
 	programEnded struct{ err error } // a program that had the terminal
-	// Told is a message for the person that no key asked for.
-	Told string
-	tick struct{}
+	// Notice is a message for the person that no key asked for.
+	Notice string
+	tick   struct{}
 )
 
 // Init reads the tasks, which are shown before anything else is done.
@@ -163,7 +163,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			m.showError(msg.err)
 		}
 		return m, tea.Batch(m.readTasks(), m.readPage())
-	case Told:
+	case Notice:
 		m.message, m.isError = Answer{Said: string(msg)}, false
 	case tick:
 		return m, m.takeTick()

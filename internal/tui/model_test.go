@@ -626,7 +626,7 @@ func TestHostileTextInAnySize(t *testing.T) {
 	for _, tab := range Tabs {
 		d.world.pages[tab] = append(lines(evil+strings.Repeat(evil, 50), red), lines(strings.Repeat("語", 5000), plain)...)
 	}
-	d.tell(Told(evil))
+	d.tell(Notice(evil))
 	for width := 0; width < 170; width += 7 {
 		for _, height := range []int{0, 1, 4, 5, 12, 24, 50} {
 			d.Update(tea.WindowSizeMsg{Width: width, Height: height})

@@ -57,7 +57,7 @@ func TestPace(t *testing.T) {
 	p.until = time.Time{} // nothing has changed for a while
 	p.mu.Unlock()
 	p.calm()
-	program.Send(Told("something worth knowing"))
+	program.Send(Notice("something worth knowing"))
 	for end := time.After(15 * time.Minute); !out.has("something worth knowing"); {
 		select {
 		case <-out.came:

@@ -103,7 +103,7 @@ func (p *project) plan(ctx context.Context, id string) (all []line, about Subjec
 		return nil, about, err
 	}
 	about.Hash = r.Hash
-	if q := status.Asked(p.path(id), p.Env.Now()); q != nil {
+	if q := status.PendingRequest(p.path(id), p.Env.Now()); q != nil {
 		about = Subject{Step: q.Path, Hash: q.Hash}
 		all = requestLines(q.Path, q.Title, q.Description, q.Lets)
 	}

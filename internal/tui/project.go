@@ -52,7 +52,7 @@ func (p *project) Tasks() (*Reading, error) {
 	next := func(yield func()) (tasks []status.Task, more bool) {
 		some := dirs[:min(n, len(dirs))]
 		if dirs = dirs[len(some):]; n == firstTasks {
-			tasks = r.Some(some)
+			tasks = r.TasksIn(some)
 		} else {
 			tasks = readOneByOne(r, some, yield)
 		}
@@ -68,7 +68,7 @@ func readOneByOne(r status.Reader, dirs []string, yield func()) (tasks []status.
 		if i%yieldEvery == 0 {
 			yield()
 		}
-		tasks = append(tasks, r.Some(dirs[i:i+1])...)
+		tasks = append(tasks, r.TasksIn(dirs[i:i+1])...)
 	}
 	return tasks
 }

@@ -53,7 +53,7 @@ func Run(ctx context.Context, p *app.Project, t Terminal, self, dir string, now 
 		}
 		own.hurry()
 	}
-	p.Env.Say = func(format string, args ...any) { go program.Send(Told(fmt.Sprintf(format, args...))) }
+	p.Env.Say = func(format string, args ...any) { go program.Send(Notice(fmt.Sprintf(format, args...))) }
 	ended := make(chan struct{})
 	defer close(ended)
 	go endOnSignal(program, m, ended)

@@ -8,9 +8,9 @@ import (
 	"github.com/trellis-tasks/trellis/internal/status"
 )
 
-// World is what a screen shows and what it can change. Its methods may take long, and are called by
+// Backend is what a screen shows and what it can change. Its methods may take long, and are called by
 // several goroutines, never by the one that draws.
-type World interface {
+type Backend interface {
 	// Tasks begins to read all tasks.
 	Tasks() (*Reading, error)
 	// Task returns a task in its current state, with what only [status.Reader.Task] sets. If the

@@ -22,9 +22,9 @@ func (a *Acts) decide(_ context.Context, _ flow.Call, q Request) (Answer, error)
 	return a.Decide(q)
 }
 
-// Decide returns what people decided about the step, or with "" about the plan, with this hash, by the lines of approvals.jsonl in
+// CountDecisions returns what people decided about the step, or with "" about the plan, with this hash, by the lines of approvals.jsonl in
 // dir that count and that later keeps; a nil later keeps all. Lines that were written by hand without a hash are bound to it now.
-func Decide(disk *durable.Disk, dir, step, hash string, approvers int, counts proof.Filter, now time.Time, later func([]proof.Approval) []proof.Approval) (v proof.ApprovalState, err error) {
+func CountDecisions(disk *durable.Disk, dir, step, hash string, approvers int, counts proof.Filter, now time.Time, later func([]proof.Approval) []proof.Approval) (v proof.ApprovalState, err error) {
 	for bound := false; ; bound = true {
 		list, err := counts.Read(dir)
 		if err != nil {
@@ -48,9 +48,9 @@ func Decide(disk *durable.Disk, dir, step, hash string, approvers int, counts pr
 	}
 }
 
-// Decision returns the answer to a request, which q.Approvers people have to approve; see [Decide].
+// Decision returns the answer to a request, which q.Approvers people have to approve; see [CountDecisions].
 func Decision(disk *durable.Disk, dir string, q Request, counts proof.Filter, now time.Time) (Answer, error) {
-	v, err := Decide(disk, dir, q.Path, q.Hash, q.Approvers, counts, now, nil)
+	v, err := CountDecisions(disk, dir, q.Path, q.Hash, q.Approvers, counts, now, nil)
 	if err != nil {
 		return Answer{}, err
 	}

@@ -36,7 +36,7 @@ With --runs, what agents were told and did in old runs is deleted; journals, app
 			if err := o.check(); err != nil {
 				return err
 			}
-			if err := console.OnlyPeople("clean up"); err != nil {
+			if err := console.RequirePerson("clean up"); err != nil {
 				return err
 			}
 			p, err := console.Open(c.Context)

@@ -83,7 +83,7 @@ func (c *Console) Getenv(name string) string { return c.Caller().Get(name) }
 // IsTerminal reports whether w is a terminal.
 func IsTerminal(w any) bool {
 	if out, isWriter := w.(io.Writer); isWriter {
-		w = Unwatched(out)
+		w = RawOutput(out)
 	}
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
@@ -110,7 +110,7 @@ func (c *Console) Colour(w io.Writer) bool {
 // Style returns what w, one of the console's streams, can show.
 func (c *Console) Style(w io.Writer) terminal.Style {
 	s := terminal.Style{Colour: c.Colour(w)}
-	if f, ok := Unwatched(w).(*os.File); ok {
+	if f, ok := RawOutput(w).(*os.File); ok {
 		if width, height, err := term.GetSize(int(f.Fd())); err == nil {
 			s.Width, s.Height = width, height
 		}
@@ -129,7 +129,7 @@ func (c *Console) ShowTasks(call *cli.Context, s *runner.Site, quiet bool) *term
 	live := !quiet && IsTerminal(c.Stderr) && c.Getenv("TERM") != "dumb" && !call.Bool("plain")
 	show := c.show(s, quiet, live)
 	if !live && !quiet {
-		show.Stamped()
+		show.ShowTimes()
 	}
 	return show
 }
@@ -141,14 +141,14 @@ func (c *Console) show(s *runner.Site, quiet, live bool) *terminal.Live {
 	}
 	show := terminal.NewLive(c.Stderr, style, live, c.Now)
 	if f, ok := c.Stderr.(*os.File); ok && live {
-		show.Sized(func() (width, height int) {
+		show.FollowResizes(func() (width, height int) {
 			width, height, _ = term.GetSize(int(f.Fd())) // 0 on an error: the size stays
 			return width, height
 		}, proc.Resizes)
 	}
 	s.Event = func(e runner.Event) {
 		if !quiet || e.Message != "" {
-			show.Take(e)
+			show.ShowRunnerEvent(e)
 		}
 	}
 	return show
@@ -265,8 +265,8 @@ func (c *Console) InGuard(do cli.ActionFunc) cli.ActionFunc {
 	return func(call *cli.Context) error { return c.Guarded(func() error { return do(call) }) }
 }
 
-// OnlyPeople returns an error in a process that is part of a task or a run, which may not do what can names by itself.
-func (c *Console) OnlyPeople(can string) error { return c.Caller().RequirePerson(can) }
+// RequirePerson returns an error in a process that is part of a task or a run, which may not do what can names by itself.
+func (c *Console) RequirePerson(can string) error { return c.Caller().RequirePerson(can) }
 
 // InsideRun reports whether this process is part of a task or a run.
 func (c *Console) InsideRun() bool { return c.Caller().InsideRun() }

@@ -28,7 +28,7 @@ func (o *output) Write(p []byte) (int, error) {
 
 // WatchOutput has written return the first error of writing to c.Stdout, so that a full disk does not silently cut off a list.
 func WatchOutput(c *Console) (written func() error) {
-	o := &output{Writer: Unwatched(c.Stdout)}
+	o := &output{Writer: RawOutput(c.Stdout)}
 	c.Stdout = o
 	return func() error {
 		o.mu.Lock()
@@ -49,8 +49,8 @@ func (e *unwrittenError) Error() string {
 
 func (e *unwrittenError) Unwrap() error { return e.cause }
 
-// Unwatched returns the Stdout for other programs, which need the terminal itself.
-func Unwatched(w io.Writer) io.Writer {
+// RawOutput returns the Stdout for other programs, which need the terminal itself.
+func RawOutput(w io.Writer) io.Writer {
 	if o, watched := w.(*output); watched {
 		return o.Writer
 	}

@@ -28,7 +28,7 @@ func (c *Console) Page(ctx context.Context, p *app.Project, write func(io.Writer
 		return write(c.Stdout)
 	}
 	cmd := exec.Command("/bin/sh", "-c", program)
-	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = c.Dir, Unwatched(c.Stdout), c.Stderr, slices.Clone(c.Env)
+	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = c.Dir, RawOutput(c.Stdout), c.Stderr, slices.Clone(c.Env)
 	for _, unset := range []string{"LESS=FRX", "LV=-c"} {
 		if name, _, _ := strings.Cut(unset, "="); !slices.ContainsFunc(c.Env, func(s string) bool { return strings.HasPrefix(s, name+"=") }) {
 			cmd.Env = append(cmd.Env, unset)

@@ -192,12 +192,14 @@ func (l *Line) Positional() []string {
 	return nil
 }
 
-func (l *Line) fullName() string { return Whole(l.Program, l.Path) }
+func (l *Line) fullName() string { return FullCommand(l.Program, l.Path) }
 
-func (l *Line) helpCommand() string { return Whole(l.Program, append([]string{"help"}, l.Path...)) }
+func (l *Line) helpCommand() string {
+	return FullCommand(l.Program, append([]string{"help"}, l.Path...))
+}
 
-// Whole returns the command with that path as it is typed.
-func Whole(program string, path []string) string {
+// FullCommand returns the command with that path as it is typed.
+func FullCommand(program string, path []string) string {
 	return strings.Join(append([]string{program}, path...), " ")
 }
 

@@ -45,11 +45,11 @@ func (p Program) Run(ctx context.Context, a *command.Console, args []string) int
 	case lost != nil && !errors.Is(err, errors.Unwrap(lost)) && ctx.Err() == nil:
 		a.Say("%v", lost)
 	}
-	return End(ctx, a, err)
+	return ReportExit(ctx, a, err)
 }
 
-// End reports an error and returns its exit code.
-func End(ctx context.Context, a *command.Console, err error) int {
+// ReportExit reports an error and returns its exit code.
+func ReportExit(ctx context.Context, a *command.Console, err error) int {
 	if err != nil && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = app.WithHints(context.Cause(ctx), app.HintsOf(err)...)
 	}

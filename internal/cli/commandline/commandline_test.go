@@ -18,7 +18,7 @@ func TestSignalDecides(t *testing.T) {
 	cancel(&proc.SignalError{Signal: syscall.SIGTERM})
 	var out bytes.Buffer
 	a := &command.Console{Stderr: &out}
-	if got := commandline.End(ctx, a, fmt.Errorf("running git: %w", context.Canceled)); got != command.ExitTerminated {
+	if got := commandline.ReportExit(ctx, a, fmt.Errorf("running git: %w", context.Canceled)); got != command.ExitTerminated {
 		t.Errorf("got %d, want %d", got, command.ExitTerminated)
 	}
 }

@@ -98,7 +98,7 @@ func (cmd settings) get(c *cli.Context) error {
 }
 
 func (cmd settings) set(c *cli.Context) error {
-	if err := cmd.OnlyPeople("change settings"); err != nil {
+	if err := cmd.RequirePerson("change settings"); err != nil {
 		return err
 	}
 	f, p, err := cmd.file(c)
@@ -127,7 +127,7 @@ func (cmd settings) set(c *cli.Context) error {
 }
 
 func (cmd settings) unset(c *cli.Context) error {
-	if err := cmd.OnlyPeople("change settings"); err != nil {
+	if err := cmd.RequirePerson("change settings"); err != nil {
 		return err
 	}
 	f, _, err := cmd.file(c)

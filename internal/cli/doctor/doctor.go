@@ -44,7 +44,7 @@ Without a terminal and without --yes, --repair changes nothing too, and exits wi
 				return app.Usagef("--yes agrees to what --repair asks: add --repair")
 			}
 			if o.repair {
-				if err := console.OnlyPeople("repair"); err != nil {
+				if err := console.RequirePerson("repair"); err != nil {
 					return err
 				}
 			}

@@ -47,7 +47,7 @@ file was changed meanwhile, the copy stays and you are told where.`,
 
 // File has a person change a file of a task. While the editor runs, Ctrl-C is for the editor.
 func File(ctx context.Context, console *command.Console, p *app.Project, dir, name string) error {
-	if err := console.OnlyPeople("edit a task"); err != nil {
+	if err := console.RequirePerson("edit a task"); err != nil {
 		return err
 	}
 	if !console.CanAsk() && console.Getenv("VISUAL")+console.Getenv("EDITOR") == "" {

@@ -61,7 +61,7 @@ func (d *Draft) Edit() ([]byte, error) {
 		d.a.Say("the editor is vi, %s", by)
 	}
 	cmd := exec.Command("/bin/sh", "-c", program+` "$@"`, program, d.path)
-	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = d.a.Dir, d.a.Env, d.a.Stdin, command.Unwatched(d.a.Stdout), d.a.Stderr
+	cmd.Dir, cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = d.a.Dir, d.a.Env, d.a.Stdin, command.RawOutput(d.a.Stdout), d.a.Stderr
 	var ended *exec.ExitError
 	began := time.Now()
 	switch err := cmd.Run(); {

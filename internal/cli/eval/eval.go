@@ -146,7 +146,7 @@ func (cmd evals) newEvaluation(c *cli.Context) (*evaluation, error) {
 	}
 	watched := &runner.Site{}
 	e.show = cmd.Show(watched, c.Bool("json") || !command.IsTerminal(cmd.Stderr))
-	e.show.Ahead(terminal.Stages(e.cfg.Planning, runner.PlanOptions{Quick: e.quick}))
+	e.show.SetStages(terminal.Stages(e.cfg.Planning, runner.PlanOptions{Quick: e.quick}))
 	e.event, e.fallback = watched.Event, e.home.Wire(c.Context, e.cfg, e.home).Default
 	return e, nil
 }

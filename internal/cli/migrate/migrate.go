@@ -30,8 +30,8 @@ type Earlier struct {
 // unusedFiles are files of earlier versions below .trellis that this version does not use.
 var unusedFiles = []string{".version", ".template-hashes.json", "scripts", "workspace"}
 
-// Fit removes from the files of a fresh .trellis what the project has already.
-func (m Earlier) Fit(files map[string][]byte) error {
+// RemoveExisting removes from the files of a fresh .trellis what the project has already.
+func (m Earlier) RemoveExisting(files map[string][]byte) error {
 	pages, err := specs.List(m.Project.Root)
 	if err != nil {
 		return err

@@ -62,7 +62,7 @@ func (cmd objectives) plan(c *cli.Context) error {
 		return err
 	}
 	show := cmd.Show(s, c.Bool("json"))
-	show.Ahead(terminal.Stages(s.Config.Planning, runner.PlanOptions{}))
+	show.SetStages(terminal.Stages(s.Config.Planning, runner.PlanOptions{}))
 	began := cmd.Now()
 	res, err := s.Objectives().PlanStep(c.Context, name, o)
 	show.Close()

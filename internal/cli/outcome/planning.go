@@ -128,7 +128,7 @@ func (end Planning) ExitError(again string) error {
 			next = []string{again + " --requirement 'what is wanted'"}
 		}
 		if isBudgetFailure(end.Failure) {
-			next = []string{GoOn(end.Failure, again)}
+			next = []string{ResumeHint(end.Failure, again)}
 		}
 		return app.AsKind(app.ErrPlanner, app.WithHints(fmt.Errorf("planning failed: %w", end.Failure), next...))
 	case end.Status == trellis.Rejected:
@@ -139,8 +139,8 @@ func (end Planning) ExitError(again string) error {
 	return nil
 }
 
-// GoOn returns what to do after a failure before the command again: a limit that is used up has to be raised first.
-func GoOn(f *flow.Failure, again string) string {
+// ResumeHint returns what to do after a failure before the command again: a limit that is used up has to be raised first.
+func ResumeHint(f *flow.Failure, again string) string {
 	if isBudgetFailure(f) {
 		return "raise the limit that it names in .trellis/config.yaml; then " + again
 	}

@@ -59,7 +59,7 @@ func exitError(res runner.Result) error {
 	case res.Failure != nil && res.Status == trellis.Ready: // the watcher can't start it
 		return app.WithHints(app.AsKind(app.ErrNoAgent, res.Failure), "trellis doctor")
 	case res.Failure != nil && (res.Status == trellis.Failed || res.Status == trellis.Review):
-		return app.WithHints(res.Failure, Todo(filepath.Base(res.Dir), res.Failure))
+		return app.WithHints(res.Failure, FailureHint(filepath.Base(res.Dir), res.Failure))
 	case res.Status == trellis.Failed, res.Status == trellis.Cancelled:
 		return fmt.Errorf("%s is %s", filepath.Base(res.Dir), res.Status)
 	case len(res.Waits) > 0, !res.Until.IsZero():
@@ -207,7 +207,7 @@ func (s *resultLines) addPaused(id string, res runner.Result) bool {
 	switch f := res.Failure; {
 	case f != nil && f.Code != string(trellis.Interrupted):
 		s.add("%v", f)
-		s.add("next: %s", Todo(id, f))
+		s.add("next: %s", FailureHint(id, f))
 	case res.Until.IsZero(): // a person stopped it: no watcher goes on with it
 		s.add("next: trellis start %s", trellis.ShellWord(id))
 		return true
@@ -215,8 +215,8 @@ func (s *resultLines) addPaused(id string, res runner.Result) bool {
 	return false
 }
 
-// Todo returns what a person can do about the failure of a task.
-func Todo(id string, f *flow.Failure) string {
+// FailureHint returns what a person can do about the failure of a task.
+func FailureHint(id string, f *flow.Failure) string {
 	info, _ := trellis.Code(f.Code).Info()
 	return strings.ReplaceAll(info.Todo, "DIR", id)
 }

@@ -203,7 +203,7 @@ func exitError(res runner.FileRun) error {
 	case res.Interrupted:
 		return app.WithHints(context.Canceled, next)
 	case res.Failure != nil:
-		return app.WithHints(res.Failure, outcome.GoOn(res.Failure, next))
+		return app.WithHints(res.Failure, outcome.ResumeHint(res.Failure, next))
 	case len(res.Waits) > 0, !res.Until.IsZero():
 		return app.Quiet(app.ErrWaiting)
 	case res.Report.Failure() != nil && res.Report.TimedOut:

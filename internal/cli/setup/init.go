@@ -76,7 +76,7 @@ func (cmd setups) init(ctx context.Context, agent, user string) error {
 		}
 	}
 	move := migrate.Earlier{Console: cmd.Console, Project: p, Ignore: files[".gitignore"], Checks: verifyCommands}
-	if err := move.Fit(files); err != nil {
+	if err := move.RemoveExisting(files); err != nil {
 		return err
 	}
 	made, err := cmd.createFiles(p, root, files)

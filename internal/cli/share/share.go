@@ -27,7 +27,7 @@ trellis submit again, or by a watcher here. trellis pull brings back what become
 }
 
 func runSubmit(a *command.Console, c *cli.Context, p *app.Project, dir string) error {
-	if err := a.OnlyPeople("submit"); err != nil {
+	if err := a.RequirePerson("submit"); err != nil {
 		return err
 	}
 	t, err := teamOf(c.Context, a, p)

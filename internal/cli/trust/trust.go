@@ -50,7 +50,7 @@ TRELLIS_TRUST=checkout trusts all that is checked out, for one process.`,
 			if err := o.check(c); err != nil {
 				return err
 			}
-			if err := console.OnlyPeople("say what is trusted"); err != nil {
+			if err := console.RequirePerson("say what is trusted"); err != nil {
 				return err
 			}
 			p, err := console.OpenRepository()

@@ -209,14 +209,14 @@ func (e *resultPrinter) begin(parallel int) {
 }
 
 func (e *resultPrinter) handle(happened runner.Event) {
-	e.show.Take(happened)
+	e.show.ShowRunnerEvent(happened)
 	if happened.Ended == nil {
 		return
 	}
 	res := *happened.Ended
 	lines := outcome.RunLines(e.p, res)
 	if res.Failure != nil && res.Status == trellis.Failed {
-		lines = append(lines, "next: "+outcome.Todo(filepath.Base(res.Dir), res.Failure))
+		lines = append(lines, "next: "+outcome.FailureHint(filepath.Base(res.Dir), res.Failure))
 	}
 	if len(lines) > 0 {
 		e.show.Say(strings.Join(lines, "\n"))
