@@ -30,6 +30,7 @@ type objectives struct {
 	took      time.Duration // how long reading them took
 	surveys   chan objectivesSurvey
 	ready     []step           // steps to plan, as far as is known
+	planned   map[step]bool    // steps whose planning ended since the last reading began, which may not have seen that
 	backoff   map[step]backoff // steps that are not planned before a time
 	ended     chan planningOutcome
 	wrong     map[string]error // errors of the last reading, by objective
@@ -95,6 +96,7 @@ func (o *objectives) advance(ctx context.Context) {
 	}
 	if !o.at.IsZero() && !o.surveying && !o.at.After(time.Now()) {
 		o.at, o.surveying = time.Time{}, true
+		clear(o.planned)
 		s := o.s // a reload takes another one
 		go func() { o.surveys <- surveyObjectives(ctx, s) }()
 	}
@@ -213,7 +215,9 @@ func (o *objectives) takeOne(a runner.Advance) {
 		return
 	}
 	for _, s := range a.Ready {
-		o.ready = append(o.ready, step{a.Name, s.ID})
+		if at := (step{a.Name, s.ID}); !o.planned[at] {
+			o.ready = append(o.ready, at)
+		}
 	}
 	if code := a.Decision.Code; code == roadmap.Stuck || code == roadmap.Complete {
 		o.notices.inform("objective "+a.Name, fmt.Sprintf("objective %s: %s: %s", a.Name, code, a.Decision.Why))
@@ -223,6 +227,7 @@ func (o *objectives) takeOne(a runner.Advance) {
 // end processes the end of the planning of a step.
 func (o *objectives) end(p planningOutcome) {
 	delete(o.admission.steps, p.step)
+	o.planned[p.step] = true
 	defer o.scheduleSurvey()
 	if p.err != nil {
 		o.fail(p)

@@ -119,7 +119,7 @@ func newWatch(s *runner.Site, o WatchOptions, lock *watchLock) *watch {
 	w.pulls = pulls{settings: c, notices: &w.notices, schedule: &w.schedule, ended: make(chan pullCheck)}
 	w.objectives = objectives{
 		settings: c, notices: &w.notices, schedule: &w.schedule, admission: &w.admission, results: &w.results,
-		surveys: make(chan objectivesSurvey), ended: make(chan planningOutcome), backoff: map[step]backoff{},
+		surveys: make(chan objectivesSurvey), ended: make(chan planningOutcome), backoff: map[step]backoff{}, planned: map[step]bool{},
 	}
 	return w
 }
