@@ -9,13 +9,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// A task is worked on to its commit with a program that speaks the Agent Client Protocol, and with TRELLIS_SOAK it is planned with it
-// before and judged: what its model's server counted is what the tokens are said to be, and no process is left.
+// A program that speaks the Agent Client Protocol takes a task to its commit; with TRELLIS_SOAK it also plans the task before
+// and judges it. The tokens that stats reports are those that the model's server counted, and no process is left.
 func TestGeminiWorks(t *testing.T) {
 	t.Parallel()
 	s, server := scene(t, agentstest.Gemini, tiny)
 	dir := ".trellis/tasks/02-01-bye"
-	if soak.Asked() { // it takes two seconds for each of its starts
+	if soak.Asked() { // each start of the program takes two seconds
 		s.initialized(agentstest.Gemini)
 		out, _ := s.trellis(0, "plan", "-n", "bye", "-t", "backend", "-r", "greet.sh --bye says Bye")
 		dir = out[strings.LastIndexByte(out, '\n')+1:]
@@ -31,7 +31,7 @@ func TestGeminiWorks(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &stats); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := stats.Total, server.Used(); want.Input == 0 || got.Input_tokens != want.Input+want.Cached || got.Output_tokens != want.Output { // it does not tell which were cached
+	if got, want := stats.Total, server.Used(); want.Input == 0 || got.Input_tokens != want.Input+want.Cached || got.Output_tokens != want.Output { // the program does not report which tokens were cached
 		t.Errorf("stats has %+v, the server counted %+v", got, want)
 	}
 	if got := s.run("git", "show", "feature/bye:greet.sh"); got+"\n" != changed {

@@ -15,8 +15,8 @@ const (
 	no    = `{"decision":"reject","category":"unclear","details":"What is a bye?","suggestions":["Say what it prints."],"size":"small","confidence":0.9}`
 )
 
-// A requirement is rejected while the real programs of research and TaskSpec are at work on it: both are ended, no process of
-// theirs is left, and what the research had used by then counts.
+// A requirement is rejected while the real programs for research and TaskSpec are still working on it: both are ended, none of
+// their processes is left, and the tokens that research had used by then are counted.
 func TestRejectedWhileOthersWork(t *testing.T) {
 	for _, cli := range clis {
 		t.Run(cli, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestRejectedWhileOthersWork(t *testing.T) {
 				}
 				return modelserver.Turn{Hang: true, Usage: usage}
 			})
-			if cli == "opencode" { // whose very first starts in a home do not bear to come at once: they all make its database
+			if cli == "opencode" { // whose very first starts in a home folder must not overlap: each of them creates its database
 				s.trellis(4, "plan", "-n", "first", "-t", "backend", "-r", first)
 			}
 			began := time.Now()

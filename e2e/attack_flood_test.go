@@ -10,12 +10,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// floods are scripts of agents that make too much of something. $N is how much, and $W is in the command line of each process.
+// floods are scripts of agents that produce too much of something. $N is the amount, and the command line of each process has $W.
 var floods = []struct {
 	name   string
 	script string
-	few, n int  // $N, and with TRELLIS_SOAK
-	check  bool // it is in the work, and made when that is checked
+	few, n int  // $N without and with TRELLIS_SOAK
+	check  bool // the script is part of the work, and runs when the work is checked
 }{
 	{name: "output without an end of line", script: "head -c ${N}000000 /dev/zero | tr '\\0' x", few: 30, n: 1000},
 	{name: "errors without an end of line", script: "head -c ${N}000000 /dev/zero | tr '\\0' x >&2", few: 30, n: 1000},
@@ -27,8 +27,8 @@ var floods = []struct {
 	{name: "processes of processes", script: "bomb() { if [ $1 -gt 0 ]; then bomb $(($1-1)) & bomb $(($1-1)) & fi; exec sleep $W; }; bomb $N & sleep 0.2", few: 4, n: 9},
 }
 
-// TestFloods: an agent, or what it wrote, that prints, makes or starts far too much holds nobody up: its task ends, little of it is
-// kept, and nothing of it is left. With TRELLIS_SOAK all of them are made in all modes, with much more.
+// TestFloods: an agent, or its code, that prints, creates or starts far too much blocks nobody: the task ends, little of the
+// output is kept, and none of its processes is left. With TRELLIS_SOAK all floods are tried in all modes, with much larger amounts.
 func TestFloods(t *testing.T) {
 	t.Parallel()
 	for i, f := range floods {
@@ -55,7 +55,7 @@ func TestFloods(t *testing.T) {
 					t.Errorf("it is not done\n%s", x.said(out+errs))
 				}
 				x.nobody(map[string]string{word: f.name})
-				const most = 72 << 20 // 64 MiB of an agent, 10 MiB of each command
+				const most = 72 << 20 // 64 MiB of an agent's output, 10 MiB of each command's
 				if kept := size(t, filepath.Join(x.Dir, ".trellis", "tasks", victim, "run")); kept > most {
 					t.Errorf("%d bytes of it are kept", kept)
 				}
@@ -64,7 +64,7 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// size is how many bytes the files of a folder have.
+// size returns the number of bytes of all regular files below dir.
 func size(t *testing.T, dir string) (n int64) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {

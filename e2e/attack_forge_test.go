@@ -8,22 +8,22 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// Parts of the attacks' scripts. REAL and FAKE are the names of blobs, object the place of a loose one.
+// Parts of the attacks' scripts. REAL and FAKE are the names of blobs, and object prints the path of a loose object.
 const (
-	// nonsense is work that no honest check lets pass.
+	// nonsense is work that no honest check accepts.
 	nonsense = "echo 'echo nonsense' > greet.sh\n"
-	// lies has a shell at hand that makes the false test and knows the true one.
+	// lies defines shell functions to fake the test: FAKE is the blob of a false test, and REAL that of the true one.
 	lies = nonsense + `G=$(git rev-parse --git-common-dir); O=$G/objects
 object() { echo $O/$(echo $1 | cut -c1-2)/$(echo $1 | cut -c3-); }
 REAL=$(git rev-parse HEAD:test.sh); FAKE=$(echo exit 0 | git hash-object -w --stdin)
 overwrite() { mkdir -p $(dirname $(object $1)); chmod u+w $(object $1) $(dirname $(object $1)); cp -f $(object $2) $(object $1); }
 fresh() { rm -f test.sh; git checkout -- test.sh; touch -d 2037-01-01 $(git rev-parse --git-path index); sleep 1.1; git add greet.sh; }
 `
-	// forged says that the nonsense was delivered.
+	// forged succeeds if the nonsense was delivered.
 	forged = "git show feature/bye:greet.sh | grep -q nonsense && grep -q '\"review\"' $TASK/task.json"
 )
 
-// lying are attacks after which the test passes where the agent works.
+// lying are attacks after which the test passes in the worktree where the agent works.
 var lying = []attack{
 	{name: "the loose object of the test", script: lies + "overwrite $REAL $FAKE; fresh"},
 	{name: "the loose object of the folder", script: lies + `T=$(git rev-parse HEAD^{tree})
@@ -51,7 +51,7 @@ echo $(cd ../alt && pwd) > $O/info/alternates; rm -f $(object $REAL); fresh`},
 	{name: "a false shell", script: lies + "printf '#!/bin/true\\n' > $HOME/.local/bin/sh; chmod +x $HOME/.local/bin/sh; cp /bin/true sh; rm -f $ROOT/bin/sh; cp /bin/true $ROOT/bin/sh", off: told("these programs, which decide, are not those of the beginning of the run: sh")},
 }
 
-// forgeries are attacks on what else leads to a verdict.
+// forgeries are attacks on the other inputs of a verdict.
 var forgeries = []attack{
 	{name: "a work tree elsewhere", script: lies + "git config extensions.worktreeConfig true; mkdir ../else; cp -r . ../else/; git config --worktree core.worktree $(cd ../else && pwd); echo exit 0 > ../else/test.sh", got: forged},
 	{name: "a false git", script: lies + "printf '#!/bin/sh\\nexit 0\\n' > $HOME/.local/bin/git; cp $HOME/.local/bin/git git; chmod +x git $HOME/.local/bin/git", got: forged},
@@ -75,7 +75,7 @@ var forgeries = []attack{
 	{name: "a helper in a cache", prepare: "mkdir -p $HOME/.cache/tool", script: "printf '# nonsense\\n. $HOME/.cache/tool/help.sh\\n' > greet.sh; echo \"echo 'Hello, Ada!'\" > $HOME/.cache/tool/help.sh", got: forged, off: open(left), require: open(left)},
 }
 
-// packed makes a pack of one object, the false test, whose index gives it the name of the true one.
+// packed makes a pack whose only object is the false test, with an index that gives this object the name of the true test.
 const packed = `first=$(printf %d 0x$(echo $REAL | cut -c1-2))
 P=$(echo $FAKE | git pack-objects -q $O/pack/pack); I=$O/pack/pack-$P.idx; chmod u+w $I
 i=0; { while [ $i -lt 256 ]; do if [ $i -lt $first ]; then printf '\000\000\000\000'; else printf '\000\000\000\001'; fi; i=$((i+1)); done; } > ../fan
@@ -87,10 +87,10 @@ touch -d 2037-01-01 $O/pack/pack-$P.*; fresh`
 // TestForgedVerdicts: whatever an agent does to the records of git and Trellis, work that fails its test isn't delivered.
 func TestForgedVerdicts(t *testing.T) { each(t, forgeries) }
 
-// TestLies, edge S1: the same of what makes the test pass for the agent itself, and for whoever believes its git.
+// TestLies, edge S1: the same for attacks that make the test pass for the agent itself, and for anyone who trusts its git.
 func TestLies(t *testing.T) { each(t, liars()) }
 
-// liars are the attacks that want a false test to pass.
+// liars returns the attacks that try to make a false test pass.
 func liars() []attack {
 	list := slices.Clone(lying)
 	for i := range list {
@@ -99,8 +99,8 @@ func liars() []attack {
 	return list
 }
 
-// each makes attacks one by one: every second one, and of the others those that have what they want without a sandbox, told of or not:
-// in it too where something comes of them there. With TRELLIS_SOAK all.
+// each runs attacks one by one: every second one and, of the others, those that succeed without a sandbox, reported or not (also in
+// the sandbox if they have an effect there). With TRELLIS_SOAK it runs all of them.
 func each(t *testing.T, attacks []attack) {
 	t.Helper()
 	t.Parallel()

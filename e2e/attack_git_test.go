@@ -2,15 +2,15 @@ package e2e
 
 import "testing"
 
-// Parts of scripts.
+// Parts of the attacks' scripts.
 const (
-	// canary says that the program of the attack was run by somebody outside of it.
+	// canary succeeds if the program of the attack was run by anybody outside of the attack.
 	canary = "test -e $ROOT/canary"
-	// plant writes a program that leaves the canary wherever it is run.
+	// plant defines a shell function that writes a program, which leaves the canary wherever it is run.
 	plant = "echo '# work' >> greet.sh\nG=$(git rev-parse --git-common-dir)\nplant() { mkdir -p $(dirname $1); printf '#!/bin/sh\\ntouch %s/canary\\ncat 2>/dev/null\\nexit 0\\n' $ROOT > $1; chmod +x $1; }\n"
-	// work is a change that is good, and the names of git's folders.
+	// work makes a good change and sets the names of git's folders.
 	work = "echo '# work' >> greet.sh\nG=$(git rev-parse --git-common-dir); O=$G/objects\n"
-	// noted keeps what is main, and moved says that it, or what HEAD is, is something else.
+	// noted records the commit of main, and moved succeeds if main or the branch of HEAD has changed since.
 	noted = "git add -A; git commit -q -m settings; git rev-parse main > $ROOT/main"
 	moved = "test \"$(git symbolic-ref -q HEAD)\" != refs/heads/main || test \"$(git rev-parse main)\" != \"$(cat $ROOT/main)\""
 	// another runs a second task, whose agent is honest.
@@ -18,7 +18,7 @@ const (
 		"sed -i 's/run: .*, answer: All/run: [\"echo more >> greet.sh\"], answer: All/' .trellis/rehearsal.yaml; $PROGRAM start 02-02-next; "
 )
 
-// traps are programs that are to be run by Trellis' git, outside of the sandbox.
+// traps are attacks that try to make Trellis' git run a program, outside of the sandbox.
 var traps = []attack{
 	{name: "a hook", script: plant + "plant $G/hooks/pre-commit; for h in post-commit commit-msg prepare-commit-msg reference-transaction post-checkout post-index-change; do plant $G/hooks/$h; done", got: canary},
 	{name: "a hook for the next task", script: plant + "plant $G/hooks/pre-commit; plant $G/hooks/post-checkout", got: another + canary},
@@ -40,7 +40,7 @@ F=$(printf '#!/bin/sh\ntouch %s/canary\n' $ROOT | git hash-object -w --stdin); c
 	{name: "another git folder", script: plant + "plant $ROOT/f; git clone -q --bare . ../own; git -C ../own config core.fsmonitor $ROOT/f; git -C ../own config core.bare false; echo gitdir: $(cd ../own && pwd) > .git", got: canary},
 }
 
-// harms are what is done to a person's repository.
+// harms are attacks that damage a person's repository.
 var harms = []attack{
 	{name: "main is moved", prepare: noted, script: work + "git add -A; git commit -q -m mine; git update-ref refs/heads/main HEAD", got: moved, off: told("main")},
 	{name: "packed main is moved", prepare: noted + "; git pack-refs --all", script: work + "git add -A; git commit -q -m mine; sed -i \"s/.* refs.heads.main$/$(git rev-parse HEAD) refs\\/heads\\/main/\" $G/packed-refs", got: moved, off: told("main")},
@@ -60,8 +60,8 @@ var harms = []attack{
 	{name: "escapes", script: work + "f=$(printf 'a\\033]0;owned\\007\\342\\200\\256b.txt'); echo x > \"$f\"; printf '\\033]0;owned\\007\\033[2J' > notes.txt", got: "grep -q $(printf '\\033') $ROOT/said || grep -q $(printf '\\007') $ROOT/said || grep -q $(printf '\\342\\200\\256') $ROOT/said"},
 }
 
-// TestTraps: no program that an agent leaves for git is run when Trellis commits its work, or that of the next task.
+// TestTraps: no program that an agent planted for git is run when Trellis commits its work, or the work of the next task.
 func TestTraps(t *testing.T) { each(t, traps) }
 
-// TestHarms, edge A1: an agent destroys nothing of a repository in the sandbox, and without it what it did is told.
+// TestHarms, edge A1: in the sandbox an agent destroys nothing in a repository, and without it the damage is reported.
 func TestHarms(t *testing.T) { each(t, harms) }

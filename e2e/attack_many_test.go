@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// grown makes a repository of so many files. Its objects are in files of their own, or in a pack.
+// grown returns a script that makes a repository of this many files. Its objects are loose, or in a pack.
 func grown(files int, packed bool) string {
 	const pack, loose = "git gc -q --prune=now", "git config gc.auto 0"
 	end := loose
@@ -20,7 +20,7 @@ git add -A; git commit -q -m many; %s
 `, loose, files, end)
 }
 
-// ofMany are attacks that get what they want where git, or Trellis, looks at what is young alone, or at few.
+// ofMany returns the attacks that would succeed if git or Trellis inspected only recent objects, or only a few.
 func ofMany(files int) (attacks []attack) {
 	for _, list := range [][]attack{liars(), traps, harms} {
 		for _, a := range list {
@@ -38,8 +38,8 @@ func ofMany(files int) (attacks []attack) {
 	return attacks
 }
 
-// TestForgeriesAmongManyFiles, edge S1 (a), (b) and (c): nothing forged is delivered, no forged hook is run, and what was deleted is
-// told, in a repository of 20 files, and with TRELLIS_SOAK in one of 20,000.
+// TestForgeriesAmongManyFiles, edge S1 (a), (b) and (c): nothing forged is delivered, no forged hook is run, and deletions are
+// reported, in a repository of 20 files, or with TRELLIS_SOAK of 20,000.
 func TestForgeriesAmongManyFiles(t *testing.T) {
 	t.Parallel()
 	files := 20

@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 )
 
-// outliving is a script that starts a process which is to be there when its call is over. $W, a number of seconds, is in the
-// process's command line, and in nobody else's.
+// outliving is a script that starts a process which tries to outlive its call. $W, a number of seconds, is in the command line
+// of this process and of no other.
 type outliving struct{ name, script string }
 
 var outlivings = []outliving{
@@ -39,13 +39,13 @@ var outlivings = []outliving{
 	{"a unit", "systemd-run --user --collect sleep $W"},
 }
 
-// survives are those that nothing ends without a sandbox.
+// survives names the outlivings that nothing ends without a sandbox.
 var survives = map[string]bool{"a unit": true, "at": true, "cron": true}
 
-// census is a shell's that writes down which of them are there while a check runs.
+// census is a shell command that records which of these processes are alive while a check runs.
 const census = "for f in /proc/[0-9]*/cmdline; do tr '\\0' '\\n' < $f; done 2>/dev/null | grep -x '3[0-9]*\\.%s' | sort -u >> ../alive; true\n"
 
-// TestOutlives: no process that an agent started is there when its call is over, nor when its task is done.
+// TestOutlives: no process that an agent started is alive when its call is over, nor when its task is done.
 func TestOutlives(t *testing.T) {
 	t.Parallel()
 	for _, mode := range bothModes(t) {
@@ -55,7 +55,7 @@ func TestOutlives(t *testing.T) {
 			script, names := "echo '# work' >> greet.sh\n", map[string]string{}
 			for i, o := range outlivings {
 				if mode == sandbox.Off && survives[o.name] {
-					continue // it would stay
+					continue // the process would stay
 				}
 				word := strconv.Itoa(3000+i) + "." + x.Word
 				names[word] = o.name
@@ -78,7 +78,7 @@ func TestOutlives(t *testing.T) {
 	}
 }
 
-// nobody fails for each process that is there, and ends it.
+// nobody fails for each of the named processes that is alive, and kills it.
 func (x *target) nobody(names map[string]string) {
 	x.Helper()
 	for word, name := range names {
@@ -89,14 +89,14 @@ func (x *target) nobody(names map[string]string) {
 	}
 }
 
-// above sets the pids of the processes that the agent's call comes from: the worker, the guard, and all of them with who is between.
+// above sets the pids of the trellis processes that started the agent's call: the worker, the guard, and all, with those in between.
 const above = `parent() { sed -n 's/^PPid:\t//p' /proc/$1/status; }
 p=$$; WORKER=; ALL=; while [ "$p" -gt 1 ]; do case $(cat /proc/$p/comm) in trellis) [ -n "$WORKER" ] && GUARD=$p || WORKER=$p; ALL="$ALL $p";; esac; p=$(parent $p); done
 test -n "$WORKER" && test ! -e ../once || exit 0; touch ../once || exit 0
 attacker outlive $W; (env -i setsid sleep $W &); sleep 0.1
 `
 
-// TestEndsItsKeepers: an agent that ends those who watch over it leaves nothing behind, and its work is done by the next start.
+// TestEndsItsKeepers: an agent that kills the processes that watch over it leaves none behind, and the next start does its work.
 func TestEndsItsKeepers(t *testing.T) {
 	t.Parallel()
 	for i, keeper := range []struct{ name, script string }{
@@ -122,7 +122,7 @@ func TestEndsItsKeepers(t *testing.T) {
 					out, errs = out+more, errs+evenMore
 				}
 				if _, err := proc.CgroupFolder(); err != nil && mode == sandbox.Off && strings.HasPrefix(name, "all") {
-					end(word) // docs/reference/trust.md: what is left then can stay
+					end(word) // docs/reference/trust.md: such a process can survive then
 				}
 				x.nobody(map[string]string{word: name})
 				if n := x.run("git", "rev-list", "--count", "main..feature/bye"); n != "1" || !x.delivered(t, victim) {
@@ -133,7 +133,7 @@ func TestEndsItsKeepers(t *testing.T) {
 	}
 }
 
-// TestStopsItsKeepers: an agent that stops those who watch over it holds them up until somebody lets them go on, and no longer.
+// TestStopsItsKeepers: an agent that stops the processes that watch over it delays them only until somebody continues them.
 func TestStopsItsKeepers(t *testing.T) {
 	t.Parallel()
 	x := newTarget(t, sandbox.Off, "")
@@ -143,7 +143,7 @@ func TestStopsItsKeepers(t *testing.T) {
 	cmd, out := x.background("start", victim)
 	x.waitFor(func() bool { return stopped(cmd.Process.Pid) }, "nobody stops the guard")
 	worker := child(t, cmd.Process.Pid)
-	x.waitFor(func() bool { return stopped(worker) }, "nobody stops the worker") // which comes after the guard
+	x.waitFor(func() bool { return stopped(worker) }, "nobody stops the worker") // the worker is stopped after the guard
 	for _, pid := range []int{worker, cmd.Process.Pid} {
 		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
 			t.Error(err)
@@ -162,7 +162,7 @@ func stopped(pid int) bool {
 	return err == nil && strings.HasPrefix(rest, "T")
 }
 
-// named are the processes with a word in their command line.
+// named returns the pids of the processes with word in their command line.
 func named(word string) (pids []int) {
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, line := range lines {
@@ -174,7 +174,7 @@ func named(word string) (pids []int) {
 	return pids
 }
 
-// end ends those.
+// end kills the processes with word in their command line, ten times over.
 func end(word string) {
 	for range 10 {
 		for _, pid := range named(word) {
@@ -183,8 +183,8 @@ func end(word string) {
 	}
 }
 
-// TestPoisonAndKill, edge S1: the trees of the base are what they are called also for the process that goes on with a run, whatever an
-// agent did to them, and to the dates by which that process knows what was done, before it ended the one that would have seen it.
+// TestPoisonAndKill, edge S1: the process that resumes a run also sees the trees of the base as their names say, whatever an agent
+// did to them and to the timestamps by which the process detects changes, before it killed the process that would have noticed.
 func TestPoisonAndKill(t *testing.T) {
 	t.Parallel()
 	x := newTarget(t, sandbox.Off, "")
@@ -212,8 +212,8 @@ sleep 0.1; cat $(git rev-parse --git-dir)/commondir > ../c; cp ../c $(git rev-pa
 	}
 }
 
-// TestBorrowAndKill, edge S1: the process that goes on with a run knows by the journal where git took objects from when the run began,
-// whatever dates an agent set before it ended the one that would have seen it. What was there before counts, also touched.
+// TestBorrowAndKill, edge S1: the process that resumes a run knows from the journal where git borrowed objects when the run began,
+// whatever timestamps an agent set before it killed the process that would have noticed. An earlier source counts, even if touched.
 func TestBorrowAndKill(t *testing.T) {
 	t.Parallel()
 	const borrow = `O=$(git rev-parse --git-path objects); mkdir ../own; (cd ../own && pwd) > $O/info/alternates; GIT_OBJECT_DIRECTORY=$PWD/../own git add -A

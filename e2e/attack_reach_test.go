@@ -13,13 +13,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 )
 
-// poisoned is an attack that puts poison into a file, from the top of the target.
+// poisoned returns an attack that appends poison to a file. path is relative to the root of the target.
 func poisoned(path string, off, require fate) attack {
 	return attack{name: "writes " + path, script: fmt.Sprintf("mkdir -p \"$(dirname \"$ROOT/%s\")\"; echo '# poison' >> \"$ROOT/%[1]s\"", path),
 		got: fmt.Sprintf("grep -qs poison \"$ROOT/%s\"", path), off: off, require: require}
 }
 
-// writes are the places that no agent's work needs.
+// writes returns attacks that write to places that no agent's work needs.
 func writes() (attacks []attack) {
 	for _, path := range []string{"home/.bashrc", "home/.profile", "home/.zshenv", "home/.local/bin/git2", "home/.ssh/authorized_keys", "home/.gitconfig", "home/.config/git/config",
 		"home/.config/git/attributes", "home/.config/trellis/config.yaml", "home/.local/state/trellis/trust.jsonl", "home/.claude/settings.json", "home/.claude/commands/x.md",
@@ -35,7 +35,7 @@ func writes() (attacks []attack) {
 	return attacks
 }
 
-// temporaries are files of other programs' that everybody may write to, outside of the target.
+// temporaries returns attacks that write files outside of the target, into folders that all programs may write to.
 func temporaries() (attacks []attack) {
 	for _, dir := range []string{"/tmp", "/var/tmp", "/dev/shm"} {
 		file := dir + "/trellis-attack-$WORD"
@@ -44,7 +44,7 @@ func temporaries() (attacks []attack) {
 	return attacks
 }
 
-// TestWritesOutside: nothing outside of the worktree is written in the sandbox, and without it what can be seen is told.
+// TestWritesOutside: in the sandbox nothing outside of the worktree is written, and without it what can be detected is reported.
 func TestWritesOutside(t *testing.T) {
 	t.Parallel()
 	for _, mode := range bothModes(t) {
@@ -58,7 +58,7 @@ func TestWritesOutside(t *testing.T) {
 	}
 }
 
-// together makes several attacks with one task, whose work is good.
+// together runs several attacks in one task, whose work is good.
 func together(t *testing.T, x *target, mode string, attacks []attack) {
 	t.Helper()
 	x.commit()
@@ -77,7 +77,7 @@ func together(t *testing.T, x *target, mode string, attacks []attack) {
 	}
 }
 
-// commit takes what stands in the main checkout for the base.
+// commit commits the content of the main checkout as the base.
 func (x *target) commit() {
 	x.Helper()
 	if ok, said := x.shell("git add -A && { git diff --cached --quiet || git commit -q -m settings; }"); !ok {
@@ -85,7 +85,7 @@ func (x *target) commit() {
 	}
 }
 
-// secretFiles are where programs keep keys in a home folder.
+// secretFiles are the files of a home folder in which programs keep keys.
 var secretFiles = strings.Fields(`.ssh/id_rsa .ssh/id_ed25519 .ssh/config .gnupg/private-keys-v1.d/a.key .aws/credentials .aws/sso/cache/a.json .azure/msal_token_cache.json
 .config/gcloud/application_default_credentials.json .config/gcloud/credentials.db .kube/config .docker/config.json .netrc _netrc .authinfo .authinfo.gpg .git-credentials .config/git/credentials
 .config/gh/hosts.yml .config/glab-cli/config.yml .config/hub .config/tea/config.yml .pypirc .config/pip/pip.conf .pip/pip.conf .npmrc .yarnrc .yarnrc.yml .config/pnpm/auth.ini .bunfig.toml
@@ -99,17 +99,17 @@ var secretFiles = strings.Fields(`.ssh/id_rsa .ssh/id_ed25519 .ssh/config .gnupg
 .claude/.credentials.json .claude.json .codex/auth.json .local/share/opencode/auth.json .gemini/oauth_creds.json .config/github-copilot/hosts.json .aider.conf.yml .continue/config.json .config/openai/key .anthropic/key
 .env .secrets Documents/passwords.txt .config/weechat/sec.conf .msmtprc .config/sourcegraph/token .sentryclirc .config/linear/token .jira.d/config.yml .config/ngrok/ngrok.yml .ngrok2/ngrok.yml .snyk .config/snowflake/config.toml .dbt/profiles.yml .databrickscfg .bitcoin/wallet.dat .ethereum/keystore/a`)
 
-// secretNames are variables that somebody works with in the shell that trellis is started from.
+// secretNames are variables with secrets that a person may have set in the shell that trellis is started from.
 var secretNames = strings.Fields(`AWS_SECRET_ACCESS_KEY GITHUB_TOKEN GH_TOKEN NPM_TOKEN DATABASE_URL SENTRY_DSN SLACK_WEBHOOK API_KEY_PROD MY_TOKEN_V2 JWT OPENAI_API_KEY ANTHROPIC_API_KEY
 DB_PASSWORD VAULT_ADDR_TOKEN STRIPE_SECRET TWILIO_AUTH CI_JOB_JWT PGPASSWORD SSH_AUTH_SOCK KUBECONFIG`)
 
-// steal is a shell's that puts all that is secret into a folder: files, the environment, and that of the processes above.
+// steal is a shell script that copies all secrets into a folder: files, the environment, and that of the processes above.
 const steal = `L=%s; mkdir -p $L; cd $HOME
 cat %s > $L/files
 cat $MAIN/.env > $L/main-env; cat $ROOT/repo-worktrees/feature/other/.env > $L/other-env
 env > $L/env; p=$$; i=0; while [ $i -lt 7 ] && [ "$p" -gt 1 ]; do cat /proc/$p/environ > $L/environ$i; p=$(sed -n 's/^PPid:\t//p' /proc/$p/status); i=$((i+1)); done`
 
-// TestSecrets, edge S7: in the sandbox neither an agent, nor a command that runs what the agent wrote, finds a secret.
+// TestSecrets, edge S7: in the sandbox neither an agent nor a command that runs the agent's code finds a secret.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	for _, mode := range bothModes(t) {
@@ -117,7 +117,7 @@ func TestSecrets(t *testing.T) {
 			t.Parallel()
 			x := newTarget(t, mode, "")
 			x.write("verify.sh", "true\n")
-			x.write(".trellis/config.yaml", strings.Replace(x.read(".trellis/config.yaml"), "sh test.sh", "sh test.sh, sh verify.sh", 1)+"verify_fresh: false\n") // so that what it finds stays there
+			x.write(".trellis/config.yaml", strings.Replace(x.read(".trellis/config.yaml"), "sh test.sh", "sh test.sh, sh verify.sh", 1)+"verify_fresh: false\n") // so that verify.sh runs in the worktree, and its loot stays there
 			x.commit()
 			for _, f := range secretFiles {
 				x.write("../home/"+f, fmt.Sprintf("# planted %s\ntoken = \"planted %[1]s\"\n<password>planted</password>\nindex = https://ada:planted@example.org\n", f))
@@ -138,7 +138,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// stolen checks what one of them found.
+// stolen checks what the agent or the command, named by who, found.
 func (x *target) stolen(t *testing.T, mode, who, said string) {
 	t.Helper()
 	dir := filepath.Join(x.Root, "repo-worktrees/feature/bye/loot", who)
@@ -153,7 +153,7 @@ func (x *target) stolen(t *testing.T, mode, who, said string) {
 	}
 }
 
-// ear is somebody who listens, and what was heard by name of the place.
+// ear listens at places, and records the names of those that were spoken to.
 type ear struct {
 	sync.Mutex
 	heard map[string]bool
@@ -165,7 +165,7 @@ func (e *ear) hears(name string) {
 	e.heard[name] = true
 }
 
-// packets listens to one at a place for those.
+// packets listens for UDP packets, and returns its address.
 func (e *ear) packets(t *testing.T, name string) string {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -183,7 +183,7 @@ func (e *ear) packets(t *testing.T, name string) string {
 	return conn.LocalAddr().String()
 }
 
-// calls listens to who connects and says something.
+// calls listens for clients that connect and send something, and returns its address.
 func (e *ear) calls(t *testing.T, name, network, address string) string {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(address), 0o755); network == "unix" && err != nil {
@@ -210,7 +210,7 @@ func (e *ear) calls(t *testing.T, name, network, address string) string {
 	return l.Addr().String()
 }
 
-// places are whom an agent can speak to on this machine: name, network and address.
+// places starts listeners for all that an agent could speak to on this machine, and returns name, network and address of each.
 func (e *ear) places(t *testing.T, x *target, who string) (all [][3]string) {
 	unix := map[string]string{"ssh-agent": "../home/.ssh/agent.sock", "docker": "../home/.docker/run/docker.sock", "tmux": "../tmux-0/default", "1password": "../home/.1password/agent.sock",
 		"gpg-agent": "../home/.gnupg/S.gpg-agent", "editor": "../home/.config/Code/1.sock", "git's monitor": ".git/fsmonitor--daemon.ipc"}
@@ -232,7 +232,7 @@ func (e *ear) places(t *testing.T, x *target, who string) (all [][3]string) {
 		[3]string{"a server", "tcp", e.calls(t, "a server", "tcp", "127.0.0.1:0")}, [3]string{"a name server", "udp", e.packets(t, "a name server")})
 }
 
-// ownAddress is one of this machine that is none of its loopback, "" where it has none.
+// ownAddress returns an IPv4 address of this machine other than its loopback, or "" if it has none.
 func ownAddress(t *testing.T) string {
 	t.Helper()
 	all, err := net.InterfaceAddrs()
@@ -248,11 +248,11 @@ func ownAddress(t *testing.T) string {
 	return ""
 }
 
-// remote are the places that a program with the whole network reaches, in the sandbox too.
+// remote names the places that a program with full network access reaches, in the sandbox too.
 var remote = map[string]bool{"a socket without a file": true, "a server": true, "a server by its name": true, "a host by its address": true, "a server over IPv6": true, "a name server": true}
 
-// TestSpeaks, edge S7: in the sandbox nobody speaks to programs of this machine by their files, the commands that decide have no
-// network, and where it is required agents reach nothing that is not named, not by the proxy either.
+// TestSpeaks, edge S7: in the sandbox nobody reaches programs of this machine by their sockets in the file system, the commands
+// that decide have no network, and where the sandbox is required agents reach only named hosts, by the proxy too.
 func TestSpeaks(t *testing.T) {
 	t.Parallel()
 	for _, mode := range bothModes(t) {
@@ -285,7 +285,7 @@ func TestSpeaks(t *testing.T) {
 	}
 }
 
-// spoken is a shell's that speaks to all of them.
+// spoken returns a shell script that speaks to all places.
 func spoken(places [][3]string) string {
 	script := "attacker dial"
 	for _, p := range places {
@@ -294,7 +294,7 @@ func spoken(places [][3]string) string {
 	return script + " 2>/dev/null\n"
 }
 
-// byProxy is a shell's that asks the proxy for all of them that are servers.
+// byProxy returns a shell script that asks the proxy to connect to each place that is a TCP server.
 func byProxy(places [][3]string) string {
 	script := "attacker via"
 	for _, p := range places {
@@ -305,7 +305,7 @@ func byProxy(places [][3]string) string {
 	return script + " 2>/dev/null\n"
 }
 
-// judge checks who was heard.
+// judge checks at which places who was heard: in the sandbox only where it may be, without a sandbox at least somewhere.
 func (e *ear) judge(t *testing.T, mode, who string, may map[string]bool) {
 	t.Helper()
 	e.Lock()

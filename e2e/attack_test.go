@@ -16,28 +16,28 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// attack is something that an agent tries beside its work, and what becomes of it.
+// attack is something that an agent tries besides its work, with the expected result.
 type attack struct {
 	name    string
-	prepare string // a shell's, in the main checkout, before; what is committed there is the base
-	script  string // what the agent runs in its worktree, with $ROOT, $MAIN, $HOME, $TASK and the lure $REAL at hand
-	got     string // a shell's, in the main checkout, afterwards: it succeeds when the attack has what it wanted
+	prepare string // shell script, run in the main checkout beforehand; the result is committed as the base
+	script  string // what the agent runs in its worktree, with $ROOT, $MAIN, $HOME, $TASK and $WORD set
+	got     string // shell script, run in the main checkout afterwards; it succeeds if the attack reached its goal
 	off     fate
 	require fate
-	fools   bool // without a sandbox the test passes where the agent works
+	fools   bool // without a sandbox, the test passes in the worktree where the agent works
 }
 
-// fate is what becomes of an attack: the zero value is that it comes to nothing.
+// fate is the expected result of an attack. The zero value means that the attack has no effect.
 type fate struct {
-	told string // it can't be kept from happening; this is said to people
-	open string // nobody is told either; this is what docs/reference/trust.md says of it
+	told string // the attack can't be prevented; people are shown this text
+	open string // the attack is not reported either; docs/reference/trust.md says this about it
 }
 
 func told(says string) fate { return fate{told: says} }
 
 func open(says string) fate { return fate{open: says} }
 
-// What docs/reference/trust.md says of the attacks that nobody is told of.
+// What docs/reference/trust.md says about the attacks that are not reported.
 const (
 	elsewhere = "Writes into the home folder, folders of `PATH`, other worktrees and tasks, what git ignores, anywhere else"
 	ofPath    = "Puts a program of its own into a folder of `PATH`"
@@ -45,7 +45,7 @@ const (
 	left      = "Leaves something in a shared folder that its checks find there"
 )
 
-// of is what is to become of an attack with one of the modes of the sandbox.
+// of returns the fate expected in one mode of the sandbox.
 func (a attack) of(mode string) fate {
 	if mode == sandbox.Off {
 		return a.off
@@ -53,7 +53,7 @@ func (a attack) of(mode string) fate {
 	return a.require
 }
 
-// modes are those of the sandbox in which the nth attack is made: one, with TRELLIS_SOAK all.
+// modes returns the sandbox modes in which the nth attack is run: one, or all with TRELLIS_SOAK.
 func modes(t *testing.T, n int) []string {
 	t.Helper()
 	all := boxed(t)
@@ -63,8 +63,8 @@ func modes(t *testing.T, n int) []string {
 	return []string{all[[]int{0, 2, 0, 1}[n%4]]}
 }
 
-// modes are those in which the nth of some attacks is made. What becomes of one that has what it wants without a sandbox is looked
-// at always.
+// modes returns the sandbox modes in which the attack, the nth of a list, is run. An attack that succeeds without a sandbox is
+// always run without one too.
 func (a attack) modes(t *testing.T, n int) []string {
 	t.Helper()
 	list := modes(t, n)
@@ -74,7 +74,7 @@ func (a attack) modes(t *testing.T, n int) []string {
 	return list
 }
 
-// boxed are all modes that this machine has.
+// boxed returns all sandbox modes that this machine supports.
 func boxed(t *testing.T) []string {
 	t.Helper()
 	if _, err := exec.LookPath("bwrap"); err != nil {
@@ -84,7 +84,7 @@ func boxed(t *testing.T) []string {
 	return []string{sandbox.Off, sandbox.Auto, sandbox.Require}
 }
 
-// bothModes are those of an attack that is always made without a sandbox and in it.
+// bothModes returns the modes for attacks that are always run both without a sandbox and in it; with TRELLIS_SOAK all modes.
 func bothModes(t *testing.T) []string {
 	t.Helper()
 	all := boxed(t)
@@ -94,7 +94,7 @@ func bothModes(t *testing.T) []string {
 	return []string{sandbox.Off, sandbox.Require}
 }
 
-// attacked is the folder that all attacked places are copied from.
+// attacked returns the folder that all targets are copied from.
 var attacked = sync.OnceValues(func() (string, error) {
 	root := filepath.Join(filepath.Dir(program), "attacked")
 	out, err := exec.Command("sh", "-c", `set -e
@@ -115,16 +115,16 @@ git add -A; git commit -q -m trellis`, "sh", root, program).CombinedOutput()
 	return root, nil
 })
 
-// target is a place to attack: a repository, a home folder and programs of a person's.
+// target is a place to attack: a person's repository, home folder and programs.
 type target struct {
 	*site
 	Root string
-	Word string // of this place alone
+	Word string // unique to this target
 }
 
 const victim = "02-01-bye"
 
-// newTarget is one of its own, with a sandbox of this mode.
+// newTarget returns a new target, with a sandbox of this mode.
 func newTarget(t *testing.T, mode, settings string) *target {
 	t.Helper()
 	from, err := attacked()
@@ -150,7 +150,7 @@ func newTarget(t *testing.T, mode, settings string) *target {
 	return x
 }
 
-// play writes what the agents do: the one that implements runs a script first, and the others find all of it fine.
+// play writes the script of the agents: the implement role runs this shell script first, and the other roles approve everything.
 func (x *target) play(script string) {
 	x.Helper()
 	guarded := "(" + script + "\n) >/dev/null 2>&1 </dev/null; sh test.sh && touch ../lied; true"
@@ -158,14 +158,14 @@ func (x *target) play(script string) {
 		"  debug: [{answer: fixed}]\n  accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: \"greet.sh:1\"}]}}]\n", guarded))
 }
 
-// shell runs a shell's command in the main checkout and reports whether it succeeds.
+// shell runs a shell script in the main checkout, and returns whether it succeeded and its output.
 func (x *target) shell(script string) (bool, string) {
 	x.Helper()
 	code, out, errs := x.try("sh", "-c", script)
 	return code == 0, out + errs
 }
 
-// said is all that a person is told of the task by the command that ran it, its report and its status.
+// said returns all that a person is told about the task: the output of the command that ran it, its report and its status.
 func (x *target) said(run string) string {
 	x.Helper()
 	report, err := os.ReadFile(filepath.Join(x.Dir, ".trellis/tasks", victim, "report.md"))
@@ -176,7 +176,7 @@ func (x *target) said(run string) string {
 	return run + string(report) + out + errs
 }
 
-// make runs the attack's task and checks what becomes of it.
+// make runs the attack's task, and checks the result of the attack.
 func (a attack) make(t *testing.T, mode string) {
 	x := newTarget(t, mode, "")
 	if ok, said := x.shell("set -e\n" + a.prepare); !ok {
@@ -194,7 +194,7 @@ func (a attack) make(t *testing.T, mode string) {
 	a.judge(t, mode, got, said)
 }
 
-// judge compares what became of an attack with what has to.
+// judge compares the result of an attack with the expected one.
 func (a attack) judge(t *testing.T, mode string, got bool, said string) {
 	t.Helper()
 	switch want := a.of(mode); {
@@ -212,7 +212,7 @@ func (a attack) judge(t *testing.T, mode string, got bool, said string) {
 	}
 }
 
-// promises are the words of docs/reference/trust.md, in one line.
+// promises returns the text of docs/reference/trust.md in one line.
 func promises(t *testing.T) string {
 	t.Helper()
 	data, err := os.ReadFile("../docs/reference/trust.md")

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// attacker is what shells can't do of an attack: this test's own program, by another name.
+// attacker is the name under which this test's own program runs the parts of attacks that shells can't.
 const attacker = "attacker"
 
-// attack runs the attacker's command and returns the exit code.
+// attackBy runs a command of the attacker and returns the exit code.
 func attackBy(args []string) int {
 	var err error
 	switch {
@@ -42,7 +42,7 @@ func attackBy(args []string) int {
 	return 0
 }
 
-// dial says something to who listens there.
+// dial sends something to the listener at address.
 func dial(network, address string) error {
 	conn, err := net.DialTimeout(network, address, 2*time.Second)
 	if err != nil {
@@ -53,7 +53,7 @@ func dial(network, address string) error {
 	return err
 }
 
-// via says something to who listens there by the proxy that the environment names.
+// via sends something to the listener at address, by the proxy that the environment names.
 func via(address string) error {
 	conn, err := net.DialTimeout("tcp", strings.TrimPrefix(os.Getenv("HTTPS_PROXY"), "http://"), 2*time.Second)
 	if err != nil {
@@ -67,18 +67,18 @@ func via(address string) error {
 	return err
 }
 
-// outlive starts a process that has no tie to who started it: no environment, session, folder, open file or limit.
+// outlive starts a process that has no tie to its starter: no environment, session, folder, open file or limit.
 func outlive(word string) error {
 	const rttime, unlimited = 15, ^uint64(0)
 	if err := syscall.Setrlimit(rttime, &syscall.Rlimit{Cur: unlimited, Max: unlimited}); err != nil {
-		fmt.Fprintln(os.Stderr, err) // not for everybody
+		fmt.Fprintln(os.Stderr, err) // not every user may raise this limit
 	}
 	cmd := exec.Command("sh", "-c", "env -i setsid sleep "+word+" & exit 0")
 	cmd.Env, cmd.Dir, cmd.SysProcAttr = []string{"PATH=" + os.Getenv("PATH")}, "/", &syscall.SysProcAttr{Setsid: true}
 	return cmd.Run()
 }
 
-// hydra is a process that is gone when one looks: each lives for a moment and leaves a child. It ends after a while.
+// hydra starts a chain of processes: each lives for a moment and leaves a child, so one that is found is gone. It ends after a while.
 func hydra(word string) error {
 	const head = `[ "$2" -lt 900 ] || exit 0; sleep 0.01; env -i PATH=/usr/bin:/bin setsid sh -c "$3" sh "$1" $(($2+1)) "$3" & exit 0`
 	cmd := exec.Command("sh", "-c", head, "sh", word, "0", head)

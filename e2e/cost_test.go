@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/agents/modelserver"
 )
 
-// mends is a model whose work breaks the check at first, and which reads before it writes.
+// mends is a model whose work fails the check at first, and which reads before it writes.
 func mends(r modelserver.Request) modelserver.Turn {
 	turn := works(r)
 	switch {
@@ -26,7 +26,7 @@ func mends(r modelserver.Request) modelserver.Turn {
 	return turn
 }
 
-// byRole is what the calls of each role cost, of the requests from one on. All requests before may be in the provider's cache.
+// byRole returns the cost of the calls of each role, from request number from on. Earlier requests may be in the provider's cache.
 func byRole(t *testing.T, list []modelserver.Request, from int) map[string]spent {
 	t.Helper()
 	sums := map[string]spent{}
@@ -49,8 +49,8 @@ func byRole(t *testing.T, list []modelserver.Request, from int) map[string]spent
 	return sums
 }
 
-// What the calls of a task cost by phase, without a plan and with one, and whether a debug that goes on in the session of who did the work
-// costs less than one of its own.
+// What the calls of a task cost by phase, without a plan and with one, and whether a debug call that resumes the session that did
+// the work costs less than one in a session of its own.
 func TestWhatCallsCost(t *testing.T) {
 	for _, cli := range clis {
 		t.Run(cli+"/with a plan", func(t *testing.T) {
@@ -88,11 +88,11 @@ func TestWhatCallsCost(t *testing.T) {
 	}
 }
 
-// costly is a task whose documents are long, with that plan, if any, and a model whose work has to be mended.
+// costly returns a task with long documents and this plan ("" for none), and a model whose first work fails the check.
 func costly(t *testing.T, cli, plan string) (*site, *modelserver.Server) {
 	t.Helper()
 	s, server := scene(t, cli, mends)
-	model := map[string]string{"claude": "opus", "codex": "mock-1", "opencode": "mock/mock-1"}[cli] // a session goes on with the one it had
+	model := map[string]string{"claude": "opus", "codex": "mock-1", "opencode": "mock/mock-1"}[cli] // a session keeps the model that it began with
 	s.write(".trellis/config.yaml", fmt.Sprintf("agents: {default: %s, roles: {implement: {model: %[2]s}, check: {model: %[2]s}, debug: {model: %[2]s}, accept: {model: %[2]s}}}\nverify: [sh test.sh]\n", cli, model))
 	s.handSteps(plan)
 	dir := ".trellis/tasks/02-01-bye/"
@@ -106,7 +106,7 @@ func costly(t *testing.T, cli, plan string) (*site, *modelserver.Server) {
 	return s, server
 }
 
-// tellCosts logs a line for each phase: prompts by Trellis, what was sent, and what of that stood at the beginning of no earlier request.
+// tellCosts logs a line for each phase: bytes of Trellis' prompts, bytes sent, and those of them that no earlier request began with.
 func tellCosts(t *testing.T, what string, list []modelserver.Request) {
 	t.Helper()
 	costs, all := byRole(t, list, 0), 0
@@ -125,7 +125,7 @@ func tellCosts(t *testing.T, what string, list []modelserver.Request) {
 	t.Logf("%s: anew in all %d, %.2f times that of implement", what, all, float64(all)/float64(work))
 }
 
-// forgetSessions takes away what the programs keep of their sessions.
+// forgetSessions deletes the sessions that the programs store.
 func (s *site) forgetSessions() {
 	s.Helper()
 	for _, entry := range s.Env {

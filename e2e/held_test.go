@@ -12,8 +12,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// Edge F11: a process that was stopped within its change of a task holds the lock of its files. Who waits for it says who
-// has it, with the code for that; a watcher says so too, and takes the task up when the lock is free.
+// Edge F11: a process that was stopped while it changed a task holds the lock of the task's files. A command that waits for the
+// lock reports the holder, and exits with the code for that; a watcher reports it too, and takes the task up when the lock is free.
 func TestTaskFilesHeldByAStoppedProcess(t *testing.T) {
 	t.Parallel()
 	s := played(t, sleepy)
@@ -54,7 +54,7 @@ func TestTaskFilesHeldByAStoppedProcess(t *testing.T) {
 	s.waitFor(func() bool { return strings.Contains(s.read(".trellis/tasks/02-01-bye/task.json"), `"review"`) }, "the task is not taken up")
 }
 
-// waitFor fails when something never becomes so.
+// waitFor fails with the text otherwise if so does not become true within hang.
 func (s *site) waitFor(so func() bool, otherwise string) {
 	s.Helper()
 	for end := time.Now().Add(hang); !so(); time.Sleep(20 * time.Millisecond) {

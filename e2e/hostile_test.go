@@ -17,17 +17,17 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// memory is what a process under test may have, in KB: whatever it reads whole of what never ends, it dies of.
+// memory is the memory limit of a process under test, in KB: a process that reads an endless file whole dies of it.
 const memory = "2000000"
 
-// within is a command that runs under that limit.
+// within returns a command that runs trellis under that limit.
 func (s *site) within(args ...string) *exec.Cmd {
 	cmd := exec.Command("sh", append([]string{"-c", "ulimit -v " + memory + `; exec "$@"`, "sh", program}, args...)...)
 	cmd.Dir, cmd.Env = s.Dir, append(slices.Clone(s.Env), "GOGC=100")
 	return cmd
 }
 
-// bounded runs trellis under the limit and returns its exit code and all that it said. One that hangs is a failure.
+// bounded runs trellis under the limit and returns its exit code and all output. It fails if the command hangs.
 func (s *site) bounded(t *testing.T, args ...string) (int, string) {
 	t.Helper()
 	var out bytes.Buffer
@@ -51,7 +51,7 @@ func (s *site) bounded(t *testing.T, args ...string) (int, string) {
 	return cmd.ProcessState.ExitCode(), out.String()
 }
 
-// hostiles are what somebody may put in the place of a file.
+// hostiles create what somebody may put in place of a file, by kind.
 var hostiles = map[string]func(path string) error{
 	"endless": func(path string) error { return os.Symlink("/dev/zero", path) },
 	"outside": func(path string) error { return os.Symlink(strings.Repeat("../", 12)+"etc/hostname", path) },
@@ -69,13 +69,13 @@ var hostiles = map[string]func(path string) error{
 	},
 }
 
-// hostileText is what is a file and no content.
+// hostileText has texts of regular files that are not valid content, by kind.
 var hostileText = map[string]string{
 	"deep":  strings.Repeat(`[`, 900_000),
 	"lines": strings.Repeat("{}\n", 1_000_000),
 }
 
-// hostileTasks are the kinds by file of a task's directory.
+// hostileTasks returns the hostile kinds to try for each file of a task's directory.
 func hostileTasks() map[string][]string {
 	every := []string{"endless", "outside", "git", "circle", "pipe", "socket", "folder", "sparse", "one-line", "secret"}
 	kinds := map[string][]string{
@@ -91,11 +91,11 @@ func hostileTasks() map[string][]string {
 	for _, file := range []string{"implement.jsonl", "check.jsonl", "debug.jsonl", "more.jsonl"} {
 		kinds[file] = append([]string{"deep", "lines"}, every...)
 	}
-	kinds["prd.md"] = every // deep is text, too
+	kinds["prd.md"] = every // the kind deep is valid text here
 	return kinds
 }
 
-// put puts something hostile in the place of a file.
+// put replaces a file by something hostile.
 func (s *site) put(file, kind string) {
 	s.Helper()
 	path := filepath.Join(s.Dir, filepath.FromSlash(file))
@@ -109,7 +109,7 @@ func (s *site) put(file, kind string) {
 	}
 }
 
-// passes reports whether nothing is wrong with a kind for who runs the test.
+// passes reports whether a kind is harmless for the user who runs the test.
 func passes(kind string) bool { return kind == "secret" && os.Geteuid() == 0 }
 
 // delivered reports whether a task has its commit.
@@ -120,7 +120,7 @@ func (s *site) delivered(t *testing.T, id string) bool {
 	return err == nil && json.Unmarshal(data, &task) == nil && task.Status == "review"
 }
 
-// Edges F4, F6, S4, S5, S10: whatever stands in the place of any file of a task's directory, it is told with file and mend, and
+// Edges F4, F6, S4, S5, S10: whatever replaces any file of a task's directory is reported with the file and the remedy, and
 // the healthy task beside it is delivered. Neither memory nor time runs out, and a signal ends the watcher.
 func TestHostileTaskDirectories(t *testing.T) {
 	t.Parallel()
@@ -131,7 +131,7 @@ func TestHostileTaskDirectories(t *testing.T) {
 	want := map[string]string{} // file by task
 	for file, kinds := range hostileTasks() {
 		for _, kind := range kinds {
-			if passes(kind) || kind == "folder" && (file == "debug.jsonl" || file == "more.jsonl") { // a folder is no context file
+			if passes(kind) || kind == "folder" && (file == "debug.jsonl" || file == "more.jsonl") { // a folder is not a context file
 				continue
 			}
 			id := fmt.Sprintf("03-01-h%03d", len(want))
@@ -156,10 +156,10 @@ func TestHostileTaskDirectories(t *testing.T) {
 	s.watched(t)
 }
 
-// atOnce is an agent that does its work at once.
+// atOnce is an agent that works without waiting.
 var atOnce = strings.Replace(sleepy, "    - run: [\"test -f ../go || { setsid sleep 3001 & echo $$ > ../begun; sleep 3000; }\"]\n      files", "    - files", 1)
 
-// told checks that each file was named.
+// told checks that the output said names each file.
 func (s *site) told(t *testing.T, by, said string, want map[string]string) {
 	t.Helper()
 	for id, file := range want {
@@ -170,7 +170,7 @@ func (s *site) told(t *testing.T, by, said string, want map[string]string) {
 	}
 }
 
-// watched has a watcher deliver a second healthy task, and ends it by a signal.
+// watched starts a watcher, waits until it has delivered a second healthy task, and ends it with a signal.
 func (s *site) watched(t *testing.T) {
 	t.Helper()
 	s.hand("02-02-again")
@@ -203,8 +203,8 @@ func (s *site) watched(t *testing.T) {
 	}
 }
 
-// hostileStops are files of a checkout besides its tasks that a watcher does not go on without, as it can't know what settings
-// and an agent's script would say, and the kinds that are put in their place.
+// hostileStops are files of a checkout, outside of its tasks, without which a watcher does not continue, as it can't know what
+// settings and an agent's script would say, and the kinds that replace them.
 var hostileStops = []struct {
 	file  string
 	kinds []string
@@ -219,7 +219,7 @@ var hostileStops = []struct {
 	{".trellis/.runtime", []string{"outside", "pipe"}},
 }
 
-// hostilePassed are those that it goes on without, by kind.
+// hostilePassed are files without which a watcher continues, by kind.
 var hostilePassed = map[string][]string{
 	"endless": {".trellis/workflow.md", ".trellis/spec/index.md", ".trellis/objectives/road.md", ".trellis/.developer", ".trellis/.runtime/watch.json", ".trellis/.runtime/notify.jsonl"},
 	"sparse":  {".trellis/workflow.md", ".trellis/spec/index.md", ".trellis/objectives/road.md", ".trellis/.developer", ".trellis/.runtime/watch.json", ".trellis/.runtime/notify.jsonl"},
@@ -229,8 +229,8 @@ var hostilePassed = map[string][]string{
 	"pipe 2":  {".trellis/spec", ".trellis/objectives", ".trellis/tasks/archive"},
 }
 
-// Edges F4, S4: the same of all else that a checkout holds for Trellis. What a watcher goes on without is put there at once, what
-// stops it alone, one kind of each file. With TRELLIS_SOAK all are tried alone, and each kind.
+// Edges F4, S4: the same for all other files that a checkout holds for Trellis. Those without which a watcher continues are
+// replaced together, those that stop it one by one, with one kind each. With TRELLIS_SOAK all are tried alone, and with each kind.
 func TestHostileCheckouts(t *testing.T) {
 	all, tried := 0, 0
 	for i, c := range hostileStops {
@@ -253,7 +253,7 @@ func TestHostileCheckouts(t *testing.T) {
 	}
 }
 
-// hostileCheckout puts something in the place of files and checks that commands end, and whether a watcher goes on.
+// hostileCheckout replaces files by something hostile, and checks that commands end, and whether a watcher continues.
 func hostileCheckout(t *testing.T, kind string, goesOn bool, files ...string) {
 	t.Parallel()
 	s := played(t, atOnce)

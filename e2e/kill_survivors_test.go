@@ -14,10 +14,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// leaving is the sleepy script whose agent also starts a process without environment, session, parent and mark, each time.
+// leaving is the sleepy script whose agent also starts a process without environment, session, parent or mark, each time.
 var leaving = strings.Replace(sleepy, "test -f ../go", "sleep 0.2; env -i setsid bash -c 'ulimit -R unlimited; sleep 304 >/dev/null 2>&1 & echo $! >>../escaped'; test -f ../go", 1)
 
-// escaped are the processes that the agent left.
+// escaped returns the pids of the processes that the agent left.
 func (s *site) escaped() (pids []int) {
 	s.Helper()
 	data, err := os.ReadFile(s.beside("escaped"))
@@ -34,7 +34,7 @@ func (s *site) escaped() (pids []int) {
 	return pids
 }
 
-// survivors ends those that are alive, and fails for each.
+// survivors fails for each of these processes that is alive, and kills it.
 func (s *site) survivors(when string) {
 	s.Helper()
 	for _, pid := range s.escaped() {
@@ -47,8 +47,8 @@ func (s *site) survivors(when string) {
 	}
 }
 
-// TestNoToolSurvives: a process that its agent left with no tie to anything is gone when the agent is, and where all
-// who could see to that were killed, when the task is started again.
+// TestNoToolSurvives: a process that an agent left with no tie to anything is ended with the agent or, if everything that
+// could do so was killed, when the task is started again.
 func TestNoToolSurvives(t *testing.T) {
 	if _, err := os.Stat("/proc/self/limits"); err != nil {
 		t.Skipf("this system has nothing that tells where such a process came from: %v", err)
@@ -65,14 +65,14 @@ func TestNoToolSurvives(t *testing.T) {
 				s.begun()
 				worker := child(t, cmd.Process.Pid)
 				if killed == "all" {
-					_ = cmd.Process.Signal(syscall.SIGSTOP) // it would end the rest before it is killed itself
+					_ = cmd.Process.Signal(syscall.SIGSTOP) // otherwise it would end the rest before it is killed itself
 					_ = syscall.Kill(parent(worker), syscall.SIGKILL)
 				}
 				if killed != "worker" {
 					_ = cmd.Process.Kill()
 				}
 				if killed != "guard" {
-					_ = syscall.Kill(worker, syscall.SIGKILL) // gone already when the guard is
+					_ = syscall.Kill(worker, syscall.SIGKILL) // already gone if the guard is
 				}
 				if err := cmd.Wait(); err == nil {
 					t.Errorf("it ended well: %s", out)
@@ -90,8 +90,8 @@ func TestNoToolSurvives(t *testing.T) {
 	}
 }
 
-// TestOrphansAreKnownByTheirStart: the record of a former claim names processes that ended long ago. Who has their
-// pids now is let alone.
+// TestOrphansAreKnownByTheirStart: the record of a former claim names processes that ended long ago. Processes that have
+// their pids now are left alone.
 func TestOrphansAreKnownByTheirStart(t *testing.T) {
 	t.Parallel()
 	s := played(t, sleepy)

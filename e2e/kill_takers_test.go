@@ -10,9 +10,9 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-const begunFile = "../repo-worktrees/feature/begun" // has the pid of the sleepy agent
+const begunFile = "../repo-worktrees/feature/begun" // holds the pid of the sleepy agent
 
-// crashed kills guard and worker of a run whose agent is at work, and returns that agent.
+// crashed kills the guard and the worker of a run whose agent is at work, and returns that agent.
 func (s *site) crashed(t *testing.T) proc.ID {
 	t.Helper()
 	cmd, out := s.background("start", "02-01-bye")
@@ -22,12 +22,12 @@ func (s *site) crashed(t *testing.T) proc.ID {
 	}
 	worker := child(t, cmd.Process.Pid)
 	_ = cmd.Process.Kill()
-	_ = syscall.Kill(worker, syscall.SIGKILL) // gone already when it died with the guard
+	_ = syscall.Kill(worker, syscall.SIGKILL) // already gone if it died with the guard
 	if err := cmd.Wait(); err == nil {
 		t.Errorf("it ended well: %s", out)
 	}
 	for end := time.Now().Add(hang); (proc.ID{PID: worker}).Alive() && time.Now().Before(end); {
-		time.Sleep(time.Millisecond) // its locks go with it
+		time.Sleep(time.Millisecond) // it holds its locks until it is dead
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(s.read(begunFile)))
 	if err != nil {
@@ -36,13 +36,13 @@ func (s *site) crashed(t *testing.T) proc.ID {
 	return proc.ID{PID: pid}
 }
 
-// Edge F2: every command that takes the task of a killed run over ends the agent that the run left, first of all; one that
-// refuses to take it leaves the record of it to the next.
+// Edge F2: every command that takes over the task of a killed run first of all ends the agent that the run left; a command
+// that refuses to take the task over keeps the record of that agent for the next one.
 func TestWhoeverTakesTheTaskEndsWhatIsLeft(t *testing.T) {
 	for name, c := range map[string]struct {
 		args string
 		code int
-		ends bool // the agent of the killed run
+		ends bool // the command ends the agent of the killed run
 	}{
 		"archive": {"task archive 02-01-bye", 3, true},
 		"cancel":  {"cancel 02-01-bye", 0, true},

@@ -17,8 +17,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// A tool of the experiment leaves a line outside of the repository when it begins, which is what must not happen
-// twice, and another one when it ends. The second tool does the task.
+// A tool of the experiment writes a line outside of the repository when it begins, which must not happen twice, and
+// another one when it ends. The second tool does the task.
 const (
 	toolScript = `if [ "$1" = 2 ]; then cp bye.sh greet.sh; fi
 echo "$1 began" >>"$TMPDIR/effects"
@@ -32,8 +32,8 @@ echo "tool $1 is done"
 	tools = 3
 )
 
-// crash is a repository whose agent works with tools and a model that knows what its conversation shows, and
-// that is killed at a moment.
+// crash is a repository whose agent works with tools and a model that believes what its conversation shows, and
+// whose run is killed at a moment.
 type crash struct {
 	*site
 	cli    string
@@ -41,15 +41,15 @@ type crash struct {
 	tmp    string // TMPDIR of agents
 
 	mu      sync.Mutex
-	at      string   // the moment to die at
-	kill    func()   // all processes of the run
-	moments []string // seen
-	asked   int      // requests of implement
+	at      string   // the moment to kill the run at
+	kill    func()   // kills all processes of the run; nil once it has
+	moments []string // seen so far
+	asked   int      // requests of the implement role
 	looks   int
-	after   []modelserver.Request // those since the kill
+	after   []modelserver.Request // requests since the kill
 }
 
-// reach notes a moment; at the chosen one all processes die before it returns.
+// reach records a moment; at the chosen one it kills all processes before it returns.
 func (c *crash) reach(moment string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,13 +74,13 @@ func newCrash(t *testing.T, cli string) *crash {
 	c.write("bye.sh", changed)
 	c.run("git", "add", "-A")
 	c.run("git", "commit", "-q", "-m", "tools")
-	c.rehearse("A1") // who is killed is the agent that works
+	c.rehearse("A1") // only the agent that works is to be killed
 	c.hand("02-01-bye")
 	return c
 }
 
-// script is a model that works with one tool after the other and believes its conversation: what is shown as done
-// there is done, what was only begun it looks at.
+// script is a model that works with one tool after the other and believes its conversation: a tool that is shown as done
+// is done, and one that only began is checked.
 func (c *crash) script(r modelserver.Request) modelserver.Turn {
 	c.mu.Lock()
 	c.asked++
@@ -113,17 +113,17 @@ func (c *crash) next(conversation string) modelserver.Turn {
 	return modelserver.Turn{Text: "Done."}
 }
 
-// lines are those of a file, whole ones only.
+// lines returns the complete lines of a file.
 func lines(path string) []string {
 	data, _ := os.ReadFile(path)
 	whole := string(data[:strings.LastIndexByte(string(data), '\n')+1])
 	return strings.Split(strings.TrimSuffix(whole, "\n"), "\n")
 }
 
-// results are how each program's stream says that it has given its result.
+// results are the markers by which the stream of each program shows that it has given its result.
 var results = map[string]string{"claude": `"type":"result"`, "codex": `"type":"turn.completed"`, "opencode": `"reason":"stop"`}
 
-// follow tells of moments that the model does not see, until stop is closed.
+// follow reports moments that the model does not see, until stop is closed.
 func (c *crash) follow(stop <-chan struct{}) {
 	said, session, result := 0, false, false
 	for {
@@ -152,13 +152,13 @@ func (c *crash) follow(stop <-chan struct{}) {
 	}
 }
 
-// entries are files of the implement call, one for each time that it was entered.
+// entries returns the files of this name of the implement call, one for each time that the call was begun.
 func (c *crash) entries(name string) []string {
 	found, _ := filepath.Glob(filepath.Join(c.Dir, ".trellis/tasks/02-01-bye/run/*/implement#1/*", name))
 	return found
 }
 
-// until runs the task up to a moment, where everything that belongs to it is killed; "": to its end.
+// until runs the task up to a moment, at which all of its processes are killed, or to its end if moment is "".
 func (c *crash) until(t *testing.T, moment string) {
 	t.Helper()
 	cmd := exec.Command(program, "start", "02-01-bye")
@@ -191,7 +191,7 @@ func (c *crash) until(t *testing.T, moment string) {
 	}
 }
 
-// killAll is as if the machine went off: guard, worker, agent and tools.
+// killAll kills guard, worker, agent and tools, as if the machine lost power.
 func (c *crash) killAll(guard int) {
 	_ = syscall.Kill(guard, syscall.SIGKILL)
 	for range 3 {
@@ -201,16 +201,16 @@ func (c *crash) killAll(guard int) {
 	}
 }
 
-// outcome is what a kill and a restart came to.
+// outcome is the result of a kill and a restart.
 type outcome struct {
-	session, anew, record bool   // the agent went on in its session, began another one, or had given its result
-	lost                  bool   // it began another one although it had worked in the first
-	tools, asked          int    // calls and requests that a run without a kill has not, but for the one that was cut off
-	looks                 int    // requests in which the model looked first whether a call had its effect
-	wrong                 string // how the end is another one
+	session, anew, record bool   // the agent resumed its session, began another one, or had already given its result
+	lost                  bool   // it began another session although it had worked in the first
+	tools, asked          int    // tool calls and requests beyond those of an undisturbed run, except for the one that was cut off
+	looks                 int    // requests in which the model first checked whether a tool call had its effect
+	wrong                 string // how the end differs from that of an undisturbed run
 }
 
-// finish starts the task again and compares what came of it with an undisturbed run. past are the moments up to the
+// finish starts the task again and compares the result with that of an undisturbed run. past are the moments up to the
 // kill.
 func (c *crash) finish(past []string) (o outcome) {
 	code, _, errs := c.try(program, "start", "02-01-bye")
@@ -230,7 +230,7 @@ func (c *crash) finish(past []string) (o outcome) {
 	switch worked := strings.Contains(strings.Join(past, ","), "tool 1"); {
 	case len(c.after) == 0:
 		o.record = true
-	case strings.Count(string(c.after[0].Raw), "# Your part: implement") > 1: // the prompt of the first entry, and the one to go on
+	case strings.Count(string(c.after[0].Raw), "# Your part: implement") > 1: // the first prompt, and the one that resumes the session
 		o.session = true
 	default:
 		o.anew, o.lost = true, worked
@@ -249,8 +249,8 @@ func (c *crash) finish(past []string) (o outcome) {
 	return o
 }
 
-// cutOff reports whether a request was under way at the last of the moments: it had come, and nothing that the agent
-// did shows that its answer had arrived.
+// cutOff reports whether a request was in flight at the last of the moments: it had arrived, and nothing that the agent
+// did shows that its answer had.
 func cutOff(past []string) bool {
 	for _, moment := range slices.Backward(past) {
 		if what, _, _ := strings.Cut(moment, " "); what != "the" {
@@ -263,7 +263,7 @@ func cutOff(past []string) bool {
 	return false
 }
 
-// result sums outcomes up, as a row of the table in docs/reference/agents.md.
+// result sums up outcomes as a row of the table in docs/reference/agents.md.
 func result(cli string, all []outcome) string {
 	n := map[string]int{}
 	count := func(what string, is bool) {
@@ -285,9 +285,9 @@ func result(cli string, all []outcome) string {
 		n["asked"], n["looks"], n["wrong"])
 }
 
-// TestKilledAgents kills runs with the real programs at the moments that an undisturbed run has, and starts them
-// again: no session that an agent worked in is lost, no tool runs twice, no answer that had arrived is asked for again,
-// and each run ends as if nothing had been. With TRELLIS_SOAK all moments, else a few.
+// TestKilledAgents kills runs with the real programs at the moments of an undisturbed run, and starts them again: no
+// session that an agent worked in is lost, no tool runs twice, no answer that had arrived is requested again, and each
+// run ends like an undisturbed one. With TRELLIS_SOAK it tries all moments, otherwise a few.
 func TestKilledAgents(t *testing.T) {
 	for i, cli := range clis {
 		t.Run(cli, func(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/programtest"
 )
 
-// hang is after how long a test takes something for hung: less than the 3,000 s for which its processes stay.
+// hang is the time after which a test considers something hung: less than the 3,000 s for which its processes sleep.
 const hang = agentstest.Hang
 
 // program is the built trellis.
@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	}
 	agentstest.Offline()
 	gittest.HearSignals()
-	gittest.OnDisk()                                       // the agents are large, and /dev/shm is another in the sandbox
-	if err := flag.Set("test.parallel", "4"); err != nil { // the tests wait for processes; -parallel goes before this
+	gittest.OnDisk()                                       // the agents are large, and the sandbox has a /dev/shm of its own
+	if err := flag.Set("test.parallel", "4"); err != nil { // the tests wait for processes; the flag -parallel overrides this
 		panic(err)
 	}
 	dir, err := os.MkdirTemp("", "trellis-e2e-")
@@ -55,14 +55,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// site is a repository and the environment to run trellis in.
+// site is a repository with the environment to run trellis in.
 type site struct {
 	testing.TB
 	Dir string
 	Env []string
 }
 
-// laid is the repository that all sites are copied from: a small program and its test, and .trellis as init makes it.
+// laid returns the repository that all sites are copied from: a small program and its test, and .trellis as init makes it.
 var laid = sync.OnceValues(func() (string, error) {
 	dir := filepath.Join(filepath.Dir(program), "laid")
 	out, err := exec.Command("sh", "-c", `set -e
@@ -81,12 +81,12 @@ git add -A; git commit -q -m trellis`, "sh", dir, program, settingsOf("default: 
 	return filepath.Join(dir, "repo"), nil
 })
 
-// settingsOf are those of a site, with these agents.
+// settingsOf returns the settings of a site with these agents.
 func settingsOf(agents string) string {
 	return "agents: {" + agents + "}\nverify: [sh test.sh]\nlimits: {attempts: 1, rounds: 2, idle: 10m}\n"
 }
 
-// newSite is a copy of that repository, for an agent.
+// newSite returns a copy of that repository, with settings for agent.
 func newSite(t testing.TB, env []string, agent string) *site {
 	t.Helper()
 	from, err := laid()
@@ -104,11 +104,11 @@ func newSite(t testing.TB, env []string, agent string) *site {
 	return s
 }
 
-// employ writes the settings for an agent, where others stand.
+// employ replaces the settings by those for an agent, and commits them.
 func (s *site) employ(agent string) {
 	s.Helper()
 	which := "default: " + agent
-	if agent == agentstest.Gemini { // no kind of its own: a command that speaks a protocol
+	if agent == agentstest.Gemini { // not a built-in agent: a command that speaks a protocol
 		command := agentstest.GeminiCommand()
 		argv, err := json.Marshal(command.Argv)
 		if err != nil {
@@ -120,14 +120,14 @@ func (s *site) employ(agent string) {
 	s.run("git", "commit", "-q", "-a", "-m", "agent")
 }
 
-// rehearse has the roles that judge played by a script, which finds the criterion met: what counts is what the agent itself does.
+// rehearse lets a script play the roles that judge, which finds the criterion met: only the work of the agent itself is under test.
 func (s *site) rehearse(criterion string) {
 	s.Helper()
 	s.write(".trellis/config.yaml", strings.Replace(s.read(".trellis/config.yaml"), "agents: {", "agents: {roles: {check: {agent: rehearsal}, accept: {agent: rehearsal}}, ", 1))
 	s.write(".trellis/rehearsal.yaml", fmt.Sprintf("roles:\n  check: [{answer: fine}]\n  accept: [{answer: {criteria: [{id: %s, verdict: met, evidence: \"greet.sh:1\"}]}}]\n", criterion))
 }
 
-// initialized has trellis init make .trellis anew for a real agent, each of whose programs it starts a few times.
+// initialized lets trellis init make .trellis again for a real agent, which starts each of the agent's programs a few times.
 func (s *site) initialized(agent string) {
 	s.Helper()
 	s.run("rm", "-r", ".trellis")
@@ -154,7 +154,7 @@ func (s *site) read(name string) string {
 	return string(data)
 }
 
-// run runs a program that has to succeed.
+// run runs a program that must succeed, and returns its standard output.
 func (s *site) run(name string, args ...string) string {
 	s.Helper()
 	code, out, errs := s.try(name, args...)
@@ -164,7 +164,7 @@ func (s *site) run(name string, args ...string) string {
 	return strings.TrimSpace(out)
 }
 
-// trellis runs a command that has to end with this code, and returns its standard output and error.
+// trellis runs a command that must exit with the code want, and returns its standard output and error.
 func (s *site) trellis(want int, args ...string) (string, string) {
 	s.Helper()
 	code, out, errs := s.try(program, args...)
@@ -174,8 +174,8 @@ func (s *site) trellis(want int, args ...string) (string, string) {
 	return strings.TrimSpace(out), errs
 }
 
-// apart has a program run in a group of its own. Agents stop and kill Trellis here: where one of a group is stopped and the last parent
-// from outside of it dies, the kernel hangs up on the whole group, which would be all the tests.
+// apart runs a program in a process group of its own. Agents stop and kill Trellis here: if a process of a group is stopped and the
+// last parent outside of the group dies, the kernel sends SIGHUP to the whole group, which would be all the tests.
 func apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 func (s *site) try(name string, args ...string) (int, string, string) {
@@ -195,8 +195,8 @@ func (s *site) try(name string, args ...string) (int, string, string) {
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-// untouched is what must not change in the main checkout: HEAD, index, and all outside of the tasks and the
-// runtime folder.
+// untouched returns the state that must not change in the main checkout: HEAD, index, and everything outside of the tasks
+// and the runtime folder.
 func (s *site) untouched() string {
 	s.Helper()
 	return s.run("git", "rev-parse", "HEAD") + s.run("git", "ls-files", "-s") +

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// cutOffRun is a repository with a task whose run was ended by a signal in the midst.
+// cutOffRun returns a repository with a task whose run was interrupted by a signal.
 func cutOffRun(t *testing.T) *site {
 	t.Helper()
 	s := played(t, sleepy)
@@ -23,8 +23,8 @@ func cutOffRun(t *testing.T) *site {
 	return s
 }
 
-// Edge S10: a journal that came by git is not gone on with, whatever it says was done, and the next command makes a run of its
-// own. In the clone where it began a run goes on.
+// Edge S10: a run is not resumed from a journal that came by git, whatever that says was done, and the next command makes a run
+// of its own. In the clone where it began, a run is resumed.
 func TestPlantedJournal(t *testing.T) {
 	t.Parallel()
 	s := cutOffRun(t)
@@ -55,7 +55,7 @@ func TestPlantedJournal(t *testing.T) {
 	s.finish(t)
 }
 
-// A committed link in the place of run leads no journal elsewhere.
+// A committed symbolic link in place of run does not lead the journal elsewhere.
 func TestRunThatIsALink(t *testing.T) {
 	t.Parallel()
 	s := played(t, atOnce)

@@ -16,10 +16,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// clis are the agent programs that are driven for real.
+// clis are the real agent programs that the tests drive.
 var clis = []string{"claude", "codex", "opencode"}
 
-// role is the role that a request is made in, as its prompt says.
+// role returns the role that a request is made for, from its prompt.
 func role(r modelserver.Request) string {
 	text := r.System + r.Prompt
 	for phrase, role := range map[string]string{
@@ -48,7 +48,7 @@ const (
 	changed = "if [ \"$1\" = --bye ]; then echo Bye; else echo \"Hello, ${1:-world}!\"; fi\n"
 )
 
-// works is a model that does all roles well.
+// works is a model that plays all roles well.
 func works(r modelserver.Request) modelserver.Turn {
 	usage := modelserver.Usage{Input: 1000, Output: 50, Cached: 200}
 	switch role := role(r); {
@@ -76,7 +76,7 @@ func works(r modelserver.Request) modelserver.Turn {
 	return modelserver.Turn{Text: "Done.", Usage: usage}
 }
 
-// look is a call of a tool that reads, by the name that the client has for it; where there is none but a shell, that.
+// look returns a call of the reading tool, by the client's name for it, or of the shell if the client has no such tool.
 func look(r modelserver.Request) modelserver.Call {
 	for _, tool := range r.Tools {
 		switch tool {
@@ -89,8 +89,8 @@ func look(r modelserver.Request) modelserver.Call {
 	return modelserver.Shell("cat greet.sh")
 }
 
-// seldom leaves a test to TRELLIS_SOAK where the program is none of those that make it always: each start of claude computes for a
-// second or two, of opencode for five, of codex for half a second.
+// seldom skips a test without TRELLIS_SOAK unless cli is one of always: each start of claude computes for a second or two, of
+// opencode for five, of codex for half a second. shown names what shows the same.
 func seldom(t *testing.T, cli, shown string, always ...string) {
 	t.Helper()
 	if !slices.Contains(always, cli) && !soak.Asked() {
@@ -98,7 +98,7 @@ func seldom(t *testing.T, cli, shown string, always ...string) {
 	}
 }
 
-// scene is a repository and a CLI whose model follows the script.
+// scene returns a repository with a CLI whose model follows the script, and the model's server.
 func scene(t *testing.T, cli string, script modelserver.Script) (*site, *modelserver.Server) {
 	t.Helper()
 	agentstest.Programs(t, cli)
@@ -110,16 +110,16 @@ func scene(t *testing.T, cli string, script modelserver.Script) (*site, *modelse
 	return newSite(t, agentstest.RealEnv(t, cli, server.URL), cli), server
 }
 
-// tiny is works for a requirement that is evaluated as tiny, which takes three calls to plan instead of six.
+// tiny is works, with the requirement evaluated as tiny, so that planning takes three calls instead of six.
 func tiny(r modelserver.Request) modelserver.Turn {
 	turn := works(r)
 	turn.Text = strings.Replace(turn.Text, `"size":"small"`, `"size":"tiny"`, 1)
 	return turn
 }
 
-// From a requirement to a commit, with each real program, in a sandbox where the machine has one: with a network that reaches its
-// model and nothing else. But with TRELLIS_SOAK codex alone is found by init, plans in six calls and judges its work, claude plans in the
-// three of what is tiny, and opencode does nothing of it: TestLongPrompt has it work.
+// From a requirement to a commit, with each real program, in a sandbox if the machine supports one: with a network that reaches the
+// model and nothing else. Without TRELLIS_SOAK only codex is found by init, plans in six calls and judges its work; claude plans in
+// the three calls of tiny work, and opencode is skipped: TestLongPrompt has it work.
 func TestPlanAndWatch(t *testing.T) {
 	for _, cli := range clis {
 		t.Run(cli, func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestPlanAndWatch(t *testing.T) {
 	}
 }
 
-// counted holds trellis stats to what the server counted, to the token.
+// counted checks that trellis stats reports exactly the tokens that the server counted.
 func (s *site) counted(server *modelserver.Server) {
 	s.Helper()
 	out, _ := s.trellis(0, "stats", "--json")
@@ -206,7 +206,7 @@ func (s *site) counted(server *modelserver.Server) {
 	}
 }
 
-// confine has all programs run in a sandbox.
+// confine makes the settings require a sandbox for all programs, if bubblewrap is installed.
 func (s *site) confine(agent string) {
 	s.Helper()
 	if _, err := exec.LookPath("bwrap"); err != nil {
@@ -217,7 +217,7 @@ func (s *site) confine(agent string) {
 	s.run("git", "commit", "-q", "-a", "-m", "sandbox")
 }
 
-// reached checks that the requirement came to the evaluate call once, unchanged, between the lines of its fence.
+// reached checks that the requirement arrived in the evaluate call once, unchanged, between the lines of its fence.
 func reached(t *testing.T, server *modelserver.Server, requirement string) {
 	t.Helper()
 	for _, r := range server.Requests() {
@@ -236,8 +236,8 @@ func reached(t *testing.T, server *modelserver.Server, requirement string) {
 	t.Error("there was no evaluate call")
 }
 
-// Each way in which a model can be no help ends with its code, nothing committed, and no process left: with one program each, with
-// TRELLIS_SOAK with all. That each program tells of each way is what agentstest shows.
+// Each way in which a model can fail to help ends with its code, nothing committed, and no process left: with one program each, or
+// with all of them under TRELLIS_SOAK. agentstest shows that each program reports each way.
 func TestUselessModels(t *testing.T) {
 	for _, cli := range clis {
 		for _, c := range []struct {
@@ -294,7 +294,7 @@ func TestUselessModels(t *testing.T) {
 	}
 }
 
-// processes are those whose environment or folder belongs to the repository at dir.
+// processes returns the command lines of the processes whose environment names the repository at dir.
 func processes(t *testing.T, dir string) (left []string) {
 	t.Helper()
 	if _, err := os.Stat("/proc/self/environ"); err != nil {
@@ -307,7 +307,7 @@ func processes(t *testing.T, dir string) (left []string) {
 	return left
 }
 
-// belonging are the processes whose environment names the repository at dir.
+// belonging returns the pids of the processes whose environment names the repository at dir.
 func belonging(dir string) (pids []int) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {

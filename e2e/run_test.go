@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// stepwise is a repository with a file of steps. What its commands start carries the repository in its environment.
+// stepwise returns a repository with a file of steps. Processes that its commands start have the repository in their environment.
 func stepwise(t *testing.T, steps string) *site {
 	t.Helper()
 	home := t.TempDir()
@@ -26,7 +26,7 @@ func stepwise(t *testing.T, steps string) *site {
 	return s
 }
 
-// lingering are steps of which the third starts processes in groups and sessions of their own, and waits until it is let go.
+// lingering are steps; unless the file go exists, the third starts processes in groups and sessions of their own, and sleeps.
 const lingering = `
   - {id: a, command: "echo a >>log"}
   - {id: l, repeat: 2, command: "echo l{{item}} >>log"}
@@ -34,7 +34,7 @@ const lingering = `
   - {id: z, command: "echo z >>log"}
 `
 
-// came waits until a file is there.
+// came waits until a file exists.
 func (s *site) came(name string) {
 	s.Helper()
 	for end := time.Now().Add(hang); ; time.Sleep(5 * time.Millisecond) {
@@ -48,7 +48,7 @@ func (s *site) came(name string) {
 
 var anID = regexp.MustCompile(`\d{6}-\d{6}-[a-z2-7]{4}`)
 
-// goOn lets a run that was cut off go on, and checks that each step was done once.
+// goOn resumes a run that was cut off, and checks that each step was done once.
 func (s *site) goOn(t *testing.T) {
 	t.Helper()
 	ids, err := filepath.Glob(filepath.Join(s.Dir, ".trellis/.runtime/runs/*"))
@@ -65,7 +65,7 @@ func (s *site) goOn(t *testing.T) {
 	}
 }
 
-// A signal during a command ends it and all that it started, begins nothing more, and says how to go on.
+// A signal during a command ends it and all processes that it started, begins no further step, and says how to resume.
 func TestRunIsInterrupted(t *testing.T) {
 	for sig, code := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
 		t.Run(sig.String(), func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestRunIsInterrupted(t *testing.T) {
 	}
 }
 
-// SIGKILL of the process that works, or of the one that guards it, leaves nothing running; no step that was finished is done again.
+// SIGKILL of the worker, or of its guard, leaves nothing running; no finished step is done again.
 func TestRunIsKilled(t *testing.T) {
 	for _, who := range []string{"worker", "guard"} {
 		t.Run(who, func(t *testing.T) {
@@ -125,8 +125,8 @@ func TestRunIsKilled(t *testing.T) {
 	}
 }
 
-// Killed at any moment of many short steps, again and again, and ever later so that a busy machine gets on too, a run comes to its end with each step done, and none but
-// the one that was cut off twice.
+// A run that is killed again and again at any moment of many short steps, later each time so that a busy machine gets on too, ends
+// with each step done, and only a step that was cut off is done twice.
 func TestRunIsKilledAnytime(t *testing.T) {
 	t.Parallel()
 	s := stepwise(t, "  - {id: each, repeat: 60, command: \"echo {{item}} >>log\"}\n  - {id: pool, repeat: 60, as: n, concurrency: 3, command: \"echo p{{n}} >>log\"}\n")
@@ -149,7 +149,7 @@ func TestRunIsKilledAnytime(t *testing.T) {
 			break
 		}
 		if cmd.ProcessState.ExitCode() == 11 {
-			continue // what the kill left is just dying
+			continue // processes that the kill left are still dying
 		}
 		if kills++; cmd.ProcessState.ExitCode() >= 0 || kills > 300 {
 			t.Fatalf("try %d: %v\n%s", n, err, out)
@@ -175,7 +175,7 @@ func TestRunIsKilledAnytime(t *testing.T) {
 	s.gone(t)
 }
 
-// On a terminal the tree of steps is drawn again and again, within the window, and is gone at the end.
+// On a terminal the tree of steps is drawn repeatedly, within the window, and is gone at the end.
 func TestTreeOnATerminal(t *testing.T) {
 	s := stepwise(t, `
   - {id: quick, command: "echo quick"}

@@ -16,7 +16,7 @@ import (
 	"github.com/creack/pty"
 )
 
-// played is a repository whose agents are played by a script.
+// played returns a repository whose agents are played by a script, with a ready task.
 func played(t *testing.T, script string) *site {
 	t.Helper()
 	home := t.TempDir()
@@ -28,7 +28,7 @@ func played(t *testing.T, script string) *site {
 	return s
 }
 
-// sleepy is an agent that starts a process in a session of its own and waits, the first time; then it works.
+// sleepy is an agent that, unless the file ../go exists, starts a process in a session of its own and sleeps before it works.
 const sleepy = `
 roles:
   implement:
@@ -39,7 +39,7 @@ roles:
   accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: "greet.sh:1"}]}}]
 `
 
-// begun waits until the agent of the sleepy script is at work. Its files are beside its worktree.
+// begun waits until the agent of the sleepy script is at work. The script's files are beside the agent's worktree.
 func (s *site) begun() {
 	s.Helper()
 	for end := time.Now().Add(hang); ; time.Sleep(10 * time.Millisecond) {
@@ -55,7 +55,7 @@ func (s *site) beside(name string) string {
 	return filepath.Join(filepath.Dir(s.Dir), "repo-worktrees", "feature", name)
 }
 
-// background starts trellis and returns its process.
+// background starts trellis and returns its process and its output.
 func (s *site) background(args ...string) (*exec.Cmd, *bytes.Buffer) {
 	s.Helper()
 	cmd := exec.Command(program, args...)
@@ -93,7 +93,7 @@ func (s *site) finish(t *testing.T) {
 	}
 }
 
-// A signal ends the command with its code, its agents with it, and the run goes on later.
+// A signal ends the command with the code for that signal, ends its agents, and the run is resumed later.
 func TestSignals(t *testing.T) {
 	for sig, code := range map[syscall.Signal]int{syscall.SIGINT: 130, syscall.SIGTERM: 143} {
 		t.Run(sig.String(), func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// SIGKILL of the process that works, or of the one that guards it, takes all with it; then it goes on.
+// SIGKILL of the worker, or of its guard, ends all processes of the run; then the run is resumed.
 func TestKilled(t *testing.T) {
 	for _, who := range []string{"worker", "guard"} {
 		t.Run(who, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// child is the process that trellis runs the command in: the child of the guard's child.
+// child returns the pid of the worker, in which trellis runs the command: the child of the guard's child.
 func child(t *testing.T, pid int) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
@@ -155,7 +155,7 @@ func child(t *testing.T, pid int) int {
 		if err != nil {
 			continue
 		}
-		env, _ := os.ReadFile("/proc/" + e.Name() + "/environ") // of the worker it names its parent
+		env, _ := os.ReadFile("/proc/" + e.Name() + "/environ") // that of the worker names its parent
 		if up := parent(n); up != 0 && parent(up) == pid && strings.Contains("\x00"+string(env), "\x00TRELLIS_GUARD=") {
 			return n
 		}
@@ -164,7 +164,7 @@ func child(t *testing.T, pid int) int {
 	return 0
 }
 
-// parent is the pid of a process's parent, 0 when it is not there.
+// parent returns the pid of a process's parent, or 0 if the process does not exist.
 func parent(pid int) (up int) {
 	status, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if _, rest, ok := strings.Cut(string(status), "\nPPid:\t"); ok {
@@ -186,10 +186,10 @@ func ended(t *testing.T, pid int) {
 	t.Errorf("the worker %d is left", pid)
 }
 
-// untilSeen is a script that waits beside itself for a file, by which a test says that it has seen what it waits for.
+// untilSeen is a script that waits for a file beside it, which a test creates when it has seen what it waits for.
 const untilSeen = "i=0; until test -e ${0%/*}/$1 || test $((i+=1)) -gt 18000; do sleep 0.05; done\n"
 
-// onTerminal runs trellis on a terminal so wide, and returns all that was shown. Each time that there is more, seen is told.
+// onTerminal runs trellis on a terminal of this width, and returns its output. It calls seen with the output so far as that grows.
 func (s *site) onTerminal(columns uint16, seen func(shown string), args ...string) (string, error) {
 	s.Helper()
 	cmd := exec.Command(program, args...)
@@ -210,7 +210,7 @@ func (s *site) onTerminal(columns uint16, seen func(shown string), args ...strin
 	}
 }
 
-// On a terminal one line a task is drawn again and again: the phase, the clock, what was used last.
+// On a terminal one line per task is drawn repeatedly: the phase, the clock, and the tool that was used last.
 func TestProgressOnATerminal(t *testing.T) {
 	s := played(t, strings.Replace(sleepy, "test -f ../go || { setsid sleep 3001 & echo $$ > ../begun; sleep 3000; }", "sh ../wait drawn", 1))
 	s.write("../repo-worktrees/feature/wait", untilSeen)

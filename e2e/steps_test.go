@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// stepOf is the step that a request asks for, by the title in its prompt, "" when it is none.
+// stepOf returns the step that a request asks for, by the title in its prompt, or "" if it asks for none.
 func stepOf(r modelserver.Request) string {
 	if !strings.Contains(r.Prompt, "# Your part: one step") {
 		return ""
@@ -24,7 +24,7 @@ func stepOf(r modelserver.Request) string {
 	return title
 }
 
-// asked are the requests that begin steps, in order.
+// asked returns the requests that begin steps, in order.
 func asked(server *modelserver.Server) (list []modelserver.Request) {
 	for _, r := range server.Requests() {
 		if stepOf(r) != "" && r.Turns == 0 {
@@ -34,7 +34,7 @@ func asked(server *modelserver.Server) (list []modelserver.Request) {
 	return list
 }
 
-// farewell is a model that does the steps of [farewellPlan]. Each leaves its name in ORDER.
+// farewell is a model that does the steps of [farewellPlan]. Each step appends its name to ORDER.
 func farewell(r modelserver.Request) modelserver.Turn {
 	step := stepOf(r)
 	line := map[string]string{
@@ -48,8 +48,8 @@ func farewell(r modelserver.Request) modelserver.Turn {
 	return modelserver.Turn{Text: "I begin " + step + ".", Calls: []modelserver.Call{modelserver.Shell("echo " + step + " >> ORDER; " + line)}}
 }
 
-// farewellPlan has three prompt steps, of which the later ones have that session, a script step between them, and one
-// that verifies.
+// farewellPlan returns a plan with three prompt steps, the later two with this session setting, a script step after the
+// first, and a final step that runs the tests.
 func farewellPlan(session string) string {
 	return fmt.Sprintf(`{"schema_version": 1, "title": "Say bye", "steps": [
  {"id": "add_flag", "prompt": "Let greet.sh wave when it is told to.", "verify": "sh greet.sh --bye | grep -q Bye"},
@@ -61,10 +61,10 @@ func farewellPlan(session string) string {
 `, session)
 }
 
-// guide is the first line of what all who work on a task of handSteps get to read.
+// guide is the first line of a document that all agents of a handSteps task get to read.
 const guide = "# How we write shell scripts"
 
-// handSteps makes a ready task with a plan.
+// handSteps makes a ready task with this plan.
 func (s *site) handSteps(plan string) {
 	s.Helper()
 	s.write("guide.md", guide+"\n\n"+strings.Repeat("- Quote what is expanded, test what can fail, and say what you mean in few words.\n", 150))
@@ -78,11 +78,11 @@ func (s *site) handSteps(plan string) {
 	s.write(dir+"plan.json", plan)
 }
 
-// farewells runs the steps with that session, and returns what the model was sent for them.
+// farewells runs the steps with this session setting, and returns the requests that began steps and what the steps cost.
 func farewells(t *testing.T, cli, session string) (*site, []modelserver.Request, spent) {
 	t.Helper()
 	s, server := scene(t, cli, farewell)
-	model := map[string]string{"claude": "opus", "codex": "mock-1", "opencode": "mock/mock-1"}[cli] // a session goes on with the one it had
+	model := map[string]string{"claude": "opus", "codex": "mock-1", "opencode": "mock/mock-1"}[cli] // a session keeps the model that it began with
 	s.write(".trellis/config.yaml", fmt.Sprintf("agents: {default: %s, roles: {implement: {model: %s}, check: {agent: rehearsal}}}\nverify: [sh test.sh]\n", cli, model))
 	s.write(".trellis/rehearsal.yaml", "roles:\n  check: [{answer: fine}]\n")
 	s.handSteps(farewellPlan(session))
@@ -98,8 +98,8 @@ func farewells(t *testing.T, cli, session string) (*site, []modelserver.Request,
 	return s, list, spending(t, server)
 }
 
-// The prompt steps of a plan go on in one session, which is told the documents once; a step that wants a fresh one
-// gets it, and them. What both cost is told. The check is played.
+// The prompt steps of a plan share one session, which is sent the documents once; a step that asks for a fresh session
+// gets one, and the documents again. The cost of both is logged. The check is played.
 func TestSteps(t *testing.T) {
 	for _, cli := range clis {
 		t.Run(cli, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// sessions is how many sessions the proofs of prompt steps name.
+// sessions returns the number of sessions that the proofs of prompt steps name.
 func (s *site) sessions() int {
 	s.Helper()
 	seen := map[string]bool{}
@@ -156,9 +156,9 @@ func (s *site) sessions() int {
 
 // spent is what the steps of a task cost, in bytes.
 type spent struct {
-	Prompts int // of Trellis
-	Sent    int // to the model
-	Cached  int // of that: the beginning of what was sent before
+	Prompts int // in prompts by Trellis
+	Sent    int // sent to the model
+	Cached  int // of Sent: the bytes with which an earlier request began too
 }
 
 func (s spent) String() string {
@@ -186,7 +186,7 @@ func spending(t *testing.T, server *modelserver.Server) (sum spent) {
 	return sum
 }
 
-// common is how many bytes two texts begin with alike.
+// common returns the length in bytes of the common prefix of two texts.
 func common(a, b string) (n int) {
 	for n < min(len(a), len(b)) && a[n] == b[n] {
 		n++
@@ -194,7 +194,7 @@ func common(a, b string) (n int) {
 	return n
 }
 
-// conversation is a request in the order in which a model reads it: tools, what is said beforehand, messages.
+// conversation returns a request in the order in which a model reads it: tools, system prompt, messages.
 func conversation(t *testing.T, r modelserver.Request) string {
 	t.Helper()
 	var body map[string]any
@@ -218,7 +218,7 @@ func conversation(t *testing.T, r modelserver.Request) string {
 	return b.String()
 }
 
-// unmarked is a part as a model sees it: without ids, and marks of where to cache, and with one spelling of a text.
+// unmarked returns a part as a model sees it: without ids and cache marks, and with one spelling of a text.
 func unmarked(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -241,16 +241,16 @@ func unmarked(v any) any {
 	return v
 }
 
-// twoSteps is farewellPlan without its last prompt step.
+// twoSteps returns farewellPlan without its last prompt step.
 func twoSteps() string {
 	before, rest, _ := strings.Cut(farewellPlan("continue"), ` {"id": "test_flag"`)
 	_, after, _ := strings.Cut(rest, "\n")
 	return before + after
 }
 
-// A run that is killed within its second prompt step goes on there: the steps before it are not asked for again, and
-// the step is, in the session that it was in. The check is played, as each start of a program takes its time,
-// and with claude and opencode all of it is left to TRELLIS_SOAK.
+// A run that is killed in its second prompt step is resumed there: the steps before it are not asked for again, and the
+// step is, in the session that it was in. The check is played, as each start of a program takes its time, and with
+// claude and opencode the whole test is left to TRELLIS_SOAK.
 func TestKilledInAStep(t *testing.T) {
 	for _, cli := range clis {
 		t.Run(cli, func(t *testing.T) {
@@ -301,8 +301,8 @@ func TestKilledInAStep(t *testing.T) {
 	}
 }
 
-// A long prompt comes to the agent whole, whatever program it is: a megabyte with TRELLIS_SOAK, 140 KB with make test, which is more than
-// an argument or a pipe takes. opencode, which takes five seconds for a start, has its work from here to the commit in this test.
+// A long prompt reaches each agent program whole: a megabyte with TRELLIS_SOAK, 140 KB with make test, which is more than an
+// argument or a pipe takes. For opencode, which takes five seconds to start, this test also covers the work up to the commit.
 func TestLongPrompt(t *testing.T) {
 	size := 140 << 10
 	if soak.Asked() {
@@ -340,7 +340,7 @@ func TestLongPrompt(t *testing.T) {
 	})
 }
 
-// playedSteps is a task whose plan is played: a wait for a person, a script, a prompt, and one that verifies.
+// playedSteps returns a task whose plan is played: a script, a wait for a person, a prompt, and a step that runs the tests.
 func playedSteps(t *testing.T) *site {
 	t.Helper()
 	s := played(t, "roles:\n  implement: [{files: {greet.sh: "+fmt.Sprintf("%q", changed)+"}, answer: done}]\n  check: [{answer: fine}]\n")
@@ -354,7 +354,7 @@ func playedSteps(t *testing.T) *site {
 	return s
 }
 
-// A run waits with a step for a person, says so wherever one looks, and goes on once there is a yes.
+// A run waits at a step for a person, every command that shows the task says so, and the run continues after an approval.
 func TestStepWaits(t *testing.T) {
 	t.Parallel()
 	s := playedSteps(t)
@@ -382,7 +382,7 @@ func TestStepWaits(t *testing.T) {
 	}
 }
 
-// What was delivered verifies, and no more once a record, the plan, or the branch is another.
+// A delivered task verifies until a record, the plan or the branch is changed.
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	s := playedSteps(t)
@@ -403,7 +403,7 @@ func TestVerify(t *testing.T) {
 		"a moved branch":  {func() { s.run("git", "branch", "-f", "feature/bye", "main") }, "stale: the branch moved"},
 		"no final record": {func() { s.write(dir+"proofs.jsonl", proofs[:strings.LastIndexByte(strings.TrimSpace(proofs), '\n')+1]) }, "missing: "},
 	} {
-		s.run("git", "-C", s.beside("bye"), "checkout", "-q", "--detach") // or else the branch can't be moved
+		s.run("git", "-C", s.beside("bye"), "checkout", "-q", "--detach") // otherwise the branch can't be moved
 		c.change()
 		if out, errs := s.trellis(3, "verify", "02-01-bye"); !strings.Contains(out+errs, c.want) {
 			t.Errorf("%s: verify says\n%s%s\nwant %q", name, out, errs, c.want)

@@ -15,18 +15,18 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// strange is what a branch of somebody else's has that would run here. In its texts CANARY is a file that only what runs makes,
-// and STRANGER is a word on which the agents of the test make it.
+// strange is content of somebody else's branch that would run here. In its texts CANARY is a file that only exists if something of
+// it ran, and STRANGER is a word that makes the agents of the test create that file.
 type strange struct {
 	name  string
-	files map[string]string // by path; "-> x" is a link, and a path of a task's begins at its directory
-	dud   bool              // a yes to it has nothing run by itself
-	plans bool              // planners alone read it: no run does, agreed to or not
+	files map[string]string // by path; "-> x" is a link, and paths of a task are relative to its directory
+	dud   bool              // agreeing to it does not run anything by itself
+	plans bool              // only planners read it: no run does, agreed to or not
 
-	blocks bool // a program that trusted settings name: no task is begun with it
+	blocks bool // a program that trusted settings name: no task is begun while it is untrusted
 }
 
-// ofTasks are directories of tasks, ready where they don't say otherwise.
+// ofTasks are directories of tasks, which are ready unless they say otherwise.
 var ofTasks = []strange{
 	{name: "verify", files: map[string]string{"task.json": `{"status": "ready", "base_branch": "origin/main", "pipeline": {"verify": ["touch CANARY"]}}`}},
 	{name: "criterion", files: map[string]string{"prd.md": "# X\n\n## Acceptance Criteria\n\n- [ ] it is\n  verify: `touch CANARY`\n"}},
@@ -50,7 +50,7 @@ var ofTasks = []strange{
 	{name: "link", files: map[string]string{"prd.md": "-> ../../../STRANGER.md"}, dud: true},
 }
 
-// ofSettings are what settings and all that they name may have run; each stands on a branch of its own. A file config.yaml is
+// ofSettings are what settings, and files that they name, may run; each is on a branch of its own. A file config.yaml is
 // added to that of the main branch.
 var ofSettings = []strange{
 	{name: "a hook", files: map[string]string{"config.yaml": "hooks: {after_start: [touch CANARY]}"}},
@@ -75,8 +75,8 @@ var ofSettings = []strange{
 	{name: "a current task", files: map[string]string{".current-task": ".trellis/tasks/03-01-verify\n"}, dud: true},
 }
 
-// called are files of the checkout that git, whose settings of the person lead its hooks there, and the project's own commands would
-// run: tasks that begin at the main branch have those of that.
+// called returns files of the checkout that would be run by git, since the person's settings place its hooks there, and by the
+// project's own commands. Tasks that begin at the main branch use the files of that branch.
 func called() map[string]string {
 	files := map[string]string{"../test.sh": "touch CANARY\n", "../package.json": `{"scripts": {"test": "touch CANARY", "prepare": "touch CANARY"}}`,
 		"../.gitmodules": "[submodule \"x\"]\n\tpath = x\n\turl = ext::touch% CANARY\n\tupdate = checkout\n"}
@@ -87,10 +87,10 @@ func called() map[string]string {
 	return files
 }
 
-// hooks is where git of the person looks for its hooks, as managers of hooks have it.
+// hooks is the folder where the person's git finds its hooks, as hook managers set it up.
 const hooks = ".husky"
 
-// planOf is a plan.json with these steps.
+// planOf returns a plan.json with these steps.
 func planOf(steps, more string) string {
 	if !strings.Contains(more, "acceptance") {
 		more += `, "acceptance": [{"criterion": "it is", "verify": "sh test.sh"}]`
@@ -98,14 +98,14 @@ func planOf(steps, more string) string {
 	return `{"schema_version": 1, "title": "X", "steps": [` + steps + `]` + more + `}`
 }
 
-// clone is a person's, with a server and a stranger beside it.
+// clone is a person's clone of a project, with a server and a stranger's clone beside it.
 type clone struct {
 	*site
 	Root   string
-	Server string // a URL whose calls make a canary
+	Server string // a URL; each request to it makes a canary
 }
 
-// newClone is one of a project that was pushed by the person.
+// newClone returns a clone of a project that the person has pushed.
 func newClone(t *testing.T) *clone {
 	t.Helper()
 	root := t.TempDir()
@@ -126,11 +126,11 @@ cd ../theirs; git config user.name Mallory; git config user.email mallory@exampl
 	return c
 }
 
-// base are the settings of the project, by name.
+// base are the settings of the project, one line for each name.
 var base = []string{"agents: {default: rehearsal}", "verify: [sh test.sh]", "limits: {attempts: 1, rounds: 1, parallel: 4}", "objectives: {watch: true}",
 	"notify: [{on: [review], command: [./tools/tell.sh]}]", "hooks: {after_finish: [sh tools/hook.sh]}"}
 
-// settings are those of the project with others in the place of some.
+// settings returns the settings of the project, with others replacing those of the same name.
 func settings(others string) string {
 	text := others + "\n"
 	for _, line := range base {
@@ -141,11 +141,11 @@ func settings(others string) string {
 	return text
 }
 
-// serve is a server on which a call leaves a canary.
+// serve starts a server on which each request leaves a canary, and returns its URL.
 func (c *clone) serve(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		name, _, _ := strings.Cut(strings.Trim(r.URL.Path, "/"), "/") // what follows is an API's
+		name, _, _ := strings.Cut(strings.Trim(r.URL.Path, "/"), "/") // the rest of the path belongs to an API
 		if err := os.WriteFile(filepath.Join(c.Root, "canary", name), nil, 0o644); err != nil {
 			t.Error(err)
 		}
@@ -155,13 +155,13 @@ func (c *clone) serve(t *testing.T) string {
 	return s.URL
 }
 
-// shell runs a shell's command in the clone, which has to succeed.
+// shell runs a shell script in the clone, which must succeed, and returns its output.
 func (c *clone) shell(script string) string {
 	c.Helper()
 	return c.run("sh", "-ec", script)
 }
 
-// branch has the stranger make a branch with files of theirs, which publish pushes.
+// branch makes a branch in the stranger's clone with files of theirs, which publish pushes.
 func (c *clone) branch(name string, write func(dir string)) {
 	c.Helper()
 	c.shell("cd ../theirs; git checkout -q -B " + name + " origin/main")
@@ -169,10 +169,10 @@ func (c *clone) branch(name string, write func(dir string)) {
 	c.shell("cd ../theirs; git add -f -A; git commit -q -m 'Help a bit'")
 }
 
-// lay lays the files of one below a folder.
+// lay writes the files of s below a folder.
 func (c *clone) lay(s strange, dir string) {
 	c.Helper()
-	template, err := os.ReadFile("../templates/implement.md.tmpl") // one that says less is refused
+	template, err := os.ReadFile("../templates/implement.md.tmpl") // a template that says less is refused
 	if err != nil {
 		c.Fatal(err)
 	}
@@ -197,20 +197,20 @@ func (c *clone) lay(s strange, dir string) {
 	}
 }
 
-// file is a name as one of a file.
+// file returns a name as a file name.
 func file(name string) string { return strings.NewReplacer(" ", "-", "'", "").Replace(name) }
 
-// task writes a task as people write them, whose work is good.
+// task returns a task as people write it, whose work is good.
 func task(dir string) strange {
 	return strange{name: "mine", files: map[string]string{"prd.md": "# Say bye in " + filepath.Base(dir) + "\n\n## Acceptance Criteria\n\n- [ ] greet.sh --bye says Bye\n",
 		"implement.jsonl": `{"file": "greet.sh", "reason": "the program"}` + "\n", "check.jsonl": `{"file": "test.sh", "reason": "its test"}` + "\n",
 		"task.json": fmt.Sprintf(`{"status": "ready", "base_branch": "origin/main", "branch": "feature/%s"}`, filepath.Base(dir))}}
 }
 
-// idOf is the directory of a stranger's task.
+// idOf returns the name of the directory of a stranger's task.
 func idOf(s strange) string { return "03-01-" + s.name }
 
-// publish has the stranger push all of it.
+// publish makes the branches of the stranger and pushes them.
 func (c *clone) publish() {
 	c.Helper()
 	c.branch("code", func(dir string) {
@@ -231,7 +231,7 @@ func (c *clone) publish() {
 	c.shell("cd ../theirs; git push -q origin --all")
 }
 
-// mine writes a task of the person's and returns its directory's name.
+// mine writes a task of the person and returns the name of its directory.
 func (c *clone) mine(n int) string {
 	c.Helper()
 	id := fmt.Sprintf("04-%02d-mine", n)
@@ -243,7 +243,7 @@ func (c *clone) mine(n int) string {
 	return id
 }
 
-// quiet fails for each canary.
+// quiet fails for each canary, and removes it.
 func (c *clone) quiet(when string) {
 	c.Helper()
 	entries, err := os.ReadDir(filepath.Join(c.Root, "canary"))
@@ -257,7 +257,7 @@ func (c *clone) quiet(when string) {
 	}
 }
 
-// watching is a watcher of a clone, and what it said.
+// watching starts a watcher in the clone, and returns a function that returns its output so far.
 func (c *clone) watching(t *testing.T) (said func() string) {
 	t.Helper()
 	log, err := os.Create(filepath.Join(c.Root, filepath.Base(c.Dir)+".log"))
@@ -271,7 +271,7 @@ func (c *clone) watching(t *testing.T) (said func() string) {
 	}
 	said = func() string { return c.read("../" + filepath.Base(log.Name())) }
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // SIGINT is ignored by what begins where it is ignored
+		_ = cmd.Process.Signal(syscall.SIGTERM) // a process that is started with SIGINT ignored keeps ignoring it
 		_ = cmd.Wait()
 		log.Close()
 		if t.Failed() {
@@ -281,15 +281,15 @@ func (c *clone) watching(t *testing.T) (said func() string) {
 	return said
 }
 
-// another is a fresh clone of the same project.
+// another makes a fresh clone of the same project.
 func (c *clone) another(name, branch string) *clone {
 	c.Helper()
 	c.shell("git clone -q -b " + branch + " ../origin.git ../" + name + "; git -C ../" + name + " config core.hooksPath " + hooks)
 	return &clone{&site{c.TB, filepath.Join(c.Root, name), append(c.Env, "XDG_STATE_HOME="+filepath.Join(c.Root, name+".state"))}, c.Root, c.Server}
 }
 
-// TestStrangersBranch, edge S2: a branch of somebody else's that is checked out or pulled under a watcher, or cloned, has
-// nothing run before somebody agrees. That is told once with commit and author, and a healthy task beside it is delivered.
+// TestStrangersBranch, edge S2: nothing of somebody else's branch that is checked out or pulled under a watcher, or cloned,
+// runs before somebody agrees. That is reported once, with commit and author, and a healthy task beside it is delivered.
 func TestStrangersBranch(t *testing.T) {
 	t.Parallel()
 	c := newClone(t)
@@ -320,7 +320,7 @@ func TestStrangersBranch(t *testing.T) {
 	})
 }
 
-// changed has the person agree to a task that is then changed by the stranger, which asks again.
+// changed lets the person agree to a task that the stranger then changes; Trellis asks again.
 func (c *clone) changed(t *testing.T) {
 	c.trellis(0, "trust", "03-01-verify", "--yes")
 	c.shell("git merge -q --ff-only origin/more")
@@ -330,7 +330,7 @@ func (c *clone) changed(t *testing.T) {
 	c.quiet("changed again")
 }
 
-// watched brings all of it under a watcher, in the nth of two ways: every fourth of the settings, with TRELLIS_SOAK all of them in both.
+// watched brings all branches under a watcher, in the nth of two ways: every fourth of the settings, with TRELLIS_SOAK all of them.
 func (c *clone) watched(t *testing.T, bring string, n int) {
 	said := c.watching(t)
 	first := c.mine(1)
@@ -348,11 +348,11 @@ func (c *clone) watched(t *testing.T, bring string, n int) {
 		c.bring(bring, file(s.name))
 		from := "settings came with commit " + c.run("git", "rev-parse", "--short=7", "origin/"+file(s.name))
 		mine := ""
-		if !s.heard() || i == 0 { // it would count for what is begun then
+		if !s.heard() || i == 0 { // such settings would apply to a task that is begun then
 			mine = c.mine(10 + i)
 		}
 		switch {
-		case s.blocks: // told of the task too, which is looked at before the next branch comes
+		case s.blocks: // reported for the task too, which is checked before the next branch comes
 			c.waitFor(func() bool { return count(said(), from, "task="+mine) > 0 }, s.name+" is not told")
 			blocked[mine] = from
 		case s.heard():
@@ -369,13 +369,13 @@ func (c *clone) watched(t *testing.T, bring string, n int) {
 			t.Errorf("that %s waits is told %d times", id, n)
 		}
 	}
-	if n == 0 || soak.Asked() { // what runs then is the same however it came
+	if n == 0 || soak.Asked() { // what runs then does not depend on how it came
 		c.agreed(bring)
 	}
 }
 
-// bring has git bring a branch. In the milliseconds in which git itself makes a worktree, its HEAD names no commit yet, and
-// another git that looks through all of them may end by that.
+// bring runs git to bring a branch, with retries. In the milliseconds in which git itself makes a worktree, the HEAD of that
+// names no commit yet, and another git that reads all worktrees may fail because of that.
 func (c *clone) bring(script, branch string) {
 	c.Helper()
 	for {
@@ -389,14 +389,14 @@ func (c *clone) bring(script, branch string) {
 	}
 }
 
-// toldOf reports whether a task is delivered and its news are told: who checks out another branch while a program of the checkout is
-// about to be started starts that branch's, as docs/reference/trust.md says.
+// toldOf reports whether a task is delivered and its notification was sent: if somebody checks out another branch while a program
+// of the checkout is about to be started, the program of that branch starts, as docs/reference/trust.md says.
 func (c *clone) toldOf(t *testing.T, id string) bool {
-	told, _ := os.ReadFile(filepath.Join(c.Root, "told."+filepath.Base(c.Dir))) // none yet: nothing is told
+	told, _ := os.ReadFile(filepath.Join(c.Root, "told."+filepath.Base(c.Dir))) // no file yet: nothing was sent
 	return c.delivered(t, id) && slices.Contains(strings.Fields(string(told)), id)
 }
 
-// agreed has the person agree to the tasks, which run then.
+// agreed lets the person agree to the tasks, and checks that they run then.
 func (c *clone) agreed(bring string) {
 	c.bring(bring, "tasks")
 	c.trellis(0, "trust", "--all", "--yes")
@@ -405,21 +405,21 @@ func (c *clone) agreed(bring string) {
 	}
 }
 
-// words reports whether it is for agents to read.
+// words reports whether s is text for agents to read.
 func (s strange) words() bool { return strings.Contains(fmt.Sprint(s.files), "STRANGER") }
 
-// ran reports whether there is a canary.
+// ran reports whether the canary of this name exists.
 func (c *clone) ran(name string) bool {
 	_, err := os.Stat(filepath.Join(c.Root, "canary", name))
 	return err == nil
 }
 
-// heard reports whether it stands in a file that a watcher reads when that changes.
+// heard reports whether s is in a file whose changes a watcher notices.
 func (s strange) heard() bool {
 	return !s.dud && (s.files["config.yaml"] != "" || s.files["worktree.yaml"] != "")
 }
 
-// count is how many lines have all of these words.
+// count returns the number of lines that contain all of these words.
 func count(text string, words ...string) (n int) {
 	for line := range strings.Lines(text) {
 		if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
@@ -429,7 +429,7 @@ func count(text string, words ...string) (n int) {
 	return n
 }
 
-// untold are the tasks that nobody was told of.
+// untold returns the ids of the tasks that are not reported.
 func (c *clone) untold(said string) (ids string) {
 	for _, s := range ofTasks {
 		if !s.dud && !strings.Contains(said, "task "+idOf(s)+" came with commit") {
@@ -439,7 +439,7 @@ func (c *clone) untold(said string) (ids string) {
 	return ids
 }
 
-// told checks that each task was told once, with its author.
+// told checks that each task was reported once, with its author.
 func (c *clone) told(t *testing.T, said string) {
 	t.Helper()
 	for _, s := range ofTasks {
@@ -452,7 +452,7 @@ func (c *clone) told(t *testing.T, said string) {
 	}
 }
 
-// settled has the settings in a clone that never trusted any: those that no watcher has in watched, with TRELLIS_SOAK all.
+// settled tries the settings in a clone that never trusted any: those that no watcher has in watched, with TRELLIS_SOAK all.
 func (c *clone) settled(t *testing.T) {
 	t.Helper()
 	for i, s := range ofSettings {

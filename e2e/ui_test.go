@@ -20,7 +20,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// pane is a terminal with a shell in it, as tmux shows it to people.
+// pane is a terminal with a shell in it, driven by tmux.
 type pane struct {
 	*site
 	socket string
@@ -35,7 +35,7 @@ func (s *site) open(t *testing.T) *pane {
 		}
 		t.Skipf("trellis ui is looked at with tmux, which make setup installs: %v", err)
 	}
-	dir, err := os.MkdirTemp("", "t") // the path of a socket is short
+	dir, err := os.MkdirTemp("", "t") // the path of a socket has to be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func (p *pane) press(keys ...string) {
 	p.tmux(append([]string{"send-keys"}, keys...)...)
 }
 
-// enter types a line.
+// enter types a line and ends it with Enter.
 func (p *pane) enter(text string) {
 	p.Helper()
 	p.tmux("send-keys", "-l", text)
@@ -74,7 +74,7 @@ func (p *pane) screen() string {
 	return p.tmux("capture-pane", "-p")
 }
 
-// until waits until the screen shows all of this.
+// until waits until the screen shows all of want, and returns the screen.
 func (p *pane) until(want ...string) string {
 	p.Helper()
 	got := ""
@@ -97,7 +97,7 @@ func (p *pane) ui() {
 	p.until("repo · ", "[now]")
 }
 
-// ended waits until the UI has ended with a code, and the terminal is as a shell has it.
+// ended waits until the UI has ended with a code, and checks that the terminal is restored for the shell.
 func (p *pane) ended(code int) {
 	p.Helper()
 	p.waitFor(func() bool { return !strings.Contains(p.screen(), "repo · ") }, "it does not end")
@@ -106,7 +106,7 @@ func (p *pane) ended(code int) {
 	p.sane()
 }
 
-// back goes back to the UI when the program has ended that had the terminal.
+// back returns to the UI after the program that had the terminal has ended.
 func (p *pane) back(want ...string) {
 	p.Helper()
 	p.waitFor(func() bool {
@@ -125,7 +125,7 @@ func (p *pane) choose(id string) {
 	p.until("> "+id, "search: "+id)
 }
 
-// pid is the process of the UI.
+// pid returns the pid of the UI.
 func (p *pane) pid() int {
 	p.Helper()
 	shell, err := strconv.Atoi(p.tmux("display-message", "-p", "#{pane_pid}"))
@@ -143,7 +143,7 @@ func (p *pane) pid() int {
 	return pid
 }
 
-// sane checks that the terminal is as a shell has it, and nothing is left of the UI's screen.
+// sane checks that the terminal is restored for the shell, and that nothing is left of the UI's screen.
 func (p *pane) sane() {
 	p.Helper()
 	p.press("Enter")
@@ -166,7 +166,7 @@ func (s *site) status(id string) string {
 	return m[1]
 }
 
-// stands waits until a task stands as wanted.
+// stands waits until a task has the status want.
 func (s *site) stands(id, want string) {
 	s.Helper()
 	s.waitFor(func() bool { return s.status(id) == want }, id+" never is "+want)
@@ -174,7 +174,7 @@ func (s *site) stands(id, want string) {
 
 const waits = `{"status": "waiting", "pipeline": {"approval": {"required": true, "approvers": 1}}}`
 
-// script writes a program.
+// script writes a program and returns its path.
 func (s *site) script(name, text string) string {
 	s.Helper()
 	path := filepath.Join(filepath.Dir(s.Dir), name)
@@ -184,7 +184,7 @@ func (s *site) script(name, text string) string {
 	return path
 }
 
-// acted is a repository with tasks for every key.
+// acted returns a repository with tasks for every key.
 func acted(t *testing.T) *site {
 	t.Helper()
 	s := played(t, sleepy)
@@ -198,7 +198,7 @@ func acted(t *testing.T) *site {
 	return s
 }
 
-// Every key that does something does it, as the files say.
+// Every key that has an action performs it, as the files show.
 func TestUIActions(t *testing.T) {
 	t.Parallel()
 	s := acted(t)
@@ -247,7 +247,7 @@ func TestUIActions(t *testing.T) {
 	if got := s.read(".trellis/tasks/02-03-no/REJECTED.md"); !strings.Contains(got, "the API goes") {
 		t.Errorf("REJECTED.md is\n%s", got)
 	}
-	p.press("h") // from the plan that was rejected
+	p.press("h") // leaves the plan that was rejected
 	p.until("[now]")
 
 	p.choose("02-04-off")
@@ -340,7 +340,7 @@ func readFile(t *testing.T, path string) string {
 	return string(data)
 }
 
-// The screen follows its size, what happens to tasks, and the shell; however it ends, the terminal is as it was.
+// The screen follows its size, changes of tasks, and the shell; however the UI ends, the terminal is restored.
 func TestUIOnATerminal(t *testing.T) {
 	t.Parallel()
 	s := acted(t)
@@ -371,7 +371,7 @@ func TestUIOnATerminal(t *testing.T) {
 	p.enter("clear; fg")
 	p.until("[now]", "WAITING 1 task")
 
-	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} { // as a shell reports them
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} { // with exit codes as a shell reports them
 		if err := syscall.Kill(p.pid(), sig); err != nil {
 			t.Fatal(err)
 		}
@@ -381,7 +381,7 @@ func TestUIOnATerminal(t *testing.T) {
 
 	s.write(".trellis/tasks/02-04-off/task.json", `{"status": "paused", "worktree_path": "`+s.Dir+`"}`)
 	p.choose("02-04-off")
-	p.press("o") // a shell that leaves everything on and is killed
+	p.press("o") // a shell that leaves all terminal modes on and is killed
 	p.until("signal: killed", "[now]")
 	p.press("?")
 	p.until("next task, or a line down")
@@ -391,7 +391,7 @@ func TestUIOnATerminal(t *testing.T) {
 	p.ended(0)
 }
 
-// Keys at random break nothing, and take nothing away as long as nobody says yes.
+// Random keys break nothing, and delete nothing unless somebody says yes.
 func TestUIRandomKeys(t *testing.T) {
 	t.Parallel()
 	keys, until := 300, time.Now()
@@ -423,7 +423,7 @@ func TestUIRandomKeys(t *testing.T) {
 	}
 }
 
-// pressAtRandom presses keys, none of which is a yes, starts a task or ends the UI, and then ends it.
+// pressAtRandom presses keys, none of which says yes, starts a task or ends the UI, and then ends the UI.
 func (s *site) pressAtRandom(t *testing.T, r *rand.Rand, n int, which string) {
 	t.Helper()
 	cmd := exec.Command(program, "ui")
