@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// jumps are by how many seconds the clock is set ahead or back.
+// jumps are the seconds by which the clock is set ahead or back.
 var jumps = []int{3600, -3600}
 
-// The clock is set by an hour while nothing runs, after a kill: the run goes on all the same. The first play is killed here and there,
-// the others in their middle, and where everything is to be tried all of them at each step.
+// The clock is set by an hour while nothing runs, after a kill: the run is resumed all the same. The first play is killed at a few
+// steps, the others in their middle; with FAULTS_FULL all of them at each step.
 func TestClockIsSetBetweenRuns(t *testing.T) {
 	for n, p := range plays {
 		for i, s := range p.evenly(t, 2) {
@@ -64,8 +64,8 @@ func TestClockIsSetDuringRuns(t *testing.T) {
 	}
 }
 
-// The clock is set by an hour while a run sits out the ten seconds before it tries an agent again, and again, after a kill,
-// between two processes that do so.
+// The clock is set by an hour while a run waits the ten seconds before it tries an agent again, and also, after a kill,
+// between two processes that wait.
 func TestClockIsSetWhileARunWaits(t *testing.T) {
 	const flaky = `
 roles:
@@ -84,7 +84,7 @@ roles:
 	for _, args := range [][]string{{"start", id}, {"watch", "--once"}} {
 		for _, jump := range jumps {
 			for _, killed := range []bool{false, true} {
-				if !full() && (killed != (args[0] == "start") || killed && jump > 0) { // who begins anew is held up by a clock that is set back
+				if !full() && (killed != (args[0] == "start") || killed && jump > 0) { // a new process is delayed by a clock that is set back
 					continue
 				}
 				t.Run(fmt.Sprint(args[0], " ", jump, " ", killed), func(t *testing.T) {
@@ -119,7 +119,7 @@ roles:
 	}
 }
 
-// until waits for something that is about to happen.
+// until waits until happened returns true.
 func (w *world) until(happened func() bool) {
 	w.Helper()
 	for end := time.Now().Add(limit / 2); !happened(); time.Sleep(5 * time.Millisecond) {

@@ -10,12 +10,12 @@ import (
 	"testing"
 )
 
-// causes are what a disk says, and how people are told.
+// causes are the errors of a disk, and how people are told about them.
 var causes = map[string]string{"ENOSPC": "no space left on device", "EIO": "input/output error"}
 
-// A disk that is full or broken at any step, once or from then on, ends the command with what is wrong and where, and
-// leaves no half of anything to be read. When it works again, the same command ends like one that was not disturbed.
-// TestKilledAtEveryStep has the other half of the spread.
+// A disk that is full or broken at any step, once or from then on, ends the command with the error and its place, and
+// leaves nothing half-written to be read. When the disk works again, the same command ends like an undisturbed one.
+// TestKilledAtEveryStep covers the other half of the spread.
 func TestDiskFailsAtEveryStep(t *testing.T) {
 	for _, p := range plays {
 		t.Run(p.Name, func(t *testing.T) {
@@ -38,7 +38,7 @@ func (p *play) fail(t *testing.T, s spot, cause, stay string) {
 		t.Parallel()
 		w := p.world(t)
 		e := w.trellis(p.Args, "FAULTS_AT="+s.String(), "FAULTS_DO="+cause, "FAULTS_STAY="+stay, "FAULTS_LOG="+w.path(stepsLog))
-		// A watcher says what the disk cut off and tries it again, which finds that nothing was left but to be sure that it is written.
+		// A watcher reports what the disk interrupted and tries it again; the retry finds that only the sync was left to do.
 		told := p.Args[0] == "watch" && strings.Contains(e.Said, causes[cause]) && strings.Contains(e.Said, id+" is in review")
 		switch {
 		case e.Code == 0 && stay != "" && s.Kind != "syncdir" && !w.missed(s) && !told:
@@ -56,7 +56,7 @@ func (p *play) fail(t *testing.T, s spot, cause, stay string) {
 	})
 }
 
-// named is what of a path people have to be told. With more faults than one it may be another's.
+// named returns the part of a path that people must be told. With more than one fault the path may be another one.
 func named(s spot, stay string) string {
 	if stay != "" {
 		return "/"
@@ -64,7 +64,7 @@ func named(s spot, stay string) string {
 	return filepath.Base(s.Path)
 }
 
-// readable makes sure that no reader finds half of anything.
+// readable checks that no reader finds anything half-written.
 func (w *world) readable() {
 	w.Helper()
 	dir := "repo/.trellis/tasks/" + id + "/"
@@ -79,8 +79,8 @@ func (w *world) readable() {
 	}
 }
 
-// A disk that is really full: the repository is on a small one of its own, which is filled while the agent works. Every
-// file that anything writes is hit then, not only those that are asked about.
+// A disk that is really full: the repository is on a small file system of its own, which is filled while the agent works.
+// Then every write fails, not only those that the program offers to disturb.
 func TestDiskIsFull(t *testing.T) {
 	const inside = "FAULTS_INSIDE"
 	if os.Getenv(inside) == "" {

@@ -18,8 +18,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// ending is what a task's run came to, without times and numbers that differ from run to run. Two runs that ended
-// alike have the same one.
+// ending returns the result of a task's run, without times and numbers that differ between runs. Two runs that ended
+// alike have the same ending.
 func (w *world) ending(id, branch string) string {
 	w.Helper()
 	var b strings.Builder
@@ -38,28 +38,28 @@ func (w *world) ending(id, branch string) string {
 	return b.String()
 }
 
-// ids are what differs from one run of a commit's message to another.
+// ids matches the parts of a commit message that differ between runs.
 var ids = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[0-9a-f]{16,64}`) })
 
 var numbers = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`[0-9a-f]{12,64}|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z?|\d+\.\d|Agents: \d+ s`)
 })
 
-// unremembered is all that a disk may cost that refuses what only spares other tasks a run of the checks: a note.
+// unremembered matches all that a failed write may cost if it only saves other tasks a run of the checks: a note.
 var unremembered = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?m)^## Notes\n\n- that the checks passed is not remembered.*\n\n?`)
 })
 
-// entries are folders of activities' entries: one that was cut off is entered again.
+// entries matches the folders of activities' entries: an activity that was cut off is entered again.
 var entries = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(#\d+)/\d+/`) })
 
-// plain is text without times, seconds, hashes, numbers of entries and the place of the world.
+// plain returns text without times, seconds, hashes, numbers of entries and the root of the world.
 func (w *world) plain(text string) string {
 	text = entries().ReplaceAllString(strings.ReplaceAll(text, w.Root, "ROOT"), "$1/N/")
 	return numbers().ReplaceAllString(text, "#")
 }
 
-// fields are the fields of task.json, times, revision and seconds aside.
+// fields returns the fields of task.json, except times, revision and seconds.
 func (w *world) fields(data string) string {
 	w.Helper()
 	var task map[string]any
@@ -71,11 +71,11 @@ func (w *world) fields(data string) string {
 	return w.plain(b.String())
 }
 
-// status is the task's.
+// status returns the status of a task.
 func (w *world) status(id string) string {
 	w.Helper()
 	var task struct{ Status string }
-	_ = json.Unmarshal([]byte(w.read("repo/.trellis/tasks/"+id+"/task.json")), &task) // without one: none
+	_ = json.Unmarshal([]byte(w.read("repo/.trellis/tasks/"+id+"/task.json")), &task) // no task.json: no status
 	return task.Status
 }
 
@@ -108,19 +108,19 @@ func lines(data string) (list []line) {
 	return list
 }
 
-// once is what a journal says was done, in the order of its ends; more than once where that is so.
+// once returns the ids of what a journal says was done, in the order of the ends, repeated if done more than once.
 func (w *world) once(journal string) string {
 	w.Helper()
 	var b strings.Builder
 	for _, l := range lines(w.read(journal)) {
-		if l.Kind == "done" && l.Name != "status" && !strings.HasPrefix(l.ID, "status#") { // a run that delivered is over, also when the last thing is not recorded
+		if l.Kind == "done" && l.Name != "status" && !strings.HasPrefix(l.ID, "status#") { // the last status may be missing, and the task delivered
 			fmt.Fprintln(&b, l.ID)
 		}
 	}
 	return b.String()
 }
 
-// calls counts the lines that agents and commands left outside of the repository.
+// calls counts, by name, the lines that agents and commands left outside of the repository.
 func (w *world) calls() map[string]int {
 	w.Helper()
 	n := map[string]int{}
@@ -130,7 +130,7 @@ func (w *world) calls() map[string]int {
 	return n
 }
 
-// repeated is how many calls were made more than once, and those that were not made at all.
+// repeated returns the number of calls beyond those wanted, and the names of the calls that were made too rarely.
 func (w *world) repeated(want map[string]int) (again int, lost []string) {
 	w.Helper()
 	got := w.calls()
@@ -143,9 +143,9 @@ func (w *world) repeated(want map[string]int) (again int, lost []string) {
 	return again, lost
 }
 
-// left are files that only a process which is gone could have a use for: halves, and locks of git. In the folder of an
-// activity's entry they may stay, which stays with all that was cut off in it. So may temporary files until an hour after
-// the kill: one may hold what a person saved at that moment. Whoever takes the task after that sweeps them.
+// left returns files that only a process which is gone could use: half-written ones, and locks of git. They may stay in
+// the folder of an activity's entry, which keeps all that was cut off in it. So may temporary files until an hour after
+// the kill: one may hold what a person saved at that moment. Whoever takes the task after that removes them.
 func (w *world) left() string {
 	w.Helper()
 	for _, dir := range []string{"repo/.trellis/tasks/*", "repo/.trellis/tasks/*/run", "repo/.trellis/objectives", "repo/.git"} {
@@ -176,14 +176,14 @@ func (w *world) left() string {
 	return strings.Join(list, "\n")
 }
 
-// begun reports whether a git folder of a worktree says nothing yet of where that is: its maker was killed at once. The
+// begun reports whether the git folder of a worktree does not name its place yet: its maker was killed early. The
 // first worktree that is made a minute later removes it.
 func begun(admin string) bool {
 	link, err := os.ReadFile(filepath.Join(admin, "gitdir"))
 	return errors.Is(err, fs.ErrNotExist) || err == nil && len(link) == 0
 }
 
-// match are the paths in the world that a pattern matches.
+// match returns the paths in the world that match a pattern.
 func (w *world) match(pattern string) []string {
 	w.Helper()
 	found, err := filepath.Glob(w.path(pattern))
@@ -205,7 +205,7 @@ func (w *world) gone() {
 	w.Errorf("processes are left: %q", list)
 }
 
-// differ shows the first lines in which two endings differ.
+// differ returns the first lines in which two endings differ.
 func differ(got, want string) string {
 	g, v := bytes.Split([]byte(got), []byte("\n")), bytes.Split([]byte(want), []byte("\n"))
 	var b strings.Builder

@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// whom a kill hits. Without its guard a worker is killed by the kernel.
+// victims are the processes that a kill hits. The kernel kills a worker whose guard is gone.
 var victims = []string{"worker", "guard", "both"}
 
-// delays are after how long a kill comes: at once is before the step, later is after it or in the middle of what follows.
+// delays are the times until a kill: "" kills before the step, the others after it or in the middle of what follows.
 var delays = []string{"", "1ms", "4ms"}
 
-// A command that is killed before, in or after any step on the disk, and started again, ends like one that was not.
-// TestDiskFailsAtEveryStep has the other half of the spread.
+// A command that is killed before, in or after any step on the disk, and started again, ends like an undisturbed one.
+// TestDiskFailsAtEveryStep covers the other half of the spread.
 func TestKilledAtEveryStep(t *testing.T) {
 	for _, p := range plays {
 		t.Run(p.Name, func(t *testing.T) {
@@ -31,8 +31,8 @@ func TestKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// The same where the checks at base run beside the first agent. What comes before what is not the same each time there, so that a step
-// may not be come past: then nobody is killed.
+// The same if the checks at base run beside the first agent. The order of the steps differs between runs there, so that a run may
+// not reach the step: then nothing is killed.
 func TestKilledWhileTheBaselineRunsBeside(t *testing.T) {
 	p := &play{Name: "beside", Args: []string{"start", id}, Script: script, Config: "baseline: parallel\n", Beside: true}
 	for i, s := range p.evenly(t, 2) {

@@ -1,7 +1,7 @@
-// Package faults kills the real command, or takes its disk away, at every step that an undisturbed run of it does on
-// the disk, and lets it go on: it has to end as if nothing had happened.
+// Package faults kills the real command, or makes its disk fail, at every step that an undisturbed run of it does on
+// the disk, and starts it again: it has to end as if nothing had happened.
 //
-// The steps are not listed anywhere: an undisturbed run tells them. `go test ./faults` tries a spread of them, with
+// The steps are not listed anywhere: an undisturbed run logs them. `go test ./faults` tries a spread of them, and with
 // FAULTS_FULL=1 all; `make soak` kills at random for as long as asked.
 package faults
 
@@ -16,13 +16,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/programtest"
 )
 
-// program is the command with a disk that can be disturbed: the test binary of internal/cli, whose faulty_test.go says how.
+// program is the command on a disk that can be made to fail: the test binary of internal/cli, whose faulty_test.go says how.
 var program string
 
-// full reports whether everything is to be tried, not a spread of it.
+// full reports whether everything is to be tried, instead of a spread of it.
 func full() bool { return os.Getenv("FAULTS_FULL") != "" }
 
-// half is every second one of a list, beginning with the first or the next; all of it where everything is to be tried.
+// half returns every second element of a list, beginning with index from, or the whole list if everything is to be tried.
 func half[V any](list []V, from int) (some []V) {
 	if full() {
 		return list
@@ -34,7 +34,7 @@ func half[V any](list []V, from int) (some []V) {
 }
 
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", "6"); err != nil { // the tests wait for the disk; -parallel goes before this
+	if err := flag.Set("test.parallel", "6"); err != nil { // the tests wait for the disk; the flag -parallel overrides this
 		panic(err)
 	}
 	code, err := withProgram(m.Run)
@@ -45,7 +45,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// builtProgram names the program for a test that runs the tests again, elsewhere.
+// builtProgram is the variable that names the program for a test that runs the tests again, elsewhere.
 const builtProgram = "FAULTS_PROGRAM"
 
 func withProgram(run func() int) (code int, err error) {

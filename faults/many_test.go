@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// notes plays agents for any task: the work is a file that is named after it.
+// notes plays agents for any task: the work is a file that is named after the task.
 const notes = `
 roles:
   implement:
@@ -26,7 +26,7 @@ roles:
     - answer: {criteria: [{id: A1, verdict: met, evidence: "greet.sh:1"}]}
 `
 
-// crowd is a world with n tasks that have nothing to do with each other.
+// crowd returns a world with n tasks that are independent of each other, and their ids.
 func crowd(t testing.TB, n int) (w *world, ids []string) {
 	t.Helper()
 	w = openWorld(t, t.TempDir()).lay(notes)
@@ -37,7 +37,7 @@ func crowd(t testing.TB, n int) (w *world, ids []string) {
 	return w, ids
 }
 
-// done makes sure that each task was delivered once, and that no agent was called twice for it but when it was cut off.
+// done checks that each task was delivered once, and that at most cut calls, those that were cut off, were made again.
 func (w *world) done(ids []string, cut int) {
 	w.Helper()
 	w.gone()
@@ -51,8 +51,8 @@ func (w *world) done(ids []string, cut int) {
 	}
 }
 
-// One process watches a repository: a second ends with 11 and names it. Killed, it is followed by one that goes on with
-// every task, once.
+// One process watches a repository: a second watcher exits with 11 and names the first. When the first is killed, the next
+// one resumes every task, once.
 func TestTwoWatchers(t *testing.T) {
 	for _, who := range victims {
 		t.Run(who, func(t *testing.T) {
@@ -74,8 +74,8 @@ func TestTwoWatchers(t *testing.T) {
 	}
 }
 
-// A watcher, and people who start its tasks at the same time, from several terminals: each task is run once, and those who
-// come too late and can't hand it over are told who runs it, as soon as that has written down who it is.
+// A watcher, and people who start its tasks at the same time, from several terminals: each task is run once, and a start that
+// comes too late and can't hand the task over reports the process that runs it, as soon as that has recorded who it is.
 func TestWatcherAndStarts(t *testing.T) {
 	t.Parallel()
 	w, ids := crowd(t, 2)
@@ -91,7 +91,7 @@ func TestWatcherAndStarts(t *testing.T) {
 			t.Errorf("%v: exit %d\n%s", p.Args[1:], e.Code, e.Said)
 		}
 	}
-	w.until(func() bool { // what a start ran, when the watcher was not there yet, is done; the rest is the watcher's
+	w.until(func() bool { // a task that a start ran, before the watcher was ready, is done; the watcher does the rest
 		return len(ids) == strings.Count(w.git("log", "--branches", "--format=%B"), "Trellis-Task: ") && !w.at(ids, "in_progress") && !w.at(ids, "ready")
 	})
 	if err := watcher.Process.Signal(syscall.SIGTERM); err != nil {
@@ -103,22 +103,22 @@ func TestWatcherAndStarts(t *testing.T) {
 	w.done(ids, 0)
 }
 
-// at reports whether one of the tasks has this status.
+// at reports whether any of the tasks has this status.
 func (w *world) at(ids []string, status string) bool {
 	w.Helper()
 	return slices.ContainsFunc(ids, func(id string) bool { return w.status(id) == status })
 }
 
-// worker is the process that works below a guard.
+// worker waits for the worker of the guard p, and returns its pid.
 func (w *world) worker(p *process) (pid int) {
 	w.Helper()
 	w.until(func() bool { pid = childOf(p.Process.Pid); return pid != 0 })
 	return pid
 }
 
-// childOf is the worker of a guard, the child of its child, 0 when there is none.
+// childOf returns the pid of a guard's worker, which is the child of its child, or 0 if there is none.
 func childOf(guard int) int {
-	entries, _ := os.ReadDir("/proc") // none: the tests that look are skipped
+	entries, _ := os.ReadDir("/proc") // no /proc: the tests that need it are skipped
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil {
@@ -132,7 +132,7 @@ func childOf(guard int) int {
 	return 0
 }
 
-// parentOf is the pid of a process's parent, 0 when it is not there.
+// parentOf returns the pid of a process's parent, or 0 if the process does not exist.
 func parentOf(pid int) (up int) {
 	status, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if _, rest, ok := strings.Cut(string(status), "\nPPid:\t"); ok {
@@ -142,7 +142,7 @@ func parentOf(pid int) (up int) {
 	return up
 }
 
-// strike kills the worker, the guard or both. Who is gone already is.
+// strike kills the worker, the guard or both. It ignores a process that has ended already.
 func (w *world) strike(p *process, who string) {
 	w.Helper()
 	worker := childOf(p.Process.Pid)

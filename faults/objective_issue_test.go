@@ -10,10 +10,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 )
 
-// withIssue plans a step and puts its plan into an issue.
+// withIssue are the arguments to plan a step and put its plan into an issue.
 var withIssue = []string{"objective", "plan", "farewells", "--step", "1.1", "--github"}
 
-// newHosted is a world with an objective in a repository that gh knows.
+// newHosted returns a world with an objective in a repository that gh knows.
 func newHosted(t testing.TB, s githubtest.State) (*world, *githubtest.GH) {
 	t.Helper()
 	w := newRoad(t)
@@ -21,7 +21,7 @@ func newHosted(t testing.TB, s githubtest.State) (*world, *githubtest.GH) {
 	return w, githubtest.Install(t, s)
 }
 
-// issued makes sure that the step was planned once, that one issue holds the plan, and that the row names it alone.
+// issued checks that the step was planned once, that exactly one issue holds the plan, and that the row names only that one.
 func (w *world) issued(gh *githubtest.GH) {
 	w.Helper()
 	dirs, err := filepath.Glob(w.path("repo/.trellis/tasks/*"))
@@ -49,8 +49,8 @@ func (w *world) issued(gh *githubtest.GH) {
 	}
 }
 
-// A plan is in one issue and its step is linked once, whichever call of gh who makes it is killed at, before or after it
-// did its work, and at whichever step on the disk.
+// A plan is in one issue and its step is linked once, whichever call of gh the command is killed at, before or after the
+// call did its work, and at whichever step on the disk.
 func TestObjectiveIssueKilledAtEveryCall(t *testing.T) {
 	t.Parallel()
 	w, gh := newHosted(t, githubtest.State{})
@@ -65,7 +65,7 @@ func TestObjectiveIssueKilledAtEveryCall(t *testing.T) {
 		t.Fatalf("%d calls of gh", calls)
 	}
 	for n := range 2 * calls {
-		if !full() && (n+n/2)%2 == 1 { // before the one call, after the next
+		if !full() && (n+n/2)%2 == 1 { // before one call, after the next
 			continue
 		}
 		t.Run(fmt.Sprintf("call %d.%d", 1+n/2, n%2), func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestObjectiveIssueKilledAtEveryCall(t *testing.T) {
 	}
 }
 
-// ends has the command do its work after a kill, and once more, which changes nothing.
+// ends runs the command after a kill, and a second time, which changes nothing.
 func (w *world) ends(gh *githubtest.GH) {
 	w.Helper()
 	for range 2 {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// roadmap has three phases and seven steps: one is blocked, one is skipped, and what is made of 1.2 fails at first.
+// roadmap has three phases and seven steps: one is blocked, one is skipped, and the task made for 1.2 fails at first.
 const roadmap = `---
 auto_advance: true
 ---
@@ -43,7 +43,7 @@ auto_advance: true
 Nothing below a table is touched.
 `
 
-// roadStep is a step that is done, with the name of the task and the step that it stands on.
+// roadStep is a step that gets done, with the name of its task and the step that it builds on.
 type roadStep struct{ id, name, on, cell, rest string }
 
 var steps = []roadStep{
@@ -54,13 +54,13 @@ var steps = []roadStep{
 	{"3.1", "leave", "1.1", "| 3.1 | Leave | 1.1 | | ", " |"},
 }
 
-// road is a roadmap and what is done of it.
+// road is a roadmap and the steps of it that get done.
 type road struct {
 	text  string
 	steps []roadStep
 }
 
-// whole is all of it, and short what two tasks are made of, one that stands on the other and fails at first.
+// whole is all of it, and short the part with two tasks, of which one builds on the other and fails at first.
 var (
 	whole = road{roadmap, steps}
 	short = road{strings.NewReplacer("| Say it loud | 1.2 | |", "| Say it loud | 1.2 | skipped |", "| Say it in verse | 2.1 | |", "| Say it in verse | 2.1 | skipped |",
@@ -69,7 +69,7 @@ var (
 
 const roadFile = "repo/.trellis/objectives/farewells.md"
 
-// roadScript plans each step in three calls and works in two, four where the work fails at first.
+// roadScript plans each step in three calls and works in two, or in four if the work fails at first.
 const roadScript = `
 roles:
   evaluate: [{answer: {decision: accept, category: "", details: Words., suggestions: [], size: tiny, confidence: 0.9}}]
@@ -99,7 +99,7 @@ var worksOff = []string{"watch", "--once", "--objectives", "--parallel", "2", "-
 
 func newRoad(t testing.TB) *world { return whole.world(t) }
 
-// world is one with the roadmap.
+// world returns a new world with the roadmap.
 func (r road) world(t testing.TB) *world {
 	t.Helper()
 	w := newWorld(t, roadScript)
@@ -107,8 +107,8 @@ func (r road) world(t testing.TB) *world {
 	return w
 }
 
-// worked makes sure that an objective was worked off, each step once: its row names the task, and nothing else in the
-// file was changed; the task has one commit on the branch that its step depends on.
+// worked checks that each step of an objective was done once: its row names the task, and nothing else in the file was
+// changed; the task has one commit on the branch that its step depends on.
 func (w *world) worked(r road) {
 	w.Helper()
 	want, tips := r.text, map[string]string{"": w.git("rev-parse", "main")}
@@ -157,11 +157,11 @@ func (w *world) worked(r road) {
 	}
 }
 
-// answers counts the calls of a role in a planning that came to their end.
+// answers counts the calls of a role in a planning that were finished.
 func (w *world) answers(task, role string) int {
 	w.Helper()
 	n := 0
-	for _, scope := range []string{"", role + "/"} { // the second when it is asked beside others
+	for _, scope := range []string{"", role + "/"} { // the second if the role is asked beside others
 		list, err := filepath.Glob(w.path("repo/.trellis/tasks/" + task + "/run/*/" + scope + role + "#*/*/result.json"))
 		if err != nil {
 			w.Fatal(err)
@@ -171,8 +171,8 @@ func (w *world) answers(task, role string) int {
 	return n
 }
 
-// An objective that is killed at a step on the disk that has to do with what is planned for it, at every second one or where everything
-// is to be tried at any, and worked on again, ends like one that was not: one of two steps, or of five.
+// An objective that is killed at a step on the disk that concerns what is planned for it, at every second one or with FAULTS_FULL
+// at any, and worked on again, ends like an undisturbed one: one of two steps, or of five.
 func TestObjectiveKilledAtEveryStep(t *testing.T) {
 	t.Parallel()
 	r := short
@@ -200,8 +200,8 @@ func TestObjectiveKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// roadSpots are the steps at which it is written down that a step is planned, by what, and that the roadmap says so: one
-// of each kind, and where everything is to be tried all, with those of one task besides.
+// roadSpots returns the steps on the disk which record that a step is planned, by which task, and that the roadmap says so:
+// one of each kind, or if everything is to be tried all, and also those of one task.
 func roadSpots(log string) (list []spot) {
 	seen := map[string]bool{}
 	for _, s := range spotsOf(log) {
@@ -216,7 +216,7 @@ func roadSpots(log string) (list []spot) {
 	return list
 }
 
-// roadPart is what a step on the disk has to do with objectives.
+// roadPart returns the part of an objective that a step on the disk concerns, or "".
 func roadPart(s spot) string {
 	dir, name := filepath.Split(s.Path)
 	switch {
@@ -232,7 +232,7 @@ func roadPart(s spot) string {
 	return ""
 }
 
-// Killed at any moment, again and again, it plans no step twice: of two steps, or where everything is to be tried of five.
+// Killed at any moment, repeatedly, an objective plans no step twice: one of two steps, or if everything is to be tried of five.
 func TestObjectiveKilledAtRandom(t *testing.T) {
 	t.Parallel()
 	worlds, road := 1, short

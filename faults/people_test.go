@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// peopled plays agents that hold a lock while they are at work in a worktree: a second one in it is noted.
+// peopled plays agents that hold a lock while they work in a worktree: a second agent in the same worktree is recorded.
 const peopled = `
 roles:
   implement:
@@ -31,9 +31,9 @@ roles:
     - answer: {criteria: [{id: A1, verdict: met, evidence: "greet.sh:1"}]}
 `
 
-// People edit task directories, undo it, stash, check out, clean, pull, approve, cancel, archive, retry, and kill the
-// watcher, beside which ten tasks go their way. No save of theirs is lost, nobody works in a worktree where somebody else
-// does, no task goes round in circles, and whatever they did, the watcher comes to an end.
+// People edit task directories, undo that, stash, check out, clean, pull, approve, cancel, archive, retry, and kill the
+// watcher, while ten tasks run. None of their saves is lost, no two agents work in one worktree at a time, no task loops,
+// and whatever people did, the watcher comes to an end.
 func TestPeople(t *testing.T) {
 	if _, err := exec.LookPath("flock"); err != nil {
 		t.Skip("flock(1) is not installed: agents can't show that they are alone")
@@ -56,28 +56,28 @@ func TestPeople(t *testing.T) {
 	}
 }
 
-// tally is what happened in a world.
+// tally counts what happened in a world.
 type tally struct{ things, saves, kills, revisions, calls, commits int }
 
 func (t tally) String() string {
 	return fmt.Sprintf("things done %d, saves %d, kills %d, revisions %d, calls of agents %d, tasks delivered %d", t.things, t.saves, t.kills, t.revisions, t.calls, t.commits)
 }
 
-// people are at work in a world.
+// people is a world in which people are at work.
 type people struct {
 	*world
 	tally
 	rand    *rand.Rand
 	ids     []string
 	watcher *process
-	want    map[string][]byte // files as people saved them last, nil: not there; of a task.json the notes alone
+	want    map[string][]byte // files as people saved them last, nil if there is none; of task.json only the notes
 	before  []byte            // the prd.md that the last edit replaced, to undo it
-	edited  string            // whose
-	events  map[string]int    // what happened to a task that may have raised its revision
+	edited  string            // the id of its task
+	events  map[string]int    // by task: what may have raised its revision
 	said    []string
 }
 
-// live lets people do n things, one after the other, and looks what became of it.
+// live lets people do n things, one after the other, and checks the files after each.
 func (p *people) live(n int) {
 	p.settleIn()
 	acts := []func(string){p.edit, p.edit, p.edit, p.undo, p.undo, p.undo, p.note, p.note, p.note, p.note, p.breakPlan, p.stash, p.branch, p.clean, p.pull,
@@ -94,7 +94,7 @@ func (p *people) live(n int) {
 	p.leave()
 }
 
-// settleIn makes ten tasks, some of which wait for a yes, and a remote.
+// settleIn makes ten tasks, some of which wait for an approval, and a remote.
 func (p *people) settleIn() {
 	p.lay(peopled)
 	p.fill(map[string]string{"locks/.keep": "", "repo/.trellis/config.yaml": "agents: {default: rehearsal}\nverify: [sh test.sh]\nlimits: {attempts: 20, rounds: 4}\n"})
@@ -121,23 +121,23 @@ func (p *people) file(id, name string) string {
 	return p.path("repo/.trellis/tasks/" + id + "/" + name)
 }
 
-// saves are the ways in which editors save.
+// saves are the ways in which editors save a file.
 var saves = []func(path string, data []byte) error{
 	func(path string, data []byte) error { return os.WriteFile(path, data, 0o644) }, // truncate, then write
-	func(path string, data []byte) error { // a new file takes its place
+	func(path string, data []byte) error { // a new file replaces the old one
 		return errors.Join(os.WriteFile(path+"~", data, 0o644), os.Rename(path+"~", path))
 	},
-	func(path string, data []byte) error { // the old one is kept beside it until the new one is there
+	func(path string, data []byte) error { // the old file is kept beside the new one until that is written
 		return errors.Join(os.Rename(path, path+"~"), os.WriteFile(path, data, 0o644), os.Remove(path+"~"))
 	},
 }
 
-// save writes a file as some editor does, if it is there.
+// save changes a file as a random editor would, if the file exists.
 func (p *people) save(id, name string, change func([]byte) []byte) {
 	path := p.file(id, name)
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return // the task is archived, or git took it away
+		return // the task is archived, or git removed the file
 	}
 	if data = change(data); data == nil {
 		return
@@ -150,7 +150,7 @@ func (p *people) save(id, name string, change func([]byte) []byte) {
 	p.want[id+"/"+name] = essence(name, data)
 }
 
-// essence is what people wrote of a file: of a task.json the notes, the rest changes by itself.
+// essence returns the part of a file that people wrote: the notes of task.json, whose other fields change by themselves.
 func essence(name string, data []byte) []byte {
 	if name != "task.json" {
 		return data
@@ -178,7 +178,7 @@ func (p *people) undo(string) {
 	p.save(p.edited, "prd.md", func([]byte) []byte { return p.before })
 }
 
-// note changes task.json, twice as fast as anybody types.
+// note changes task.json twice in a row, faster than anybody types.
 func (p *people) note(id string) {
 	p.say("note in %s", id)
 	for range 2 {
@@ -194,7 +194,7 @@ func (p *people) note(id string) {
 	}
 }
 
-// breakPlan saves a plan that is none, and after a moment takes it back.
+// breakPlan saves an invalid plan, and removes it after a moment.
 func (p *people) breakPlan(id string) {
 	p.say("a broken plan in %s", id)
 	path := p.file(id, "plan.json")
@@ -209,7 +209,7 @@ func (p *people) breakPlan(id string) {
 	p.events[id]++
 }
 
-// typed is a git command that people type, which may well be refused. What it leaves is what they want.
+// typed runs a git command as people type it, which may well be refused. What it leaves is what people want.
 func (p *people) typed(dir string, args ...string) {
 	cmd := exec.Command("git", args...)
 	cmd.Dir, cmd.Env = p.path(dir), p.Env
@@ -217,7 +217,7 @@ func (p *people) typed(dir string, args ...string) {
 	p.say("git %s: %v %s", strings.Join(args, " "), err, bytes.TrimSpace(out))
 }
 
-// everywhere counts something that may concern each task.
+// everywhere counts something that may concern each task, and takes the files on disk for what people want.
 func (p *people) everywhere() {
 	for _, id := range p.ids {
 		p.events[id]++
@@ -229,13 +229,13 @@ func (p *people) stash(string) {
 	p.typed("repo", "stash", "-q")
 	p.everywhere()
 	time.Sleep(time.Duration(p.rand.IntN(200)) * time.Millisecond)
-	p.typed("repo", "checkout", "-q", "--", ".trellis") // what was written meanwhile is in the way
+	p.typed("repo", "checkout", "-q", "--", ".trellis") // files that were written meanwhile are in the way
 	p.typed("repo", "stash", "pop", "-q")
 	p.unravel()
 	p.everywhere()
 }
 
-// unravel ends a stash pop that stopped in conflicts: people take what they had put away.
+// unravel ends a stash pop that stopped in conflicts: people take the stashed files.
 func (p *people) unravel() {
 	if p.git("ls-files", "--unmerged") != "" {
 		p.typed("repo", "checkout", "-q", "--theirs", "--", ".trellis")
@@ -266,7 +266,7 @@ func (p *people) pull(string) {
 	p.everywhere()
 }
 
-// order is a command about a task, which may be refused, but has to come to an end.
+// order returns an act that runs a command about a task. The command may be refused, but has to come to an end.
 func (p *people) order(words ...string) func(string) {
 	return func(id string) {
 		args := append(append([]string{}, words...), id)
@@ -276,7 +276,7 @@ func (p *people) order(words ...string) func(string) {
 	}
 }
 
-// kill ends the watcher, its guard or both, and another one takes over.
+// kill kills the watcher, its guard or both, and starts another watcher.
 func (p *people) kill(string) {
 	who := victims[p.rand.IntN(len(victims))]
 	p.strike(p.watcher, who)
@@ -287,7 +287,7 @@ func (p *people) kill(string) {
 	p.watch()
 }
 
-// watch begins a watcher. One that a kill left may be just dying and hold the lock, which is no fault for a moment.
+// watch starts a watcher. One that was killed may still be dying and hold the lock for a moment, which is not an error.
 func (p *people) watch() {
 	p.Helper()
 	beat := p.path("repo/.trellis/.runtime/watch.json")
@@ -310,13 +310,13 @@ func (p *people) watch() {
 	}
 }
 
-// over reports whether a process has ended and only waits to be asked how.
+// over reports whether a process has ended, even if nobody has waited for it yet.
 func (p *process) over() bool {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.Process.Pid))
 	return err != nil || bytes.Contains(status, []byte(") Z "))
 }
 
-// heard takes in what a watcher said in its life. One that goes round in circles has much to say.
+// heard records what a watcher printed in its life, and fails if that is so much that the watcher must have looped.
 func (p *people) heard(how string, e ended) {
 	p.Helper()
 	p.say("the watcher: %s: exit %d\n%s", how, e.Code, e.Said)
@@ -325,7 +325,7 @@ func (p *people) heard(how string, e ended) {
 	}
 }
 
-// intend takes what is on disk after a git command for what people want.
+// intend takes the files on disk after a git command for what people want.
 func (p *people) intend() {
 	for _, id := range p.ids {
 		for _, name := range []string{"prd.md", "task.json"} {
@@ -337,7 +337,7 @@ func (p *people) intend() {
 	}
 }
 
-// look makes sure that all is as people saved it, but for directories that went with a branch, a stash or to the archive.
+// look checks that all is as people saved it, except for directories that went with a branch, a stash or to the archive.
 func (p *people) look() {
 	p.Helper()
 	for file, want := range p.want {
@@ -353,14 +353,14 @@ func (p *people) look() {
 	}
 }
 
-// leave ends the watcher, lets all that can go on do so, and counts.
+// leave ends the watcher, lets every task that can finish do so, and counts.
 func (p *people) leave() {
 	if err := p.watcher.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		p.Error(err)
 	}
 	e := p.wait(p.watcher)
 	p.heard("ends", e)
-	for _, then := range []string{"", "approve", "retry", "approve"} { // what is still to be said
+	for _, then := range []string{"", "approve", "retry", "approve"} { // what people still have to do
 		for _, id := range p.ids {
 			if then != "" {
 				p.order(then)(id)
@@ -383,7 +383,7 @@ func (p *people) leave() {
 	}
 }
 
-// bounded makes sure that a task's revision is explained by what happened to it: a whole run takes some twenty.
+// bounded checks that the events of a task account for its revision: a whole run raises it by about twenty.
 func (p *people) bounded(id string) {
 	data, err := os.ReadFile(p.file(id, "task.json"))
 	if err != nil {

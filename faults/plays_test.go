@@ -10,29 +10,29 @@ import (
 	"testing"
 )
 
-// play is a way to run a task, which is disturbed or not.
+// play is a way to run a task, with a fault or without.
 type play struct {
 	Name   string
 	Args   []string
 	Script string
 	Files  map[string]string // of the task's directory
-	Config string            // lines that config.yaml has besides
+	Config string            // additional lines of config.yaml
 	Beside bool              // activities run side by side, so that they begin in any order
-	Proven bool              // trellis verify finds the chain whole at the end
+	Proven bool              // trellis verify finds the chain of proofs complete at the end
 
 	once  sync.Once
 	spots []spot
-	want  string         // ending
-	calls map[string]int // of agents and commands
+	want  string         // the ending of an undisturbed run
+	calls map[string]int // those of agents and commands in an undisturbed run
 }
 
 const (
 	id       = "02-01-bye"
 	branch   = "feature/bye"
-	stepsLog = "steps" // file of a world, which has a line for each step on the disk
+	stepsLog = "steps" // file of a world with a line for each step on the disk
 )
 
-// plays run the same task by start and by watch, and one whose plan has steps: a script, a loop, a prompt, a check.
+// plays run the same task by start, by start with a plan that has steps (a script, a loop, a prompt, a check), and by watch.
 var plays = []*play{
 	{Name: "start", Args: []string{"start", id}, Script: script},
 	{Name: "steps", Args: []string{"start", id}, Script: script, Proven: true, Files: map[string]string{"plan.json": `{"schema_version": 1, "title": "Say bye",
@@ -47,7 +47,7 @@ var plays = []*play{
 	{Name: "watch", Args: []string{"watch", "--once"}, Script: script},
 }
 
-// world is a fresh one for the play.
+// world returns a new world with the play's task.
 func (p *play) world(t testing.TB) *world {
 	t.Helper()
 	return p.lay(openWorld(t, t.TempDir()))
@@ -62,8 +62,8 @@ func (p *play) lay(w *world) *world {
 	return w
 }
 
-// undisturbed runs the play as it should be, once in all, and twice to see that it is the same each time: where it comes
-// past, and what it ends with.
+// undisturbed runs the play without faults, at the first call only, and twice to check that both runs agree: on the steps on
+// the disk, and on the ending. It records these for later comparison.
 func (p *play) undisturbed(t *testing.T) {
 	t.Helper()
 	p.once.Do(func() {
@@ -92,7 +92,7 @@ func (p *play) undisturbed(t *testing.T) {
 	}
 }
 
-// ending is how a world ended, in one order for all that may come in any.
+// ending returns the ending of a world, with its lines sorted if they may come in any order.
 func (p *play) ending(w *world) string {
 	w.Helper()
 	text := w.ending(id, branch)
@@ -114,8 +114,8 @@ func (p *play) audit(w *world) {
 	}
 }
 
-// same makes sure that a world which was disturbed has ended like one that was not, and that no call was made again
-// but those that were cut off.
+// same checks that a disturbed world has ended like an undisturbed one, and that no calls were made again except for cut
+// calls that were cut off.
 func (p *play) same(w *world, cut int) {
 	w.Helper()
 	w.gone()
@@ -128,7 +128,7 @@ func (p *play) same(w *world, cut int) {
 	p.audit(w)
 }
 
-// spot is a step on the disk, and which of those that are alike.
+// spot is a step on the disk, and its number among the steps of the same kind and path.
 type spot struct {
 	Kind, Path string
 	N          int
@@ -136,7 +136,7 @@ type spot struct {
 
 func (s spot) String() string { return fmt.Sprint(s.Kind, " ", s.Path, " ", s.N) }
 
-// class is what the paths of spots have in common that are alike: the file's name without numbers.
+// class returns what the paths of similar spots have in common: the file's name without numbers.
 func (s spot) class() string {
 	name := strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' {
@@ -150,17 +150,17 @@ func (s spot) class() string {
 	return name
 }
 
-// perhaps reports whether a step is not come past each time: the engine also syncs a journal when it looks at its mailbox while an
-// outcome is written that no record after it has synced yet.
+// perhaps reports whether some runs lack the step: the engine also syncs a journal when it reads its mailbox while an outcome is
+// written that no record after it has synced yet.
 func (s spot) perhaps() bool { return s.Kind == "sync" && filepath.Base(s.Path) == "journal.jsonl" }
 
-// missed reports whether a run in the world, which had its steps logged, did not come past a step that is not come past each time.
+// missed reports whether a run in the world, which had its steps logged, lacks a step that some runs lack.
 func (w *world) missed(s spot) bool {
 	w.Helper()
 	return s.perhaps() && !slices.Contains(spotsOf(w.read(stepsLog)), s)
 }
 
-// inBoth are the steps that both runs came past: the same ones, but for those that are not come past each time.
+// inBoth returns the steps that both runs have, and fails if they differ in other steps than those that some runs lack.
 func (p *play) inBoth(t *testing.T, first, second []spot) []spot {
 	t.Helper()
 	for _, s := range append(without(first, second), without(second, first)...) {
@@ -171,7 +171,7 @@ func (p *play) inBoth(t *testing.T, first, second []spot) []spot {
 	return slices.DeleteFunc(slices.Clone(first), func(s spot) bool { return !slices.Contains(second, s) })
 }
 
-// without are the steps of list that others lacks.
+// without returns the steps of list that others lacks.
 func without(list, others []spot) (only []spot) {
 	for _, s := range list {
 		if !slices.Contains(others, s) {
@@ -181,7 +181,7 @@ func without(list, others []spot) (only []spot) {
 	return only
 }
 
-// spotsOf are the steps of a log.
+// spotsOf returns the steps of a log.
 func spotsOf(log string) (list []spot) {
 	seen := map[string]int{}
 	for line := range strings.Lines(log) {
@@ -193,7 +193,7 @@ func spotsOf(log string) (list []spot) {
 	return list
 }
 
-// evenly are about n of the play's spots, from its begin to its end; all of them where everything is to be tried.
+// evenly returns about n of the play's spots, from its beginning to its end, or all of them if everything is to be tried.
 func (p *play) evenly(t *testing.T, n int) (list []spot) {
 	t.Helper()
 	p.undisturbed(t)
@@ -206,8 +206,8 @@ func (p *play) evenly(t *testing.T, n int) (list []spot) {
 	return list
 }
 
-// spread are a few of the play's spots, with each of them one of each class of paths, and one of every kind, that
-// no play before this one has; all of them where everything is to be tried.
+// spread returns a few of the play's spots, with one of each class of paths and one of each kind that no play before this
+// one has, or all of them if everything is to be tried.
 func (p *play) spread(t *testing.T) (list []spot) {
 	t.Helper()
 	even := p.evenly(t, 2)
@@ -231,7 +231,7 @@ func (p *play) spread(t *testing.T) (list []spot) {
 	}
 	for g, class := range slices.Sorted(maps.Keys(classes)) {
 		if of := classes[class]; !hit[class] {
-			chosen[of[g%len(of)]] = true // another kind of step for each class
+			chosen[of[g%len(of)]] = true // a different kind of step for each class
 		}
 	}
 	for i, s := range p.spots {
@@ -245,6 +245,6 @@ func (p *play) spread(t *testing.T) (list []spot) {
 			list = append(list, s)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b spot) int { return strings.Compare(a.Kind, b.Kind) }) // each half has some of each
+	slices.SortStableFunc(list, func(a, b spot) int { return strings.Compare(a.Kind, b.Kind) }) // each half has some of each kind
 	return list
 }

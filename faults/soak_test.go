@@ -20,7 +20,7 @@ var (
 	soakOne  = flag.Int("world", 0, "only this world of the seed")
 )
 
-// score is what came of a soak.
+// score is the result of a soak.
 type score struct {
 	runs, kills, losses, duplicates int
 }
@@ -36,8 +36,8 @@ func (s score) String() string {
 	return fmt.Sprintf("runs %d, kills %d, losses %d, duplicates %d", s.runs, s.kills, s.losses, s.duplicates)
 }
 
-// Tasks of all sorts, two at a time, while the worker, its guard, both, or an agent are killed at any moment, again and
-// again: in the end each was delivered, once.
+// Tasks of all sorts run two at a time, while the worker, its guard, both, or an agent are killed at random moments,
+// repeatedly: in the end each task was delivered, once.
 func TestSoak(t *testing.T) {
 	t.Parallel()
 	var total score
@@ -69,18 +69,18 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// soaking is a world in which a soak is at work.
+// soaking is a world in which a soak runs.
 type soaking struct {
 	*world
 	rand   *rand.Rand
 	ids    []string
-	want   map[string]int // calls
-	broken []string       // tasks whose check can't pass yet
+	want   map[string]int // calls that have to be made
+	broken []string       // tasks whose check fails until mend is called
 	score  score
 	said   []string
 }
 
-// soak is one world of a soak.
+// soak runs one world of a soak and returns its score.
 func soak(t *testing.T, number int) score {
 	dir, err := os.MkdirTemp("", "trellis-soak-")
 	if err != nil {
@@ -135,7 +135,7 @@ func (s *soaking) prepare() {
 	s.score.runs = len(s.ids)
 }
 
-// disturb starts commands and kills them at any moment.
+// disturb starts commands and kills them at random moments.
 func (s *soaking) disturb() {
 	for range 2 + s.rand.IntN(5) {
 		args := []string{"watch", "--once", "--parallel", "2"}
@@ -149,7 +149,7 @@ func (s *soaking) disturb() {
 		s.say("%v: %s is killed after %v", args, who, after)
 		if who == "agent" {
 			s.strikeAgent()
-			time.Sleep(after / 4) // it is not killed as well, at once
+			time.Sleep(after / 4) // the command itself is not killed at the same moment
 			who = "both"
 		}
 		s.strike(p, who)
@@ -172,27 +172,27 @@ func (s *soaking) strikeAgent() {
 	}
 }
 
-// settle lets all that can run come to its end.
+// settle lets every task that can run come to its end.
 func (s *soaking) settle() {
 	e := s.again([]string{"watch", "--once", "--parallel", "2"})
 	s.say("at last: exit %d\n%s", e.Code, e.Said)
 	s.gone()
 }
 
-// mend puts right what kept tasks from being delivered: a check that failed, work that was not merged yet.
+// mend removes what kept tasks from being delivered: a check that failed, work that was not merged yet.
 func (s *soaking) mend() {
 	s.fill(map[string]string{"fixed": ""})
 	for _, id := range s.broken {
 		e := s.trellis([]string{"retry", id})
 		s.say("retry %s: exit %d\n%s", id, e.Code, e.Said)
 	}
-	for range s.ids { // each may wait for the one before
+	for range s.ids { // each task may wait for the one before
 		s.merge()
 		s.settle()
 	}
 }
 
-// merge merges what is in review, for those that depend on it.
+// merge merges the tasks in review, for those that depend on them.
 func (s *soaking) merge() {
 	for _, id := range s.ids {
 		if s.status(id) == "review" && s.git("branch", "--no-merged", "main", "--list", branchOf(id)) != "" {
@@ -203,7 +203,7 @@ func (s *soaking) merge() {
 
 func branchOf(id string) string { return "feature/" + strings.TrimPrefix(id, "02-01-") }
 
-// count finds what was lost, and what was done twice: more commits than one, or more calls than kills account for.
+// count finds lost work, and work that was done twice: more than one commit, or more calls than the kills account for.
 func (s *soaking) count() {
 	for _, id := range s.ids {
 		made := s.git("log", "--branches", "--format=%H", "--grep=^Trellis-Task: "+id+"$", "--", "notes")

@@ -10,7 +10,7 @@ import (
 
 const journalFile = "repo/.trellis/tasks/" + id + "/run/journal.jsonl"
 
-// A journal whose last record was torn, at any byte of it, is gone on with as if nothing had been.
+// A run whose journal ends with a record that was torn, at any byte of it, is resumed as if nothing had happened.
 func TestTornJournal(t *testing.T) {
 	for _, p := range plays {
 		t.Run(p.Name, func(t *testing.T) {
@@ -25,7 +25,7 @@ func TestTornJournal(t *testing.T) {
 	}
 }
 
-// records are the steps at which a record of the journal has been written and not synced: all of them, or a spread.
+// records returns the steps at which a record of the journal has been written and not synced: all of them, or a spread.
 func (p *play) records() (list []spot) {
 	for _, s := range p.spots {
 		if s.Kind == "sync" && s.Path == journalFile {
@@ -38,7 +38,7 @@ func (p *play) records() (list []spot) {
 	return []spot{list[len(list)/6], list[len(list)/2], list[len(list)-2]}
 }
 
-// cuts are how many bytes are torn off: every number now and then, else a few, up to more than most records have.
+// cuts returns how many bytes are torn off: now and then every number, else a few, up to more than most records have.
 func (p *play) cuts(i int) (list []int) {
 	if full() && i%16 == 8 && p == plays[0] {
 		for n := range 420 {
@@ -74,7 +74,7 @@ func (p *play) torn(t *testing.T, s spot, cut int) {
 	})
 }
 
-// A journal that is damaged anywhere else is not gone on with: the task fails with `journal`, naming file and line, its
+// A run whose journal is damaged anywhere else is not resumed: the task fails with `journal`, naming file and line, its
 // work is kept, and retry begins a run that delivers.
 func TestDamagedJournal(t *testing.T) {
 	p := plays[0]
@@ -118,7 +118,7 @@ func TestDamagedJournal(t *testing.T) {
 	}
 }
 
-// delivered makes sure that a task is in review with one commit, and that its branch has what it should.
+// delivered checks that a task is in review, that its branch has one commit, and that no files of dead processes are left.
 func (w *world) delivered(id, branch string) {
 	w.Helper()
 	if task := w.fields(w.read("repo/.trellis/tasks/" + id + "/task.json")); !strings.Contains(task, ".status review\n") {

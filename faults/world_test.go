@@ -23,7 +23,7 @@ type world struct {
 	Env  []string
 }
 
-// script plays the agents: the first work breaks the project's test, and is debugged. Each call leaves a line outside of
+// script plays the agents: the first work breaks the project's test, and is debugged. Each call writes a line outside of
 // the repository.
 const script = `
 roles:
@@ -42,13 +42,13 @@ roles:
     - answer: {criteria: [{id: A1, verdict: met, evidence: "greet.sh:1"}]}
 `
 
-// newWorld is a repository with a small program and its test, and .trellis with the script.
+// newWorld returns a repository with a small program and its test, and .trellis with the script.
 func newWorld(t testing.TB, script string) *world {
 	t.Helper()
 	return openWorld(t, t.TempDir()).lay(script)
 }
 
-// laid are repositories by the script of their agents, which all worlds but the first with it are copied from.
+// laid has a repository for each script of agents, from which all later worlds with that script are copied.
 var laid = struct {
 	sync.Mutex
 	at map[string]string
@@ -73,7 +73,7 @@ func (w *world) lay(script string) *world {
 	return w
 }
 
-// make makes such a repository.
+// make makes the repository with a script.
 func (w *world) make(script string) {
 	w.Helper()
 	w.fill(map[string]string{
@@ -88,7 +88,7 @@ func (w *world) make(script string) {
 	w.git("commit", "-q", "-m", "first")
 }
 
-// openWorld is a world that is there.
+// openWorld returns the world in root, which has no repository until lay is called.
 func openWorld(t testing.TB, root string) *world {
 	gittest.Gone(t, root)
 	when := "2026-01-02T03:04:05Z" // so that all worlds begin at the same commit
@@ -108,7 +108,7 @@ func (w *world) fill(files map[string]string) {
 	}
 }
 
-// read is a file of the world, "" when there is none.
+// read returns a file of the world, or "" if it does not exist.
 func (w *world) read(name string) string {
 	w.Helper()
 	data, err := os.ReadFile(w.path(name))
@@ -129,7 +129,7 @@ func (w *world) git(args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// task makes a ready task as a person would; files come to it or replace what every task has.
+// task makes a ready task as a person would; files are added to it or replace those that every task has.
 func (w *world) task(id string, files map[string]string) {
 	w.Helper()
 	dir := "repo/.trellis/tasks/" + id + "/"
@@ -144,25 +144,25 @@ func (w *world) task(id string, files map[string]string) {
 	}
 }
 
-// ended is how a command ended.
+// ended is the result of a command.
 type ended struct {
-	Code int // -1: by a signal
+	Code int // -1: it was killed by a signal
 	Said string
 }
 
-// limit is how long a command may take. The longest back-off that a run sits out is ten seconds.
+// limit is the longest time that a command may take. The longest back-off that a run waits for is ten seconds.
 const limit = 15 * time.Minute
 
-// trellis runs the command to its end. What goes wrong meanwhile stands in more of its environment.
+// trellis runs the command to its end. more has additional variables of its environment, which name the fault.
 func (w *world) trellis(args []string, more ...string) ended {
 	w.Helper()
 	return w.wait(w.begin(args, more...))
 }
 
-// process is a command that runs.
+// process is a running command.
 type process struct {
 	*exec.Cmd
-	out *os.File // no pipe, which a process that is left would keep open
+	out *os.File // not a pipe, which a surviving process would keep open
 }
 
 func (w *world) begin(args []string, more ...string) *process {
@@ -198,8 +198,8 @@ func (w *world) wait(p *process) ended {
 	return ended{p.ProcessState.ExitCode(), string(data)}
 }
 
-// again runs the command after a kill. What the kill left may be just dying: that it still holds the lock is no
-// fault for a moment.
+// again runs the command after a kill. A process that the kill left may still be dying and hold the lock: again retries
+// for some moments.
 func (w *world) again(args []string, more ...string) (e ended) {
 	w.Helper()
 	const moments = 100
@@ -212,7 +212,7 @@ func (w *world) again(args []string, more ...string) (e ended) {
 	return e
 }
 
-// processes are those that carry the world in their environment.
+// processes returns the processes that have the world in their environment.
 func (w *world) processes() (list []string) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
