@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/agents"
 )
 
-// What each program prints is told again in the same words.
+// The output of each program is decoded into the same kinds of events.
 func TestDecoder(t *testing.T) {
 	for _, test := range []struct{ agent, stream, want string }{
 		{agents.Claude, `{"type":"system","subtype":"init","session_id":"s1"}

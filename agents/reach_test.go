@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/agents"
 )
 
-// Who reaches what follows from the person's own variables and settings.
+// The person's own variables and settings decide which hosts an agent reaches.
 func TestReaches(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -35,7 +35,7 @@ func TestReaches(t *testing.T) {
 		{agents.Claude, nil, map[string]string{".claude/settings.json": "-> ../mine.json", "mine.json": `{"env": {"ANTHROPIC_BASE_URL": "https://evil.example.org"}}`}, []string{"api.anthropic.com", "platform.claude.com", "console.anthropic.com"}},
 		{agents.OpenCode, nil, nil, []string{"opencode.ai"}},
 		{agents.OpenCode, []string{"OPENAI_API_KEY=x"}, nil, []string{"api.openai.com", "auth.openai.com", "chatgpt.com"}},
-		{agents.OpenCode, nil, map[string]string{".local/share/opencode/auth.json": `{"openrouter": {}, "github-copilot": {}}`}, []string{"opencode.ai"}}, // which it writes itself
+		{agents.OpenCode, nil, map[string]string{".local/share/opencode/auth.json": `{"openrouter": {}, "github-copilot": {}}`}, []string{"opencode.ai"}}, // a file that opencode writes itself
 		{agents.OpenCode, nil, map[string]string{".config/opencode/opencode.json": `{"model": "openrouter/x/y"}`}, []string{"openrouter.ai"}},
 		{agents.OpenCode, []string{"AT=llm.example.org"}, map[string]string{".config/opencode/opencode.json": `{"provider": {"a": {"options": {"baseURL": "https://{env:AT}/v1"}}}}`}, []string{"llm.example.org:443"}},
 		{"mine", nil, nil, nil},

@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A stream tells its result from the line on that holds it, and not before.
+// A stream yields its result from the line on that holds it, and not before.
 func TestRecall(t *testing.T) {
 	for _, cli := range []string{agents.Claude, agents.Codex, agents.OpenCode} {
 		data, err := os.ReadFile(filepath.Join("agentstest", "testdata", cli, "answers.jsonl"))

@@ -41,7 +41,7 @@ roles:
     - {}
 `
 
-// stage is a rehearsal of the script with a task folder and a working directory.
+// stage is a rehearsal of a script, with a task folder and a working directory.
 type stage struct {
 	agents.Agent
 	task, dir string
@@ -62,7 +62,7 @@ func newStage(t *testing.T, script string) stage {
 	return s
 }
 
-// request is one entry of an activity, as a run of the task makes it.
+// request returns a request for a new entry of an activity, as a run of the task makes it.
 func (s stage) request(t *testing.T, role trellis.Role, activity string) agents.Request {
 	t.Helper()
 	dir := filepath.Join(s.task, "run", "1", activity)

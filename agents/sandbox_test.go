@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Where every file may be run, as on a disk of another system, scripts are held, and what the program has to write is not.
+// If every file is executable, as on a disk of another system, scripts are protected, but not files that the program has to write.
 func TestOwnScripts(t *testing.T) {
 	for cli, dir := range map[string]string{agents.Claude: ".claude", agents.Codex: ".codex", agents.OpenCode: ".local/share/opencode"} {
 		home := t.TempDir()
@@ -47,8 +47,8 @@ func TestOwnScripts(t *testing.T) {
 	}
 }
 
-// What a program asked for and was not let through to is told, and stands in what its failure says; it makes none of what worked. One
-// whose network could not be set up never began.
+// Hosts that a program asked for and was not let through to are reported, and named in its failure; they do not make a run that
+// worked fail. A program whose network could not be set up never began.
 func TestRefusedHosts(t *testing.T) {
 	refused := []string{"a.example.org, which is not let through", "b.example.org, which is not let through"}
 	for _, c := range []struct {

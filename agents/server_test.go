@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// An answer that is cut is the connection's fault by HTTP/2 too, whose errors are of other kinds.
+// An answer that is cut off is a failure of the connection over HTTP/2 too, whose errors have other types.
 func TestCutAnswer(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ProtoMajor != 2 {

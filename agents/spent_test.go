@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Who counts for all runs together is told of each use as it is reported, and ends a run that goes on to spend within
-// the turn; one that has given its result is left to end.
+// The caller's count for all runs together gets each usage as it is reported, and ends a run that goes on spending within
+// the turn; a run that has given its result may end by itself.
 func TestSpent(t *testing.T) {
 	const usage = `echo '{"type": "usage", "usage": {"input_tokens": %d, "output_tokens": 0}}'` + "\n"
 	turn := func(n int) string { return fmt.Sprintf(usage, n) }
@@ -50,7 +50,7 @@ func TestSpent(t *testing.T) {
 	}
 	t.Run("a loop", func(t *testing.T) {
 		var told []int64
-		// The agent waits at the end of each turn for a word that never comes: it has to be ended in its first one.
+		// The agent waits at the end of each turn for input that never comes: it has to be ended in its first turn.
 		res, turns, err := run(t, "mkfifo \"$TRELLIS_RUN_DIR/go\"\n"+loop, limit(100, &told))
 		if fail := (*flow.Failure)(nil); !errors.As(err, &fail) || fail != over {
 			t.Fatalf("got %v, want what ended it", err)

@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// What a program tells of its use is a running total: it never falls, and what is no number, or none that can be, changes nothing. Nothing of it
-// is believed that would make a sum overflow, and a cost that nobody can read is unknown, not nothing.
+// The usage that a program reports is a running total: it never falls, and a value that is not a number, or not a possible one,
+// changes nothing. No total is accepted that would make a sum overflow, and a cost that can't be read is unknown, not zero.
 func TestRunningTotals(t *testing.T) {
 	for name, c := range map[string]struct {
 		told []string
@@ -45,7 +45,7 @@ func TestRunningTotals(t *testing.T) {
 	}
 }
 
-// A cost that claude tells in no number is estimated as if it had told none.
+// A cost that claude reports as something other than a number is estimated as if claude had reported none.
 func TestCostOfClaudeInWords(t *testing.T) {
 	u := played(t, agents.Command{}, `cat > /dev/null
 echo '{"type": "system", "subtype": "init", "session_id": "s", "model": "claude-haiku-4-5"}'
@@ -56,7 +56,7 @@ echo '{"type": "result", "subtype": "success", "session_id": "s", "result": "don
 	}
 }
 
-// played is what comes of a program that is a script: a command, or without an output claude.
+// played returns the result of a program that is a script: the command c, or claude if c has no output.
 func played(t *testing.T, c agents.Command, script string) *agents.Result {
 	t.Helper()
 	dir := t.TempDir()

@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// gemini is Gemini CLI, which speaks the Agent Client Protocol.
+// gemini returns Gemini CLI, which speaks the Agent Client Protocol, and the server of its model.
 func gemini(t *testing.T, script modelserver.Script) (agentstest.Stage, *modelserver.Server) {
 	t.Helper()
 	server, err := modelserver.New(script)
@@ -57,7 +57,7 @@ func TestGemini(t *testing.T) {
 	agentstest.Run(t, s)
 }
 
-// What gemini used is what its model's server counted, and it did what it was allowed: no more.
+// Gemini reports the tokens that its model's server counted, and does what it is allowed to and no more.
 func TestGeminiTellsWhatItUsed(t *testing.T) {
 	t.Parallel()
 	st, server := gemini(t, models[agentstest.Answers])
@@ -77,7 +77,7 @@ func TestGeminiTellsWhatItUsed(t *testing.T) {
 	if res.ToolCalls != 2 || res.Stop != "end_turn" {
 		t.Errorf("got %d tools, stop %s", res.ToolCalls, res.Stop)
 	}
-	// Who looks on at what it left sees the same.
+	// A reader of the stream that the run left sees the same events.
 	var seen []agents.Event
 	read := agents.Decoder(agentstest.Gemini)
 	for line := range strings.Lines(get(t, r.RunDir, "stream.jsonl")) {
@@ -93,7 +93,7 @@ func TestGeminiTellsWhatItUsed(t *testing.T) {
 	}
 }
 
-// wordsAndTools are the words and tools of events.
+// wordsAndTools returns the text and tool events, one line each.
 func wordsAndTools(events []agents.Event) string {
 	var b strings.Builder
 	for _, e := range events {
@@ -104,7 +104,7 @@ func wordsAndTools(events []agents.Event) string {
 	return b.String()
 }
 
-// acpStage is an agent that plays a part, and the folder in which it leaves what it was told.
+// acpStage returns an agent that plays a part, and the folder in which the agent records what it was told.
 func acpStage(t *testing.T, part string, environ ...string) (st agentstest.Stage, seen string) {
 	t.Helper()
 	seen = t.TempDir()
@@ -137,7 +137,7 @@ func TestACP(t *testing.T) {
 	})
 }
 
-// acpRun is one run of an agent that plays a part.
+// acpRun is the result of one run of an agent that plays a part.
 type acpRun struct {
 	*agents.Result
 	err     error
@@ -166,7 +166,7 @@ func playPart(t *testing.T, part string, change func(*agents.Request), environ .
 	return got
 }
 
-// told is what the agent was told of something, "" when it was not.
+// told returns what the agent was told under this name, or "" if it was told nothing.
 func (r acpRun) told(name string) string {
 	data, _ := os.ReadFile(filepath.Join(r.seen, name))
 	return string(data)
@@ -185,15 +185,15 @@ func permitted(p trellis.Permission) func(*agents.Request) {
 	return func(r *agents.Request) { r.Permission = p }
 }
 
-// Whether a tool may be used follows from the permission of the role, and the answer from the kinds of the options.
+// The permission of the role decides whether a tool may be used, and the kinds of the options decide which one answers that.
 func TestACPPermissions(t *testing.T) {
 	t.Parallel()
 	const all = " reject_always allow_always reject_once allow_once"
 	const once, no, always, never = "id of allow_once", "id of reject_once", "id of allow_always", "id of reject_always"
 	for _, c := range []struct {
 		permission trellis.Permission
-		asked      string // the kind of the tool, a path, and options
-		want       string // the option that is chosen
+		asked      string // the kind of the tool, a path, and the kinds of the options
+		want       string // id of the option that must be chosen
 	}{
 		{trellis.PermitNone, "read x" + all, no},
 		{trellis.PermitRead, "read x" + all, once},
@@ -213,13 +213,13 @@ func TestACPPermissions(t *testing.T) {
 		{trellis.PermitRead, "read file:///etc/passwd" + all, no},
 		{trellis.PermitRead, "read file://localhost/etc/passwd" + all, no},
 		{trellis.PermitRead, "read File:/etc/passwd" + all, no},
-		{trellis.PermitRead, "read file://x" + all, no}, // of a machine x
+		{trellis.PermitRead, "read file://x" + all, no}, // on the host x
 		{trellis.PermitRead, `read+"rawInput":{"uri":"file:///etc/passwd"} x` + all, no},
 		{trellis.PermitEdit, "read x" + all, once},
 		{trellis.PermitEdit, "edit new/folder/x" + all, once},
-		{trellis.PermitEdit, "edit away/x" + all, no}, // a link that leads out
+		{trellis.PermitEdit, "edit away/x" + all, no}, // a link that leads out of the folder
 		{trellis.PermitEdit, "edit /etc/x" + all, no},
-		{trellis.PermitEdit, `edit+"locations":[{"path":"/etc/x"}] x` + all, no}, // what was told before counts as well
+		{trellis.PermitEdit, `edit+"locations":[{"path":"/etc/x"}] x` + all, no}, // what an earlier update said counts as well
 		{trellis.PermitEdit, `edit+"rawInput":{"file_path":"/etc/x"} x` + all, no},
 		{trellis.PermitRead, `read+"rawInput":{"paths":["a","../../x"]} x` + all, no},
 		{trellis.PermitEdit, `edit+"rawInput":{"file_path":"y","content":"/etc/x"} x` + all, once},
@@ -230,7 +230,7 @@ func TestACPPermissions(t *testing.T) {
 		{trellis.PermitEdit, "other x" + all, once},
 		{trellis.PermitEdit, "fetch x" + all, no},
 		{trellis.PermitEdit, "switch_mode x" + all, no},
-		{trellis.PermitEdit, "edit x reject_always allow_always", never}, // "always" would let all others by
+		{trellis.PermitEdit, "edit x reject_always allow_always", never}, // allow_always would also allow all later calls
 		{trellis.PermitFull, "edit /etc/x" + all, once},
 		{trellis.PermitFull, "fetch x" + all, once},
 		{trellis.PermitFull, "edit x reject_once allow_always", always},
@@ -254,7 +254,7 @@ func TestACPPermissions(t *testing.T) {
 	}
 }
 
-// An agent that takes no refusal is stopped, and it is said why.
+// An agent that accepts no refusal is stopped, and the failure says why.
 func TestACPWithoutRefusal(t *testing.T) {
 	for part, want := range map[string]string{
 		"permission edit x allow_once allow_always": "edit a tool, which it may not, and takes no refusal",
@@ -309,7 +309,7 @@ func TestACPFailures(t *testing.T) {
 	}
 }
 
-// What the agent does not tell is unknown; what it does is read as it spells it.
+// Usage that the agent does not report is unknown; what it reports is read in each of its spellings.
 func TestACPUsage(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[string]trellis.Usage{
@@ -328,7 +328,7 @@ func TestACPUsage(t *testing.T) {
 	}
 }
 
-// What is no message, or none of this version, does no harm, and nothing of ours is lent.
+// Input that is not a message, or not of this version, does no harm, and the agent is offered no capabilities of ours.
 func TestACPOddities(t *testing.T) {
 	got := playPart(t, "odd", nil)
 	if got.err != nil || !strings.HasSuffix(got.Text, agentstest.Text) || strings.Contains(got.Text, "it was given") {
@@ -378,7 +378,7 @@ func TestACPModel(t *testing.T) {
 	}
 }
 
-// A session is never gone on with, and a prompt is never a command.
+// A session is never resumed, and a prompt is never taken for a command.
 func TestACPBeginsAnew(t *testing.T) {
 	got := playPart(t, "answers", func(r *agents.Request) { r.Session, r.Prompt = "s-0", " /memory show" })
 	if got.err != nil || got.Session != "" || !strings.Contains(got.told("session"), `"cwd":"/`) || got.told("prompt") != "The request:\n\n /memory show" {
@@ -386,7 +386,7 @@ func TestACPBeginsAnew(t *testing.T) {
 	}
 }
 
-// A run that is called off is one that the agent can end itself: what it tells then counts.
+// A run that is cancelled is ended by the agent itself if it can: the usage that it reports then counts.
 func TestACPIsCalledOff(t *testing.T) {
 	st, _ := acpStage(t, "late")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -402,7 +402,7 @@ func TestACPIsCalledOff(t *testing.T) {
 	}
 }
 
-// How an agent goes when it has answered says nothing of its work, and nothing of it stays.
+// How an agent exits after its answer says nothing about its work, and no process of it is left.
 func TestACPLeaves(t *testing.T) {
 	if got := playPart(t, "leaves", nil); got.err != nil || got.Text != agentstest.Text {
 		t.Errorf("got %+v, %v", got.Result, got.err)

@@ -16,15 +16,15 @@ import (
 	"github.com/trellis-tasks/trellis/agents/agentstest"
 )
 
-// acpPart is the variable that makes this test program an agent that speaks the Agent Client Protocol: it says what the agent
-// does. acpSeen names the folder in which it leaves what it was told.
+// acpPart is the variable that turns this test program into an agent that speaks the Agent Client Protocol, and names the part that
+// the agent plays. acpSeen names the folder in which the agent records what it was told.
 const acpPart, acpSeen = "ACP_PART", "ACP_SEEN"
 
-// acpAgent is the other side of the protocol.
+// acpAgent is the agent's side of the protocol.
 type acpAgent struct {
 	part string
 	in   *bufio.Reader
-	last string // the answer to the last thing that it asked
+	last string // the answer to its last request
 }
 
 // message is any message of the protocol.
@@ -37,7 +37,7 @@ type message struct {
 	Error   json.RawMessage `json:"error,omitempty"`
 }
 
-// playACP is the agent from its beginning to its end.
+// playACP runs the agent from its beginning to its end.
 func playACP(part string) {
 	a := &acpAgent{part: part, in: bufio.NewReader(os.Stdin)}
 	switch agentstest.Behaviour(part) {
@@ -66,7 +66,7 @@ func (a *acpAgent) read() (m message, err error) {
 	return m, json.Unmarshal(line, &m)
 }
 
-// see leaves what the agent was told.
+// see records what the agent was told.
 func (a *acpAgent) see(name, what string) {
 	if err := os.WriteFile(filepath.Join(os.Getenv(acpSeen), name), []byte(what), 0o600); err != nil {
 		panic(err)
@@ -85,7 +85,7 @@ func (a *acpAgent) update(update string) {
 	fmt.Printf(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s-1","update":%s}}`+"\n", update)
 }
 
-// say says words in two pieces.
+// say sends words in two pieces.
 func (a *acpAgent) say(words string) {
 	half := len(words) / 2
 	for !strings.HasPrefix(words[half:], " ") && half > 0 {
@@ -97,7 +97,7 @@ func (a *acpAgent) say(words string) {
 	}
 }
 
-// ask asks the client for something, and waits for its answer.
+// ask sends a request to the client, and waits for the answer.
 func (a *acpAgent) ask(method, params string) message {
 	fmt.Printf(`{"jsonrpc":"2.0","id":"mine","method":%q,"params":%s}`+"\n", method, params)
 	m, err := a.read()
@@ -176,7 +176,7 @@ func (a *acpAgent) prompt(m message) {
 	}
 }
 
-// behave is a behaviour of the suite's.
+// behave plays a behaviour of the suite.
 func (a *acpAgent) behave(b agentstest.Behaviour, m message) {
 	switch b {
 	case agentstest.AnswersJSON:
@@ -228,7 +228,7 @@ func (a *acpAgent) behave(b agentstest.Behaviour, m message) {
 	a.end(m)
 }
 
-// exceed is what the agent does before it answers, if it ever does.
+// exceed plays what the agent does before it answers, if it ever does.
 func (a *acpAgent) exceed(b agentstest.Behaviour) {
 	switch b {
 	case agentstest.Babbles:
@@ -269,12 +269,11 @@ func flood(to io.Writer) {
 }
 
 func shell(command string) {
-	_ = exec.Command("sh", "-c", command).Run() // it works in the folder of the session, where the agent was started
+	_ = exec.Command("sh", "-c", command).Run() // runs in the folder of the session, where the agent was started
 }
 
-// permission asks whether a tool may be used, as "KIND PATH OPTION…" says, where KIND may have the JSON of what was told of the
-// call before behind a +, and says what it was answered. Options are kinds, and so
-// are their names, backwards.
+// permission asks whether a tool may be used, and says the answer. what is "KIND PATH OPTION...", where KIND may be followed by +
+// and the JSON of an earlier update of the call. Each OPTION is the kind of an option, whose id is "id of " with that kind.
 func (a *acpAgent) permission(m message, what string) {
 	words := strings.Fields(what)
 	var options []string
@@ -298,12 +297,12 @@ func (a *acpAgent) permission(m message, what string) {
 	a.end(m)
 }
 
-// odd sends what a client of this version does not know, or nobody would.
+// odd sends messages that a client of this version does not know, or that nobody would send.
 func (a *acpAgent) odd(m message) {
 	fmt.Println(`not json`)
 	fmt.Println(`{"jsonrpc":"1.0","id":6,"result":{"stopReason":"end_turn"}}`)
 	fmt.Println(`{"jsonrpc":"2.0","id":6000,"result":{"stopReason":"refusal"}}`)
-	fmt.Println(`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}`) // these were answered before
+	fmt.Println(`{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}`) // the requests with these ids were answered before
 	fmt.Println(`{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s-2"}}`)
 	fmt.Println(`{"jsonrpc":"2.0","method":"session/update"}`)
 	fmt.Println(`{"jsonrpc":"2.0","method":"session/update","params":[1]}`)
@@ -322,7 +321,7 @@ func (a *acpAgent) odd(m message) {
 	a.end(m)
 }
 
-// leaves is an agent that executed itself anew, whose first process is gone before the second one, which hears no signal.
+// leaves plays an agent that executed itself again: its first process exits before the second one, which ignores signals.
 func (a *acpAgent) leaves(m message) {
 	again := exec.Command("sh", "-c", "trap '' INT TERM HUP; while :; do sleep 0.1; done")
 	again.Stdout, again.Stderr = os.Stdout, os.Stderr
@@ -335,7 +334,7 @@ func (a *acpAgent) leaves(m message) {
 	os.Exit(7)
 }
 
-// late works until it is called off, and tells then what it used.
+// late works until it is cancelled, and then reports its usage.
 func (a *acpAgent) late(m message) {
 	a.say("I begin.")
 	a.update(`{"sessionUpdate":"tool_call","toolCallId":"1","title":"make","kind":"execute"}`)

@@ -16,17 +16,17 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// given is what a program was given in one run.
+// given is what a program was given in one run, and the result.
 type given struct {
 	argv       []string
 	env, stdin string
 	dir        string // RunDir
-	seen       string // where the program leaves what it was given
+	seen       string // folder in which the program records what it was given
 	result     *agents.Result
 	err        error
 }
 
-// try runs an adapter with a program that prints stream.
+// try runs the adapter of cli with the program f.
 func try(t *testing.T, cli string, f fake, change func(*agents.Request), environ ...string) given {
 	t.Helper()
 	bin := t.TempDir()
@@ -49,7 +49,7 @@ func try(t *testing.T, cli string, f fake, change func(*agents.Request), environ
 		}
 	})
 	if !there(filepath.Join(seen, "stdin")) {
-		return g // a limit struck before it began
+		return g // a limit struck before the program began
 	}
 	g.argv = strings.Split(strings.TrimSuffix(get(t, seen, "argv"), "\n"), "\n")
 	g.env, g.stdin = get(t, seen, "env"), get(t, seen, "stdin")
@@ -58,21 +58,21 @@ func try(t *testing.T, cli string, f fake, change func(*agents.Request), environ
 
 func nothing(*agents.Request) {}
 
-// untilNoticed is the shell command of a program that waits for a notice of what it said.
+// untilNoticed is the shell command of a program that waits until its output was noticed.
 const untilNoticed = `while [ ! -e "$seen/noticed" ]; do sleep 0.01; done`
 
 func idle(l *agents.Limits, d time.Duration) { l.Idle = d }
 func wall(l *agents.Limits, d time.Duration) { l.Wall = d }
 
-// struck is a run with a program that says what it has to say and stays until a limit strikes. On a busy machine that may
-// be before it said so: then the limit is raised (edge A16).
+// struck runs a program that prints its output and stays until a limit ends it. On a busy machine the limit may strike
+// before the output is there: then the limit is raised (edge A16).
 func struck(t *testing.T, cli string, f fake, limit func(*agents.Limits, time.Duration), environ ...string) (g given) {
 	t.Helper()
 	f.after += "\n: >\"$seen/spoke\"; sleep 3000 & wait"
 	for d := time.Second; d < agentstest.Hang; d *= 3 {
 		g = try(t, cli, f, func(r *agents.Request) { limit(&r.Limits, d) }, environ...)
 		spoke, err := os.Stat(filepath.Join(g.seen, "spoke"))
-		if err == nil && (f.stream == "" || time.Since(spoke.ModTime()) >= d) { // else what it said may not have been read
+		if err == nil && (f.stream == "" || time.Since(spoke.ModTime()) >= d) { // otherwise its output may not have been read
 			return g
 		}
 	}
@@ -103,7 +103,7 @@ func TestEnvironmentIsAList(t *testing.T) {
 	}
 }
 
-// The accounts of a cloud are for the agent whose model is there (edges S7 and A8).
+// The credentials of a cloud are only for the agent whose model is there (edges S7 and A8).
 func TestAccountsOfClouds(t *testing.T) {
 	all := []string{"AWS_SECRET_ACCESS_KEY=aws", "GOOGLE_APPLICATION_CREDENTIALS=google", "AZURE_CLIENT_SECRET=azure"}
 	for _, c := range []struct {
@@ -138,7 +138,7 @@ func TestPromptGoesToStandardInputAlone(t *testing.T) {
 	}
 }
 
-// TestPermissions holds the table of each adapter.
+// TestPermissions holds the permissions of each adapter.
 func TestPermissions(t *testing.T) {
 	const any = `"*": allow`
 	for _, c := range []struct {
@@ -206,7 +206,7 @@ func TestClaudeKeepsPromptsFromBeingCommands(t *testing.T) {
 	}
 }
 
-// A claude that is interrupted may say at its end that it used nothing.
+// A claude that is interrupted may report at its end that it used nothing: what it reported before counts.
 func TestClaudeInterruptedUsedWhatItTold(t *testing.T) {
 	stream := `{"type":"assistant","message":{"id":"msg_1","content":[{"type":"text","text":"I begin."}],"usage":{"input_tokens":5000,"output_tokens":1}}}
 {"type":"result","subtype":"error_during_execution","is_error":true,"total_cost_usd":0,"usage":{"input_tokens":0,"output_tokens":0}}
@@ -259,7 +259,7 @@ func TestCodexCountsOneRunOfAThread(t *testing.T) {
 	}
 }
 
-// Codex sometimes leaves all that its commands did out of the stream. Its record has them, those of earlier runs too.
+// Codex sometimes omits all its commands from the stream. Its record has them, and also those of earlier runs.
 func TestCodexLeavesOutCommands(t *testing.T) {
 	home := t.TempDir()
 	var stream strings.Builder
@@ -347,7 +347,7 @@ func TestProgramThatCannotRun(t *testing.T) {
 	}
 }
 
-// TestSilenceAfterALimit: a program that says why it waits is not just silent.
+// TestSilenceAfterALimit: a program that says why it waits is not idle.
 func TestSilenceAfterALimit(t *testing.T) {
 	t.Parallel()
 	for cli, line := range map[string]string{
@@ -382,7 +382,7 @@ func TestCostIsBounded(t *testing.T) {
 	}
 	for _, cli := range clis {
 		g := try(t, cli, answering(t, cli), func(r *agents.Request) { r.Limits.CostUSD = 0.0001; r.Limits.Tokens = 100_000 })
-		if cli != agents.OpenCode && (g.err != nil || g.result.Text != agentstest.Text) { // opencode tells its cost before the end
+		if cli != agents.OpenCode && (g.err != nil || g.result.Text != agentstest.Text) { // opencode reports its cost before the end
 			t.Errorf("%s: a run that ends with its budget spent: got %+v, %v, want its result", cli, g.result, g.err)
 		}
 	}
@@ -393,8 +393,8 @@ func TestCostIsBounded(t *testing.T) {
 	}
 }
 
-// TestLogsAreCapped: what a program prints without measure is not kept without measure, and the file says so. The run
-// goes on.
+// TestLogsAreCapped: the log of a program that prints without limit is cut at a limit, and says so. The run
+// continues.
 func TestLogsAreCapped(t *testing.T) {
 	t.Parallel()
 	const most = 64 << 20
@@ -411,7 +411,7 @@ func TestLogsAreCapped(t *testing.T) {
 	}
 }
 
-// TestLastWordsAfterAStop: what a program says because it was interrupted is not why the run failed, but
+// TestLastWordsAfterAStop: what a program prints because it was interrupted is not the reason why the run failed, but
 // its usage counts.
 func TestLastWordsAfterAStop(t *testing.T) {
 	t.Parallel()

@@ -17,14 +17,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// reading is a request of a role that reads, in dir.
+// reading returns a request of a role that reads, in dir.
 func reading(t *testing.T, dir string) agents.Request {
 	t.Helper()
 	return agents.Request{Role: trellis.Research, Prompt: "look around", Dir: dir, Permission: trellis.PermitRead, RunDir: t.TempDir(),
 		Limits: agents.Limits{Wall: agentstest.Hang}}
 }
 
-// shown is what a model gets to see for its calls, in both protocols the same.
+// shown returns what a model gets to see for its calls, and fails if the protocols differ in that.
 func shown(t *testing.T, dir string, calls ...modelserver.Call) (results []string) {
 	t.Helper()
 	for api := range wires {
@@ -43,7 +43,7 @@ func shown(t *testing.T, dir string, calls ...modelserver.Call) (results []strin
 	return results
 }
 
-// project is a folder with what must be read in it, and around it what must not.
+// project returns a folder with files that may be read, and with files in it and around it that must not be.
 func project(t *testing.T) string {
 	t.Helper()
 	top := t.TempDir()
@@ -176,7 +176,7 @@ func TestListAndSearch(t *testing.T) {
 	}
 }
 
-// TestFilesOfGit: where the project says which files there are, no others are listed or searched.
+// TestFilesOfGit: if the project lists its files, no others are listed or searched.
 func TestFilesOfGit(t *testing.T) {
 	dir := project(t)
 	for name, listed := range map[string]func(context.Context, string) ([]string, error){
@@ -207,8 +207,8 @@ func TestFilesOfGit(t *testing.T) {
 	}
 }
 
-// TestToolsWithoutEnd: a model that reads for ever is stopped, after it was told to answer. What fills a conversation of megabytes
-// is asked by one protocol each, by both with TRELLIS_SOAK: what counts and stops is the same for all.
+// TestToolsWithoutEnd: a model that reads forever is stopped, after it was told to answer. The cases that fill a conversation of
+// megabytes run with one protocol each, and with TRELLIS_SOAK with both: counting and stopping are the same for all.
 func TestToolsWithoutEnd(t *testing.T) {
 	t.Parallel()
 	dir := project(t)
@@ -217,7 +217,7 @@ func TestToolsWithoutEnd(t *testing.T) {
 		role trellis.Role
 		call modelserver.Call
 		want trellis.Code
-		most int // requests
+		most int // the maximum number of requests
 		by   string
 	}{
 		{"calls", trellis.Research, read("main.go"), trellis.AgentProtocol, 102, agents.Anthropic},
@@ -256,7 +256,7 @@ func TestToolsWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestRefusedCallsAreNoted: what a model may not do is told, what just is not there is not.
+// TestRefusedCallsAreNoted: a call that the model may not make is reported; a file that is missing is not.
 func TestRefusedCallsAreNoted(t *testing.T) {
 	dir := project(t)
 	for api := range wires {

@@ -24,7 +24,7 @@ func TestAPIRequest(t *testing.T) {
 		server := serve(t, modelserver.Play(modelserver.Turn{Text: `{"zeta":"x","alpha":1}`}))
 		r := judging(t)
 		r.Schema, r.Model = json.RawMessage(schema), "other-2"
-		r.Limits.Tokens = 5 // which is too late to say when the answer is there
+		r.Limits.Tokens = 5 // exceeded only when the answer is complete, so that the run does not fail
 		res, err := direct(t, api, server.URL).Run(t.Context(), r, nil)
 		if err != nil || string(res.Answer) != `{"zeta":"x","alpha":1}` || res.ToolCalls != 0 || res.Stop == "" {
 			t.Errorf("%s: got %+v, %v", api, res, err)
@@ -42,7 +42,7 @@ func TestAPIRequest(t *testing.T) {
 	}
 }
 
-// TestAPIWithoutSchemas: a server that takes no schema is asked for text.
+// TestAPIWithoutSchemas: a server that rejects schemas is asked for text.
 func TestAPIWithoutSchemas(t *testing.T) {
 	for api := range wires {
 		server := serve(t, func(r modelserver.Request) modelserver.Turn {
@@ -64,7 +64,7 @@ func TestAPIWithoutSchemas(t *testing.T) {
 	}
 }
 
-// TestAPIKeys: a key comes from the environment alone, and goes only to the server it is for.
+// TestAPIKeys: a key comes only from the environment, and goes only to its own server.
 func TestAPIKeys(t *testing.T) {
 	env := []string{"ANTHROPIC_API_KEY=one-0123456789", "OPENAI_API_KEY=two-0123456789", "MY_KEY= three-0123456789\n"}
 	for api := range wires {
@@ -109,7 +109,7 @@ func TestAPIKeys(t *testing.T) {
 	}
 }
 
-// TestAPIThroughProxy: the proxy variables of the environment that is given count, and no others.
+// TestAPIThroughProxy: the proxy variables of the environment in the options count, and no others.
 func TestAPIThroughProxy(t *testing.T) {
 	var through atomic.Int32
 	model := serve(t, modelserver.Play(modelserver.Turn{Text: agentstest.Text}))
@@ -157,7 +157,7 @@ func TestAPIThroughProxy(t *testing.T) {
 	}
 }
 
-// TestAPITalk: a conversation goes on in another process, keeps what was done before a failure, and no secrets.
+// TestAPITalk: a conversation is resumed in another process, with what was done before a failure, and without secrets.
 func TestAPITalk(t *testing.T) {
 	for api := range wires {
 		first := true
@@ -211,7 +211,7 @@ func TestAPITalk(t *testing.T) {
 	}
 }
 
-// TestAPIStreamIsReadAgain: those who look on see in stream.jsonl what the run's events were.
+// TestAPIStreamIsReadAgain: a reader of stream.jsonl sees the events of the run.
 func TestAPIStreamIsReadAgain(t *testing.T) {
 	server := serve(t, asked[agentstest.Answers])
 	r := reading(t, workplace(t))

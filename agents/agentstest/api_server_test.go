@@ -19,14 +19,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// judging is a request without tools.
+// judging returns a request without tools.
 func judging(t *testing.T) agents.Request {
 	t.Helper()
 	return agents.Request{Role: trellis.Judge, Prompt: "judge it", System: "Be brief.", Dir: t.TempDir(), Permission: trellis.PermitNone, RunDir: t.TempDir(),
 		Limits: agents.Limits{Wall: agentstest.Hang}}
 }
 
-// raw is a server that answers as it is told; it returns its address.
+// raw starts a server with this handler, and returns its address.
 func raw(t *testing.T, answer http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(answer)
@@ -209,7 +209,7 @@ func TestAPIEndsThatAreNone(t *testing.T) {
 	}
 }
 
-// TestAPIQuirks: what servers of that protocol do that is not in the book.
+// TestAPIQuirks: what servers of that protocol do beyond its specification.
 func TestAPIQuirks(t *testing.T) {
 	for idle := 300 * time.Millisecond; ; idle *= 4 {
 		res, err := quirks(t, idle)
@@ -223,13 +223,13 @@ func TestAPIQuirks(t *testing.T) {
 	}
 }
 
-// quirks asks such a server, which takes longer to answer than it may be silent.
+// quirks asks such a server, which takes longer to answer than the idle limit idle.
 func quirks(t *testing.T, idle time.Duration) (*agents.Result, error) {
 	t.Helper()
 	var requests int
 	url := raw(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
-		if requests++; requests == 1 { // all calls have the same index, and the reason is not that of calls
+		if requests++; requests == 1 { // all calls have the same index, and the finish reason is not that of calls
 			io.WriteString(w, `data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"read_file","arguments":"{\"path\":"}}]}}]}
 
 data: {"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"\"one\"}"}}]}}]}
@@ -248,7 +248,7 @@ data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name"
 			}
 		}
 		io.WriteString(w, "data: {\"choices\":[{\"delta\":{\"reasoning\":\"hm\",\"content\":null}}]}\n\n")
-		for range 10 { // slow, with signs of life that are no events
+		for range 10 { // slow, with signs of life that are not events
 			io.WriteString(w, ": working\n\n")
 			http.NewResponseController(w).Flush() //nolint:errcheck
 			time.Sleep(idle / 6)
@@ -263,8 +263,8 @@ data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name"
 	return direct(t, agents.OpenAI, url).Run(t.Context(), r, nil)
 }
 
-// TestAPIOddTypes: what has another type than the book says is as good as left out, unless a number can be read in it; and so are events
-// that keep the connection in words that are no JSON.
+// TestAPIOddTypes: a field of another type than specified counts as missing, unless a number can be read from it. Events that only
+// keep the connection alive may have data that is not JSON.
 func TestAPIOddTypes(t *testing.T) {
 	for api, answer := range map[string]string{
 		agents.OpenAI: `{"error":null,"id":7,"choices":[{"index":"0","delta":{"role":7,"content":"well","tool_calls":null}}],"usage":"none"}` + "\n\ndata:" +

@@ -13,7 +13,7 @@ func read(path string) modelserver.Call {
 	return modelserver.Call{Tool: "read_file", Input: map[string]any{"path": path}}
 }
 
-// asked is what a model that is asked directly does at each behaviour, where it is another thing than through a
+// asked has the scripts of behaviours for which a model that is asked directly does something else than one behind a
 // program.
 var asked = map[agentstest.Behaviour]modelserver.Script{
 	agentstest.Answers: modelserver.Play(
@@ -28,7 +28,7 @@ var asked = map[agentstest.Behaviour]modelserver.Script{
 	),
 }
 
-// wires are the protocols, each with a program that has its provider's words for a prompt that is too long.
+// wires are the protocols, each with a program whose provider's words for a prompt that is too long are used.
 var wires = map[string]string{agents.Anthropic: agents.Claude, agents.OpenAI: agents.OpenCode}
 
 func script(api string, b agentstest.Behaviour) modelserver.Script {
@@ -38,7 +38,7 @@ func script(api string, b agentstest.Behaviour) modelserver.Script {
 	return model(wires[api], b)
 }
 
-// direct is an agent that asks a server of its protocol.
+// direct returns an agent that asks a server by the protocol api.
 func direct(t *testing.T, api, url string) agents.Agent {
 	t.Helper()
 	if api == agents.OpenAI {
@@ -69,7 +69,7 @@ func serve(t *testing.T, s modelserver.Script) *modelserver.Server {
 	return server
 }
 
-// noProgram are behaviours that only programs have.
+// noProgram returns the behaviours to skip, with the reason: only programs have them.
 func noProgram() map[agentstest.Behaviour]string {
 	skip := noModel()
 	delete(skip, agentstest.Hangs)

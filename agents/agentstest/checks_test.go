@@ -26,7 +26,7 @@ func checkEmpty(t *testing.T, s Subject, b Behaviour) {
 	}
 }
 
-// checkRefused: a role that may only read wants to write. It goes on without, and the tree stays as it was.
+// checkRefused: a role that may only read tries to write. It continues without, and the tree stays as it was.
 func checkRefused(t *testing.T, s Subject, b Behaviour) {
 	st := s.Stage(t, b)
 	before := tree(t, st.Dir)
@@ -41,7 +41,7 @@ func checkRefused(t *testing.T, s Subject, b Behaviour) {
 	}
 }
 
-// checkEdits: an agent that only reads refuses to edit, before it asks anybody.
+// checkEdits: an agent that only reads refuses to edit, before it sends any request.
 func checkEdits(t *testing.T, s Subject, b Behaviour) {
 	if !s.Reads {
 		t.Skip("it edits")
@@ -60,7 +60,7 @@ func checkEdits(t *testing.T, s Subject, b Behaviour) {
 	}
 }
 
-// checkPermissions: the program is told by its arguments whether it may change files.
+// checkPermissions: the arguments of the program say whether it may change files.
 func checkPermissions(t *testing.T, s Subject, b Behaviour) {
 	st := s.Stage(t, b)
 	if st.Edits == nil {
@@ -88,7 +88,7 @@ func failsWith(codes ...trellis.Code) func(*testing.T, Subject, Behaviour) {
 	}
 }
 
-// failsOnce is failsWith for what is not tried again as it is, with words of the provider's own.
+// failsOnce is failsWith for a failure that is not retried, with the provider's own words in one line.
 func failsOnce(code trellis.Code) func(*testing.T, Subject, Behaviour) {
 	return func(t *testing.T, s Subject, b Behaviour) {
 		st := s.Stage(t, b)
@@ -142,7 +142,7 @@ func checkHangs(t *testing.T, s Subject, b Behaviour) {
 
 var errEnough = errors.New("that is enough")
 
-// checkCancel ends a run while its tools are at work; that nothing is left of them runIn checks.
+// checkCancel cancels a run while its tools are at work; runIn checks that none of them is left.
 func checkCancel(t *testing.T, s Subject, b Behaviour) {
 	st := s.Stage(t, b)
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -178,12 +178,12 @@ func checkExits(t *testing.T, s Subject, b Behaviour) {
 }
 
 func checkRateLimited(t *testing.T, s Subject, b Behaviour) {
-	began := time.Now() // a busy machine takes minutes of the hour
+	began := time.Now() // a busy machine uses up minutes of the hour
 	st := s.Stage(t, b)
 	var o outcome
-	for idle := 30 * time.Second; len(o.events) == 0 && idle < Hang; idle *= 2 { // on a busy machine it may not have begun by then
+	for idle := 30 * time.Second; len(o.events) == 0 && idle < Hang; idle *= 2 { // on a busy machine the program may not have begun by then
 		r := st.request(t, s.role(), "do it")
-		r.Limits.Idle = idle // some wait for the limit to end, in silence
+		r.Limits.Idle = idle // some programs wait silently for the end of the rate limit
 		if o = run(t, st.Agent, r); !errors.Is(o.err, &flow.Failure{Code: string(trellis.TimeoutIdle)}) {
 			break
 		}

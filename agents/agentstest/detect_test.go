@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// machine is a PATH with the programs given, each a shell script, and an empty home.
+// machine returns options with a PATH that has these programs, each a shell script, and an empty home.
 func machine(t *testing.T, programs map[string]string) (o agents.Options, home string) {
 	t.Helper()
 	bin, home := t.TempDir(), t.TempDir()
@@ -49,7 +49,7 @@ func TestDetect(t *testing.T) {
 func TestSignIn(t *testing.T) {
 	for name, c := range map[string]struct {
 		cli, env, file, text string
-		want                 trellis.Code // "": usable
+		want                 trellis.Code // "": the program is usable
 	}{
 		"claude without":          {cli: agents.Claude, want: trellis.AgentAuth},
 		"claude key":              {cli: agents.Claude, env: "ANTHROPIC_API_KEY=x"},
@@ -117,8 +117,8 @@ func TestCheckOfOwnAgents(t *testing.T) {
 	}
 }
 
-// A script is there only where the system would start it: by its first line, or in a sandbox, whose launcher gives one without to the
-// shell.
+// A script counts as a program only if the system would start it: by its first line, or in a sandbox, whose launcher runs a script
+// without one by the shell.
 func TestCheckOfScripts(t *testing.T) {
 	o, home := machine(t, map[string]string{"tool": ""})
 	file := filepath.Join(home, "agent")
@@ -152,7 +152,7 @@ func TestDetectReal(t *testing.T) {
 	for i, cli := range clis {
 		o := agents.Options{Environ: agentstest.RealEnv(t, cli, "http://127.0.0.1:1")}
 		found := agents.Detect(t.Context(), o)[i]
-		for end := time.Now().Add(agentstest.Hang); found.Version == "" && time.Now().Before(end); { // on a busy machine it may not begin within its limit
+		for end := time.Now().Add(agentstest.Hang); found.Version == "" && time.Now().Before(end); { // a busy machine may begin it too late
 			found = agents.Detect(t.Context(), o)[i]
 		}
 		if found.Name != cli || found.Version == "" || found.SignIn != agents.SignedIn {
@@ -165,7 +165,7 @@ func TestDetectReal(t *testing.T) {
 	}
 }
 
-// Codex brings a sandbox of its own. Where that can't run, every command would fail: one that is harmless tells (edge A14).
+// Codex has a sandbox of its own. Where it can't run, every command would fail: a harmless one finds that out (edge A14).
 func TestDetectTriesCodexSandbox(t *testing.T) {
 	for name, c := range map[string]struct {
 		script  string
@@ -185,7 +185,7 @@ func TestDetectTriesCodexSandbox(t *testing.T) {
 	}
 }
 
-// A run whose tools all fail is ended before it has used up what it may; one of whose tools works goes on (edge A14).
+// A run whose tools all fail is ended before it has used up its limits; a run with a working tool continues (edge A14).
 func TestAllToolsFail(t *testing.T) {
 	t.Parallel()
 	for cli, ended := range map[string]func(failed bool) string{

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// answers: whatever the program does besides, its answer comes.
+// answers checks that the answer arrives, whatever else the program does.
 func answers(t *testing.T, s Subject, b Behaviour) {
 	st := s.Stage(t, b)
 	if o := run(t, st.Agent, st.request(t, s.role(), "do it")); o.err != nil || !strings.HasSuffix(o.Text, Text) {
@@ -22,7 +22,7 @@ func answers(t *testing.T, s Subject, b Behaviour) {
 	}
 }
 
-// checkBabbles: what is no event does not count as life.
+// checkBabbles: output that is not an event is not a sign of life.
 func checkBabbles(t *testing.T, s Subject, b Behaviour) {
 	st := s.Stage(t, b)
 	r := st.request(t, s.role(), "do it")
@@ -32,8 +32,8 @@ func checkBabbles(t *testing.T, s Subject, b Behaviour) {
 	}
 }
 
-// checkPlods: a program with an event now and then is not idle, however long it takes. Where the machine lets it wait for
-// longer than the limit, it is tried again.
+// checkPlods: a program with an event now and then is not idle, however long it takes. If the machine delays it for longer
+// than the limit, it is tried again.
 func checkPlods(t *testing.T, s Subject, b Behaviour) {
 	st := s.Stage(t, b)
 	const idle = 2 * time.Second
@@ -50,7 +50,7 @@ func checkPlods(t *testing.T, s Subject, b Behaviour) {
 	}
 }
 
-// checkDeaf: a program that takes no signal is killed; that it is gone runIn checks.
+// checkDeaf: a program that ignores all signals is killed; runIn checks that it is gone.
 func checkDeaf(t *testing.T, s Subject, b Behaviour) {
 	st := s.Stage(t, b)
 	r := st.request(t, s.role(), "do it")
@@ -64,10 +64,10 @@ func checkDeaf(t *testing.T, s Subject, b Behaviour) {
 	}
 }
 
-// EscapeScript is the shell command of [Escapes]. It leaves a file in the folder it works in, as the process does.
+// EscapeScript is the shell command of [Escapes]. It leaves a file in its working directory, and so does the process that it starts.
 const EscapeScript = "sleep 0.2; env -i setsid sh -c 'sleep 3000 >/dev/null 2>&1 & echo $! >escaped'"
 
-// checkEscapes: a process that cut every tie but where it came from is gone when the call is.
+// checkEscapes: a process that cut every tie except its origin is gone when the call ends.
 func checkEscapes(t *testing.T, s Subject, b Behaviour) {
 	if _, err := os.Stat("/proc/self/cwd"); err != nil {
 		t.Skip("this system has nothing that tells where such a process came from")
@@ -85,7 +85,7 @@ func checkEscapes(t *testing.T, s Subject, b Behaviour) {
 	}
 }
 
-// workingIn are the processes whose working directory is dir. What a sandbox calls their pids does not matter.
+// workingIn returns the processes whose working directory is dir, even if a sandbox gives them other pids.
 func workingIn(t *testing.T, dir string) (found []*os.Process) {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/cwd")
@@ -104,8 +104,8 @@ func workingIn(t *testing.T, dir string) (found []*os.Process) {
 	return found
 }
 
-// checkMute: exit 0 alone is no work done. A program whose output is only text may work without a word; whether it did
-// the tree tells.
+// checkMute: exit 0 without output does not count as work. A program whose output is only text may work silently; the tree
+// shows whether it did.
 func checkMute(t *testing.T, s Subject, b Behaviour) {
 	st := s.Stage(t, b)
 	if o := run(t, st.Agent, st.request(t, trellis.Evaluate, "judge it")); o.code(t) != trellis.EmptyOutput || o.has(agents.EventResult) {

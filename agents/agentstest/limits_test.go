@@ -12,13 +12,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// window is what a provider says of one of its windows.
+// window returns the event by which a provider reports one of its rate limit windows.
 func window(name, status string, opens time.Time) string {
 	return fmt.Sprintf(`{"type":"rate_limit_event","rate_limit_info":{"status":%q,"resetsAt":%d,"rateLimitType":%q,"overageStatus":"rejected"}}`+"\n", status, opens.Unix(), name)
 }
 
-// When several windows of a provider's are used up, the last of them to open counts, in whatever order they are told;
-// one that was opened again counts no more.
+// If several windows of a provider are used up, the last of them to open counts, in whatever order they are reported; a
+// window that has opened again no longer counts.
 func TestSeveralWindows(t *testing.T) {
 	soon, late := time.Now().Add(time.Hour).Truncate(time.Second), time.Now().Add(30*time.Hour).Truncate(time.Second)
 	five, week := window("five_hour", "rejected", soon), window("seven_day", "rejected", late)
@@ -46,7 +46,7 @@ func TestSeveralWindows(t *testing.T) {
 	}
 }
 
-// Words about limits are no limits: not in what a tool printed, not in the answer, not when only the overage of a
+// Words about limits are not limits: not in the output of a tool, not in the answer, and not if only the overage of a
 // provider is used up.
 func TestWordsOfLimits(t *testing.T) {
 	const words = "API Error: 429 rate_limit_error, usage limit reached, your limit resets at 5pm"

@@ -17,7 +17,7 @@ func TestMain(m *testing.M) {
 	agentstest.Offline()
 	gittest.HearSignals()
 	gittest.OnDisk()
-	if err := flag.Set("test.parallel", "4"); err != nil { // the tests wait for processes; -parallel goes before this
+	if err := flag.Set("test.parallel", "4"); err != nil { // the tests wait for processes; the flag -parallel overrides this
 		panic(err)
 	}
 	os.Exit(m.Run())

@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// opencode is silent on standard output while it waits for its provider. Why it waits stands in its log, and is what the
-// run fails with that is ended for its silence; once it has gone on, silence is silence again (edge A6).
+// opencode prints nothing on standard output while it waits for its provider. Its log says why it waits, and a run that is ended
+// for its silence fails with that reason; once opencode has continued, silence is silence again (edge A6).
 func TestOpenCodeWaits(t *testing.T) {
 	t.Parallel()
 	limited := get(t, "testdata", "opencode", "waits.stderr.log")
@@ -47,8 +47,8 @@ func TestOpenCodeWaits(t *testing.T) {
 	}
 }
 
-// codex would connect five times again, each time with requests of its own that are made again: it is ended before that,
-// with what the provider says (edge A6).
+// codex would reconnect five times, each time with requests of its own that are retried: it is ended before that, with
+// what the provider says (edge A6).
 func TestCodexReconnects(t *testing.T) {
 	began := time.Now()
 	g := try(t, agents.Codex, fake{stream: get(t, "testdata", "codex", "reconnects.jsonl"), after: "sleep 3000"}, nothing)
@@ -58,7 +58,7 @@ func TestCodexReconnects(t *testing.T) {
 	}
 }
 
-// The provider's words about a request that it does not take are the message, and it is not asked again (edge A13).
+// The provider's words about a request that it rejects are the message, and the request is not retried (edge A13).
 func TestRefusedRequests(t *testing.T) {
 	for _, cli := range []string{agents.Claude, agents.Codex, agents.OpenCode} {
 		g := try(t, cli, fake{stream: recorded(t, cli, "invalid"), exit: 1}, nothing)
@@ -69,10 +69,10 @@ func TestRefusedRequests(t *testing.T) {
 	}
 }
 
-// What a program complained is in the message once, in its own words, whatever its log puts around them (edge A10).
+// What a program complained about is in the message once, in its own words, whatever its log adds to them (edge A10).
 func TestComplaintsAreShort(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "complaints")
-	log := strings.ReplaceAll(get(t, "testdata", "opencode", "invalid.stderr.log"), `"stream error"`, `"another error"`) // which is no wait
+	log := strings.ReplaceAll(get(t, "testdata", "opencode", "invalid.stderr.log"), `"stream error"`, `"another error"`) // which is not an error to wait for
 	put(t, file, log+strings.Repeat("warning: deprecated\n", 200), 0o600)
 	g := try(t, agents.OpenCode, fake{before: "cat '" + file + "' >&2", exit: 1, stream: "{}\n"}, nothing)
 	if f := failure(t, g.err); f.Detail != "exit 1: tools.3: bad schema\nwarning: deprecated" {

@@ -19,19 +19,19 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Two answers, of which the second comes in part from the provider's cache.
+// priced gives two answers, the second of which is partly read from the provider's cache.
 var priced = modelserver.Play(
 	modelserver.Turn{Usage: modelserver.Usage{Input: 9000, Output: 300, Written: 8000}, Calls: []modelserver.Call{modelserver.Shell("echo hi")}},
 	modelserver.Turn{Usage: modelserver.Usage{Input: 1500, Output: 200, Cached: 8000}, Text: "done"})
 
-// counted is what the server counted, as agents tell of it.
+// counted returns what the server counted, in the form in which agents report it.
 func counted(s *modelserver.Server) trellis.Usage {
 	u := s.Used()
 	return trellis.Usage{InputTokens: int64(u.Input), OutputTokens: int64(u.Output), CachedTokens: int64(u.Cached)}
 }
 
-// What the real programs tell is to the token what their server counted, and what it cost is told, estimated by the prices of the
-// model, which the program may name itself, or not known. Of the two that tell it themselves opencode is left to TRELLIS_SOAK.
+// The real programs report exactly the tokens that their server counted. The cost is the reported one, or estimated by the prices of
+// the model, which the program's settings may name, or unknown. Of the two programs that report it opencode is left to TRELLIS_SOAK.
 func TestCostOfPrograms(t *testing.T) {
 	t.Parallel()
 	own := prices.Table{"mine": {Input: 1, Output: 2, CacheRead: 0.5}}
@@ -39,7 +39,7 @@ func TestCostOfPrograms(t *testing.T) {
 		cli, model string
 		table      prices.Table
 		settings   string        // the model that the program's own settings name
-		price      *prices.Price // nil: nobody can tell
+		price      *prices.Price // nil: the cost is unknown
 		estimated  bool
 	}
 	for name, c := range soak.Rows(t, map[string]program{
@@ -73,7 +73,7 @@ func TestCostOfPrograms(t *testing.T) {
 	}
 }
 
-// of is a price that has to be known.
+// of returns the price of a model, which has to be known.
 func of(t *testing.T, table prices.Table, model string) *prices.Price {
 	t.Helper()
 	p, ok := table.Of(model)
@@ -83,7 +83,7 @@ func of(t *testing.T, table prices.Table, model string) *prices.Price {
 	return &p
 }
 
-// rename has codex's settings name another model.
+// rename makes codex's settings name another model.
 func rename(t *testing.T, env []string, model string) {
 	t.Helper()
 	for _, kv := range env {
@@ -94,7 +94,7 @@ func rename(t *testing.T, env []string, model string) {
 	}
 }
 
-// costs compares a cost with that of a price, which codex and opencode are told nothing of what is written to a cache for.
+// costs compares a cost with that by price p. Writes to a cache, of which codex and opencode are not told, count if they cost more.
 func costs(t *testing.T, u trellis.Usage, p *prices.Price, estimated bool, written int64) {
 	t.Helper()
 	if p == nil {
@@ -111,7 +111,7 @@ func costs(t *testing.T, u trellis.Usage, p *prices.Price, estimated bool, writt
 	}
 }
 
-// A program that is cut off tells no cost, and a model without a program never does.
+// A program that is cut off reports no cost, and a model without a program never does: both costs are estimated.
 func TestCostIsEstimated(t *testing.T) {
 	t.Parallel()
 	haiku := of(t, nil, "claude-haiku-4-5")
@@ -146,7 +146,7 @@ func TestCostIsEstimated(t *testing.T) {
 	}
 }
 
-// A limit of cost ends a run whose cost is only estimated, before it has its result.
+// A cost limit ends a run whose cost is only estimated, before the run has its result.
 func TestEstimatedCostIsBounded(t *testing.T) {
 	server := serve(t, modelserver.Play(modelserver.Turn{Usage: modelserver.Usage{Input: 50_000, Output: 20}, Calls: []modelserver.Call{modelserver.Shell("echo more")}}))
 	a, err := agents.New(agents.Codex, agents.Options{Environ: agentstest.RealEnv(t, agents.Codex, server.URL)})
@@ -163,7 +163,7 @@ func TestEstimatedCostIsBounded(t *testing.T) {
 	}
 }
 
-// A program of the project's own may name its model, and what it tells itself goes before any estimate.
+// A program of the project may name its model, and a cost that it reports takes precedence over any estimate.
 func TestCostOfCommands(t *testing.T) {
 	for script, want := range map[string]struct {
 		cost      float64

@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// Carrying are the processes that carry the marker of a run in their environment, dead ones left out.
+// Carrying returns the processes that have the marker of a run in their environment, except dead ones.
 func Carrying(t testing.TB, marker string) []string {
 	t.Helper()
 	if _, err := os.Stat("/proc/self/environ"); err != nil {
@@ -33,7 +33,7 @@ func Carrying(t testing.TB, marker string) []string {
 	return found
 }
 
-// carryingPS is Carrying on systems without /proc.
+// carryingPS does what Carrying does, on systems without /proc.
 func carryingPS(t testing.TB, marker string) []string {
 	t.Helper()
 	out, err := exec.Command("ps", "-axEww", "-o", "pid=,command=").Output()
@@ -49,7 +49,7 @@ func carryingPS(t testing.TB, marker string) []string {
 	return found
 }
 
-// AtWork counts the processes that the tool of [Works] started, in the run with the marker.
+// AtWork returns the number of processes that the tool of [Works] started, in the run with the marker.
 func AtWork(t testing.TB, marker string) int {
 	n := 0
 	for _, p := range Carrying(t, marker) {
@@ -60,11 +60,11 @@ func AtWork(t testing.TB, marker string) int {
 	return n
 }
 
-// WorkScript is the shell command of [Works]: two processes that leave the session they begin in, and one
-// that is waited for.
+// WorkScript is the shell command of [Works]: two processes that leave the session in which they begin, and a third that
+// the shell waits for.
 const WorkScript = "setsid sleep 3000 & setsid sleep 3001 & sleep 3002"
 
-// tree are the files below dir, with size, git's own left out.
+// tree returns the files below dir with their sizes, except git's own.
 func tree(t testing.TB, dir string) []string {
 	t.Helper()
 	var files []string

@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// models is what the model does at each behaviour.
+// models has the model's script for each behaviour.
 var models = map[agentstest.Behaviour]modelserver.Script{
 	agentstest.Answers: modelserver.Play(
 		modelserver.Turn{Text: "I begin.", Calls: []modelserver.Call{modelserver.Shell("cat suite.env; echo $SUITE_API_KEY > made.txt")}, Usage: modelserver.Usage{Input: 1000, Output: 20, Cached: 50}},
@@ -50,7 +50,7 @@ var models = map[agentstest.Behaviour]modelserver.Script{
 	),
 }
 
-// overflows are the providers' words for a prompt that is too long.
+// overflows are each provider's words for a prompt that is too long.
 var overflows = map[string]modelserver.Fail{
 	agents.Claude:     {Status: 400, Message: "prompt is too long: 208310 tokens > 200000 maximum"},
 	agents.Codex:      {Status: 400, Code: "context_length_exceeded", Message: "Your input exceeds the context window of this model."},
@@ -66,7 +66,7 @@ func model(cli string, b agentstest.Behaviour) modelserver.Script {
 	return models[b]
 }
 
-// real is a program of the outside world with a scripted model.
+// real returns a real program with a scripted model.
 func real(cli string) agentstest.Subject {
 	return agentstest.Subject{
 		Parallel: true,
@@ -79,7 +79,7 @@ func real(cli string) agentstest.Subject {
 			t.Cleanup(server.Close)
 			env := agentstest.RealEnv(t, cli, server.URL)
 			if cli == agents.Claude && b == agentstest.RateLimited {
-				env = append(env, "ANTHROPIC_API_KEY=", "CLAUDE_CODE_OAUTH_TOKEN=dummy-0123456789") // only an account has a limit with an end
+				env = append(env, "ANTHROPIC_API_KEY=", "CLAUDE_CODE_OAUTH_TOKEN=dummy-0123456789") // only an account has a rate limit that ends
 			}
 			if cli == agents.OpenCode && b == agentstest.Answers && soak.Asked() {
 				settleIn(t, env)
@@ -98,7 +98,7 @@ func real(cli string) agentstest.Subject {
 	}
 }
 
-// noModel are behaviours that no model brings about, and that the same adapter with a recorded program is tried with.
+// noModel returns behaviours that no model can cause; the same adapter is tested for them with a recorded program.
 func noModel() map[agentstest.Behaviour]string {
 	skip := map[agentstest.Behaviour]string{}
 	for _, b := range []agentstest.Behaviour{agentstest.Hangs, agentstest.Crashes, agentstest.Exits, agentstest.Babbles, agentstest.Plods, agentstest.Deaf,
@@ -109,8 +109,8 @@ func noModel() map[agentstest.Behaviour]string {
 	return skip
 }
 
-// settleIn has opencode make its database: two first runs at once in one home fail over that now and then,
-// which is no matter of the adapter's.
+// settleIn lets opencode create its database: two first runs in one home at the same time fail because of that now and then,
+// which is not the adapter's concern.
 func settleIn(t *testing.T, env []string) {
 	t.Helper()
 	cmd := exec.Command(filepath.Join(agentstest.Programs(t, agents.OpenCode), "opencode"), "session", "list")
@@ -128,14 +128,14 @@ func heard(s *modelserver.Server) (string, bool) {
 	return all[len(all)-1].Prompt, true
 }
 
-// resumed reports whether the last request has the prompt of the first one in it.
+// resumed reports whether the last request contains the prompt and the first answer of the session.
 func resumed(s *modelserver.Server) bool {
 	all := s.Requests()
 	last := string(all[len(all)-1].Raw)
 	return strings.Contains(last, all[0].Prompt) && strings.Contains(last, "I begin.")
 }
 
-// workplace is a directory to work in, with what the tools of the scripts need.
+// workplace returns a directory to work in, with what the tools of the scripts need.
 func workplace(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -147,8 +147,8 @@ func workplace(t *testing.T) string {
 	return dir
 }
 
-// seldom leaves behaviours to TRELLIS_SOAK: each is a start of the program, which computes for up to five seconds, for an answer
-// of the model's that the adapter gets as a recorded one in every run of the tests.
+// seldom leaves behaviours to TRELLIS_SOAK: each needs a start of the program, which computes for up to five seconds, for an answer
+// of the model that the adapter also gets as a recorded one in every run of the tests.
 func seldom(s agentstest.Subject, behaviours ...agentstest.Behaviour) agentstest.Subject {
 	for _, b := range behaviours {
 		if !soak.Asked() {
@@ -158,7 +158,7 @@ func seldom(s agentstest.Subject, behaviours ...agentstest.Behaviour) agentstest
 	return s
 }
 
-// alike are those behaviours: what a provider said and the program passes on, what any child process of ours does, and an answer that
+// alike are such behaviours: what a provider said and the program passes on, what any child process of ours does, and an answer that
 // is also the first of the two of "resumes".
 var alike = []agentstest.Behaviour{"two-at-once", agentstest.NotUTF8, agentstest.Empty, agentstest.Garbage, agentstest.Silent, agentstest.Unauthorized, agentstest.Down,
 	agentstest.Exhausted, agentstest.Invalid, agentstest.Overflow, agentstest.Spends, agentstest.Escapes}
@@ -183,8 +183,8 @@ func TestCodex(t *testing.T) {
 	agentstest.Run(t, s)
 }
 
-// opencode, which computes for five seconds at each start, answers and goes on in its session. That a long prompt comes to it
-// TestLongPrompt of ./e2e shows.
+// opencode, which computes for five seconds at each start, answers and resumes its session. TestLongPrompt of ./e2e shows that
+// a long prompt reaches it.
 func TestOpenCode(t *testing.T) {
 	t.Parallel()
 	s := seldom(real(agents.OpenCode), append(slices.Clone(alike), agentstest.Refused, agentstest.Works, "big-prompt")...)

@@ -24,7 +24,7 @@ type fake struct {
 	exit                  int
 }
 
-// install writes the program and returns the folder in which it leaves what it was given: argv, env, stdin.
+// install writes the program and returns the folder in which it records what it was given: argv, env, stdin.
 func (f fake) install(t *testing.T, path string) string {
 	t.Helper()
 	seen := t.TempDir()
@@ -58,7 +58,7 @@ func get(t *testing.T, parts ...string) string {
 	return string(b)
 }
 
-// part is what a program does at a behaviour, given the streams it prints then.
+// part returns a program with a behaviour. stream returns the output that it prints for one.
 func part(b agentstest.Behaviour, stream func(agentstest.Behaviour) string) fake {
 	const wait = "sleep 3000"
 	switch b {
@@ -90,7 +90,7 @@ func part(b agentstest.Behaviour, stream func(agentstest.Behaviour) string) fake
 	return fake{stream: stream(b)}
 }
 
-// excesses are what a program does before it answers, if it ever does.
+// excesses are the shell commands of what a program does before it answers, if it ever does.
 func excesses(stream func(agentstest.Behaviour) string) map[agentstest.Behaviour]string {
 	event, _, _ := strings.Cut(stream(agentstest.Answers), "\n")
 	return map[agentstest.Behaviour]string{
@@ -108,13 +108,13 @@ func excesses(stream func(agentstest.Behaviour) string) map[agentstest.Behaviour
 
 var anyReset = regexp.MustCompile(`"(resetsAt|resets_at)":\d+`)
 
-// recorded is a stream from testdata, with limits that end in an hour.
+// recorded returns a stream from testdata, whose rate limits end in an hour.
 func recorded(t *testing.T, cli, name string) string {
 	t.Helper()
 	return anyReset.ReplaceAllString(get(t, "testdata", cli, name+".jsonl"), `"$1":`+strconv.FormatInt(time.Now().Add(time.Hour).Unix(), 10))
 }
 
-// replay is an adapter with a program that prints what the real one printed.
+// replay returns an adapter with a program that prints what the real one printed.
 func replay(cli string) agentstest.Subject {
 	return agentstest.Subject{Parallel: true, Stage: func(t *testing.T, b agentstest.Behaviour) agentstest.Stage {
 		bin, home, dir := t.TempDir(), t.TempDir(), workplace(t)
@@ -145,7 +145,7 @@ func there(path string) bool {
 	return err == nil
 }
 
-// most is what a program may print, where that is put to the test.
+// most returns the output limit in bytes for behaviours that test it, and 0 for all others.
 func most(b agentstest.Behaviour) int64 {
 	if b == agentstest.Floods || b == agentstest.Complains {
 		return 1 << 20
@@ -153,7 +153,7 @@ func most(b agentstest.Behaviour) int64 {
 	return 0
 }
 
-// longLine is the shell command that prints one: longer than any that is read, with TRELLIS_SOAK longer than what is kept of all lines.
+// longLine returns a command that prints a line too long to be read, with TRELLIS_SOAK longer than what is kept of all lines.
 func longLine() string {
 	bytes := 9_000_000
 	if soak.Asked() {
@@ -162,7 +162,7 @@ func longLine() string {
 	return fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x; echo", bytes)
 }
 
-// manyEvents is how many come in a moment: with TRELLIS_SOAK so many that reading them takes seconds.
+// manyEvents returns the number of events that come at once: with TRELLIS_SOAK so many that reading them takes seconds.
 func manyEvents() int {
 	if soak.Asked() {
 		return 50_000
@@ -170,7 +170,7 @@ func manyEvents() int {
 	return 5_000
 }
 
-// leaveRecord is the shell command by which a program writes codex's record of the stream's session.
+// leaveRecord returns the shell command by which a program writes codex's record of the stream's session.
 func leaveRecord(t *testing.T, home, record, stream string) string {
 	t.Helper()
 	id := regexp.MustCompile(`"thread_id":"([^"]+)"`).FindStringSubmatch(stream)
@@ -196,8 +196,8 @@ func TestRecordedOpenCode(t *testing.T) {
 	agentstest.Run(t, s)
 }
 
-// inAnHour stands for a time in what a program says; [dated] puts it in when the program is set up. The behaviours take
-// turns, and on a busy machine the last one's comes minutes after the test began.
+// inAnHour is a placeholder for a time in the output of a program; [dated] replaces it when the program is set up. The behaviours
+// take turns, and on a busy machine the last one begins minutes after the test did.
 const inAnHour = "IN-AN-HOUR"
 
 func dated(said string) string {
@@ -244,10 +244,10 @@ func TestCommandWithText(t *testing.T) {
 	agentstest.Run(t, s)
 }
 
-// session are the arguments by which a program goes on in one, where its output can name it.
+// session has the arguments by which a program resumes a session, for the kind of output that can name one.
 var session = map[string][]string{"events": {"--resume", "{{session}}"}}
 
-// told reports which of two the last arguments were.
+// told reports whether the last arguments were yes, and fails if they were neither yes nor no.
 func told(t *testing.T, seen, yes, no string) bool {
 	t.Helper()
 	got := get(t, seen, "argv")
@@ -257,7 +257,7 @@ func told(t *testing.T, seen, yes, no string) bool {
 	return got == yes
 }
 
-// A program that can't be told of a session reports none to go on in: who knows of one asks it for the rest alone (edge A15).
+// A program that can't resume a session reports none: a caller with a session sends only the rest of a prompt (edge A15).
 func TestCommandWithoutSessions(t *testing.T) {
 	root, said := t.TempDir(), false
 	seen := fake{stream: `{"type": "session", "session": "s-1"}` + "\n" + `{"type": "result", "text": "done", "session": "s-1"}` + "\n"}.install(t, filepath.Join(root, "agent.sh"))
@@ -276,7 +276,7 @@ func TestCommandWithoutSessions(t *testing.T) {
 	}
 }
 
-// A field of another type hides nothing else of its event, and is told once.
+// A field of another type hides nothing else of its event, and is reported once.
 func TestCommandWithOddFields(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -322,7 +322,7 @@ func TestCommandWithOddFields(t *testing.T) {
 	}
 }
 
-// command is a configured program that prints the streams.
+// command returns a configured program that prints the streams.
 func command(output string, stream func(agentstest.Behaviour) string) agentstest.Subject {
 	return agentstest.Subject{Parallel: true, Stage: func(t *testing.T, b agentstest.Behaviour) agentstest.Stage {
 		root := t.TempDir()

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// What goes before the prompt is the same in every worktree, so that a provider's cache serves one what another paid for.
+// The text before the prompt is the same in every worktree, so that a provider's cache serves one with what another paid for.
 func TestWorktreesBeginAlike(t *testing.T) {
 	t.Parallel()
 	for _, cli := range []string{agents.Claude, agents.Codex} {
@@ -51,7 +51,7 @@ func TestWorktreesBeginAlike(t *testing.T) {
 	}
 }
 
-// A claude that does not know the option for that says which one is needed, and is not tried again.
+// A claude that does not know the option for that fails with the advice to update it, and is not retried.
 func TestClaudeIsTooOld(t *testing.T) {
 	g := try(t, agents.Claude, fake{before: "echo \"error: unknown option '--exclude-dynamic-system-prompt-sections'\" >&2", exit: 1}, nothing)
 	f := (*flow.Failure)(nil)

@@ -22,9 +22,9 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// How long opencode takes from a call's beginning to its first request: in a process of its own, which is how Trellis runs it, and
-// with one server for all calls, by a client for each and by a message that is posted. What a call promises is looked at beside it:
-// its last text comes, nothing that its tools left outlives it, and they have the environment of the call.
+// How long opencode takes from the beginning of a call to its first request: in a process of its own, which is how Trellis runs it,
+// and with one server for all calls, by a client for each call or by a posted message. The promises of a call are checked as well:
+// its last text arrives, nothing that its tools left outlives it, and they have the environment of the call.
 func TestOpenCodeStarts(t *testing.T) {
 	if !soak.Asked() {
 		t.Skip("a minute, for a measurement: TRELLIS_SOAK=1 has it made")
@@ -39,12 +39,12 @@ func TestOpenCodeStarts(t *testing.T) {
 	}
 }
 
-// starts is a folder, and a model that tells when it was asked first.
+// starts is a folder, and a model that reports when it was first asked.
 type starts struct {
 	*testing.T
 	env     []string
 	dir     string
-	config  string // of the calls
+	config  string // OPENCODE_CONFIG_DIR of the calls
 	asked   chan time.Time
 	program string
 }
@@ -73,7 +73,7 @@ func newStarts(t *testing.T) *starts {
 	return s
 }
 
-// measure makes calls and logs the median of their starts. It reports whether all of them kept what is promised.
+// measure makes calls and logs the median of their start times. It reports whether all of them kept what is promised.
 func (s *starts) measure(way string, call func() string) bool {
 	s.Helper()
 	var seconds []float64

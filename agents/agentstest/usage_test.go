@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// each is what one answer of the model's costs here.
+// each is the usage of one answer of the model.
 var each = modelserver.Usage{Input: 5000, Output: 20, Cached: 7}
 
 func used(answers int64) trellis.Usage {
@@ -26,8 +26,8 @@ func sameTokens(a, b trellis.Usage) bool {
 	return a.InputTokens == b.InputTokens && a.OutputTokens == b.OutputTokens && a.CachedTokens == b.CachedTokens
 }
 
-// What counts is all that was used: by subagents too, where an answer did not come as a stream, and by the last answer of a
-// call that was cut off; of opencode, which does not know that one, at least what the step before used (edge A5).
+// All usage counts: that of subagents, of an answer that was not streamed, and of the last answer of a call that was cut
+// off; for opencode, which does not know the last one, at least what the step before used (edge A5).
 func TestAllUsageCounts(t *testing.T) {
 	t.Parallel()
 	estimated := used(1)
@@ -63,7 +63,7 @@ func TestAllUsageCounts(t *testing.T) {
 	}
 }
 
-// The same with the real programs: their server has the last word on what was used.
+// The same with the real programs: the count of their server decides what was used.
 func TestServerCountsTheSame(t *testing.T) {
 	t.Parallel()
 	work := modelserver.Play(modelserver.Turn{Usage: each, Calls: []modelserver.Call{modelserver.Shell("echo hi")}},
@@ -114,7 +114,7 @@ func withSubagent(r modelserver.Request) modelserver.Turn {
 	return modelserver.Turn{Text: "all done", Usage: each}
 }
 
-// awaitFile returns once the file is there, or ctx has ended.
+// awaitFile returns when the file exists, or ctx has ended.
 func awaitFile(ctx context.Context, file string) {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

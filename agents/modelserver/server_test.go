@@ -35,8 +35,8 @@ func post(t *testing.T, url, body string) (*http.Response, string, error) {
 	return res, string(b), err
 }
 
-// conversations are the same thing said in each protocol: a former exchange, then a prompt, one turn of
-// the model with two calls, and what the tools answered, with what the clients put in between.
+// conversations have the same content in each protocol: an earlier exchange, then a prompt, one turn of the model with
+// two calls, and the answers of the tools, with what the clients put in between.
 var conversations = map[modelserver.Wire]string{
 	modelserver.Chat: `{"model": "m", "stream": %v, "tools": [{"type": "function", "function": {"name": "bash"}}, {"type": "function", "function": {"name": "write"}}], "messages": [
 		{"role": "system", "content": "You help.\nWorking directory: /repo\n"},
@@ -70,7 +70,7 @@ const geminiConversation = `{"systemInstruction": {"parts": [{"text": "You help.
 		{"role": "model", "parts": [{"functionCall": {"id": "1", "name": "bash", "args": {}}}, {"functionCall": {"id": "2", "name": "write", "args": {}}}]},
 		{"role": "user", "parts": [{"functionResponse": {"id": "1", "response": {"output": "one"}}}, {"functionResponse": {"id": "2", "response": {"error": "two"}}}, {"text": "go on"}]}]}`
 
-// asked is where a protocol is asked, and with what: Gemini's names model and stream in the address.
+// asked returns path and body of a request: Gemini's path names model and stream.
 func asked(wire modelserver.Wire, stream bool) (path, body string) {
 	switch {
 	case wire != modelserver.Gemini:
