@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/templates"
 )
 
-// speaker is an agent that says this and no more.
+// speaker is an agent that returns this result and nothing else.
 type speaker agents.Result
 
 func (s speaker) Run(context.Context, agents.Request, func(agents.Event)) (*agents.Result, error) {
@@ -23,7 +23,7 @@ func (s speaker) Run(context.Context, agents.Request, func(agents.Event)) (*agen
 	return &r, nil
 }
 
-// hear asks a speaker for a TaskSpec, in a task directory of its own.
+// hear asks a speaker for a TaskSpec, in a new task directory, and returns the reply and the run folder.
 func hear(t *testing.T, s speaker, more func(*agentcall.Caller)) (reply agentcall.Reply, run string) {
 	t.Helper()
 	acts := &agentcall.Caller{RunDir: filepath.Join(t.TempDir(), "run"), Agents: agentcall.Agents{
@@ -46,15 +46,15 @@ func hear(t *testing.T, s speaker, more func(*agentcall.Caller)) (reply agentcal
 	return out.(agentcall.Reply), acts.RunDir
 }
 
-// However an agent wraps its answer, it is found, by the structured way too; what is broken is none.
+// However an agent wraps its answer, the answer is found, by the structured way too; a broken answer is not accepted.
 func TestAnswersInEveryShape(t *testing.T) {
 	const good, other = `{"user_intent": "a {b} \"}\" c"}`, `{"user_intent": "other"}`
 	crlf := strings.NewReplacer("{\"", "{\r\n\"", ": ", ":\r\n").Replace(good)
 	prose := strings.Repeat("I think { that } it is \"fine. ", 200_000) // an odd number of quotes, 6 MB
 	for name, c := range map[string]struct {
 		text   string
-		answer string // structured
-		want   string // "" is none
+		answer string // the structured answer
+		want   string // "": there is no answer
 		why    string
 	}{
 		"alone":                                {text: good, want: good},
@@ -105,7 +105,7 @@ func TestAnswersInEveryShape(t *testing.T) {
 	}
 }
 
-// What mending changes is what is checked, kept and told of.
+// The mended answer is the one that is checked, kept and reported.
 func TestAnswersAreMendedBeforeTheyAreChecked(t *testing.T) {
 	mend := func(a *agentcall.Caller) {
 		a.Mend = func(_ agentcall.Request, answer json.RawMessage) (json.RawMessage, []string) {

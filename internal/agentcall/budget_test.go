@@ -17,10 +17,10 @@ import (
 	"github.com/trellis-tasks/trellis/templates"
 )
 
-// spender is an agent that reports usage and then does as told.
+// spender is an agent that reports usage and then returns, or is cut off.
 type spender struct {
-	totals []int64 // tokens, as reported one after the other
-	cost   float64 // told with the result
+	totals []int64 // running totals of tokens, reported one after the other
+	cost   float64 // reported with the result
 	cut    context.CancelFunc
 	asked  []agents.Request
 }
@@ -55,8 +55,8 @@ func (a *Caller) call(ctx context.Context, attempt int, l Limits) (Reply, error)
 	return a.perform(ctx, flow.Call{Run: "02-01-x/1", ID: "implement#1", Attempt: attempt}, Request{Role: trellis.Implement, Permission: trellis.PermitEdit, Limits: l})
 }
 
-// What a call used that was cut off counts when it is made again: in what it may use, and in what it used in all.
-// Cut off often enough it is made no more.
+// The usage of a call that was cut off counts when the call is made again: in what it may use, and in its total.
+// A call that was cut off too often is not made again.
 func TestCutOffCallsCount(t *testing.T) {
 	s := &spender{totals: []int64{100, 400}}
 	a := spending(t.TempDir(), s)
@@ -92,8 +92,8 @@ func TestCutOffCallsCount(t *testing.T) {
 	}
 }
 
-// All calls together have a budget: a call that finds nothing left is not made, one that uses it up is ended, each until
-// the time at which there is more, and one that is bound by it in what it may cost fails for that reason.
+// All calls together have a budget: a call that finds nothing left is not made, and one that uses the budget up is ended, each
+// until the time at which there is more. A call whose cost is limited by the budget fails for that reason.
 func TestSpend(t *testing.T) {
 	midnight := time.Now().Add(time.Hour)
 	over := func() *flow.Failure {
@@ -159,7 +159,7 @@ func (f failing) Run(context.Context, agents.Request, func(agents.Event)) (*agen
 	return &agents.Result{ToolCalls: -1}, &copied
 }
 
-// What an agent reports as a running total is told as what came to it, costs too, also when the last word corrects it.
+// A running total of usage and costs that an agent reports is passed on as differences, also when the last report corrects it.
 func TestSpendIsToldDifferences(t *testing.T) {
 	s := &spender{totals: []int64{100, 100, 400, 350}, cost: 0.5}
 	a := spending(t.TempDir(), s)
@@ -182,7 +182,7 @@ func TestSpendIsToldDifferences(t *testing.T) {
 	}
 }
 
-// Edge F11: what a power cut left of a result, which is not synced, is no result: the call is made again.
+// Edge F11: a result that a power cut damaged, since it is not synced, is not used: the call is made again.
 func TestResultThatAPowerCutTook(t *testing.T) {
 	for name, left := range map[string]string{"empty": "", "zeros": "\x00\x00\x00\x00", "half": `{"text": "do`} {
 		s := &spender{totals: []int64{1}}
@@ -203,13 +203,13 @@ func TestResultThatAPowerCutTook(t *testing.T) {
 	}
 }
 
-// The time of calls that were cut off counts too, also of an agent that tells nothing: in what they took, and in what is left of the task's.
-// One that took all of that was ended by it, and not by the limit of its phase.
+// The time of calls that were cut off counts too, even of an agent that reports nothing: in the time of the call, and in what is
+// left of the task's. A call that used all of that was ended by the limit of the task, and not by that of its phase.
 func TestTimeOfCutOffCalls(t *testing.T) {
 	now := time.Now()
 	s := &spender{}
 	a := spending(t.TempDir(), s)
-	a.Now = func() time.Time { now = now.Add(10 * time.Second); return now } // it is asked once when a call begins, and when it ends
+	a.Now = func() time.Time { now = now.Add(10 * time.Second); return now } // called once when a call begins, and once when it ends
 	limits := Limits{Wall: time.Minute, Seconds: 25}
 	for attempt := 1; attempt <= 2; attempt++ {
 		ctx, cancel := context.WithCancel(t.Context())

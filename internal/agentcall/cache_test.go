@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A call is said to have missed the cache where it could have hit it: soon after another of the same agent, model and tools, with
-// an input worth keeping.
+// A call is reported to have missed the cache if it could have hit it: soon after another call of the same agent, model and tools,
+// with an input worth keeping.
 func TestUncached(t *testing.T) {
 	noon := time.Date(2026, 2, 3, 12, 0, 0, 0, time.UTC)
 	call := func(agent, model string, p trellis.Permission, minute int, in, cached int64) agentcall.CompletedCall {
@@ -21,7 +21,7 @@ func TestUncached(t *testing.T) {
 	first := call("claude", "opus", "edit", 0, 20_000, 0)
 	for name, c := range map[string]struct {
 		calls []agentcall.CompletedCall
-		want  bool // of the last
+		want  bool // of the last call
 	}{
 		"the first":           {[]agentcall.CompletedCall{first}, false},
 		"soon after":          {[]agentcall.CompletedCall{first, call("claude", "opus", "edit", 2, 20_000, 0)}, true},

@@ -55,7 +55,7 @@ func TestExtractRefuses(t *testing.T) {
 
 func TestExtractIsBounded(t *testing.T) {
 	for _, text := range []string{strings.Repeat("{", 1<<20), strings.Repeat(`{"a":`, 1<<18), strings.Repeat(`{x"`, 1<<18)} {
-		extract([]byte(text), hasDecision) // ends
+		extract([]byte(text), hasDecision) // must end
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// endless is an agent that tells what it used, and works until it is ended.
+// endless is an agent that reports its usage, and works until it is ended.
 type endless struct {
 	asked int
 	begun chan struct{}
@@ -46,8 +46,8 @@ func wantOff(t *testing.T, when string, r Reply, err error, tokens int64) {
 	}
 }
 
-// A call that is called off while it is under way ends, and what it used counts; one that is called off before is not made. A call
-// beside it goes on.
+// A call that is called off while it is under way ends, and its usage counts; one that is called off before is not made. Another
+// call at the same time goes on.
 func TestCallOff(t *testing.T) {
 	agent := &endless{begun: make(chan struct{}, 1)}
 	a := spending(t.TempDir(), agent)
@@ -79,8 +79,8 @@ func TestCallOff(t *testing.T) {
 	}
 }
 
-// The process may be killed once a call is called off: the next one does not make the call again, and knows what it used. What
-// another run of the same number left there is not about this one.
+// The process may be killed once a call is called off: the next process does not make the call again, and knows its usage. A record
+// that another run of the same number left is ignored.
 func TestCallOffSurvivesACrash(t *testing.T) {
 	dir := t.TempDir()
 	agent := &endless{begun: make(chan struct{}, 1)}

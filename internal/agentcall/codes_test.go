@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// ways are how an agent comes to fail with a code: what its program does, and within which limits.
+// ways are the programs, with their limits, by which an agent fails with each code.
 var ways = map[trellis.Code]struct {
 	script string
 	limits agents.Limits
@@ -34,8 +34,8 @@ var ways = map[trellis.Code]struct {
 	trellis.BudgetCost:      {script: `echo '{"type": "usage", "usage": {"cost_usd": 9}}'; exec sleep 60`, limits: agents.Limits{CostUSD: 8}},
 }
 
-// Each code of the failure table: what a real program fails with is asked for again as the table says, as long as
-// attempts are left, and codes that no agent fails with are never the reason to ask again.
+// A failure of a real program, for each code of the failure table, is retried as the table says, as long as attempts are
+// left. Codes that no agent fails with are never a reason to ask again.
 func TestRetriedAsTheTableSays(t *testing.T) {
 	t.Parallel()
 	for _, row := range trellis.Codes {
@@ -57,7 +57,7 @@ func TestRetriedAsTheTableSays(t *testing.T) {
 			a := Policy{Again: func(*flow.Failure) bool { again++; return again < 2 }}
 			waited := row.Code == trellis.RateLimited || row.Code == trellis.ProviderDown
 			if waited {
-				f.replies[1] = Reply{} // sat out, as often as it takes, without an attempt
+				f.replies[1] = Reply{} // waited for as often as it takes, without using up an attempt
 			}
 			_, err := a.Call(f, Request{Role: trellis.Accept})
 			calls, want := len(f.asked), 1
@@ -71,7 +71,7 @@ func TestRetriedAsTheTableSays(t *testing.T) {
 	}
 }
 
-// failed is what an agent fails with whose program is this script.
+// failed returns the failure of an agent whose program is this script.
 func failed(t *testing.T, script string, l agents.Limits) *flow.Failure {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "agent.sh")

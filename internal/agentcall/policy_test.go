@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// scripted is a flow whose calls have the given replies.
+// scripted is a flow whose calls return the given replies.
 type scripted struct {
 	flow.Flow
 	replies []Reply
@@ -42,7 +42,7 @@ func passing(code trellis.Code) Reply {
 	return Reply{Failure: &flow.Failure{Code: string(code), Retryable: true}, Session: "s1"}
 }
 
-// An outage of the provider's uses up no attempt, and is waited for for hours (edge A6).
+// An outage of the provider uses up no attempt, and the call waits for hours until it is over (edge A6).
 func TestAsk(t *testing.T) {
 	now := time.Now().UTC()
 	good := Reply{Answer: json.RawMessage(`{}`)}
@@ -109,7 +109,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// A first reply that came ahead is not asked for or counted again, and what comes after it is as after any other.
+// A first reply that was made ahead is not asked for or counted again; what follows it is as after any other reply.
 func TestAskWithTheFirstReply(t *testing.T) {
 	good := Reply{Answer: json.RawMessage(`{}`)}
 	bad := Reply{Problems: []string{"/x: is missing"}, Text: Ref{Path: "1/answer.md"}, Session: "s1"}
@@ -135,7 +135,7 @@ func TestAskWithTheFirstReply(t *testing.T) {
 	}
 }
 
-// What is asked again, for whatever reason, is asked within what the calls before it left, and not once that is nothing.
+// Whatever the reason for asking again, a call may use what the calls before it left, and is not made when nothing is left.
 func TestAskAgainWithinWhatIsLeft(t *testing.T) {
 	now := time.Now().UTC()
 	for name, failed := range map[string]Reply{

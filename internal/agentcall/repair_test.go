@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-tasks/trellis/templates"
 )
 
-// A refused answer is not sent back into the session that has it, and into another one no more of it than fits, however
-// long it is: else the repair is what makes the prompt too long (edge A9).
+// A refused answer is not sent back into the session that has it, and into another session only as much of it as fits:
+// otherwise the repair of a long answer would make the prompt too long (edge A9).
 func TestRepairOfALongAnswer(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "run")
 	if err := os.MkdirAll(run, 0o700); err != nil {
@@ -58,8 +58,8 @@ func TestRepairOfALongAnswer(t *testing.T) {
 	}
 }
 
-// A command that can be told of its session gets the repair in it; any other one the whole prompt again, whatever it said of
-// a session (edge A15).
+// A command that can resume a session gets the repair in it; any other command gets the whole prompt again, whatever it reported
+// about a session (edge A15).
 func TestRepairOfACommand(t *testing.T) {
 	for name, session := range map[string][]string{"goes on": {"--resume", "{{session}}"}, "begins again": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func perform(t *testing.T, acts *agentcall.Caller, id string, r agentcall.Reques
 	return reply.(agentcall.Reply)
 }
 
-// listening is an agent that keeps what it is asked.
+// listening is an agent that records the prompt that it is sent.
 type listening struct{ sent *string }
 
 func (l listening) Run(_ context.Context, r agents.Request, _ func(agents.Event)) (*agents.Result, error) {
@@ -118,7 +118,7 @@ func (l listening) Run(_ context.Context, r agents.Request, _ func(agents.Event)
 	return &agents.Result{Text: `{"pass": true, "feedback": ""}`}, nil
 }
 
-// A session that has no room left to mend its answer fails for that answer, and not for context files (edge A9).
+// A session that has no room left to repair its answer fails because of that answer, and not because of context files (edge A9).
 func TestNoRoomForARepair(t *testing.T) {
 	acts := &agentcall.Caller{RunDir: filepath.Join(t.TempDir(), "run"), Agents: agentcall.Agents{
 		Open:   func(string) (agents.Agent, error) { return full{}, nil },

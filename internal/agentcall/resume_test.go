@@ -12,9 +12,9 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// forgetful knows no session, or fails in another way.
+// forgetful is an agent that does not know a session that it is given, or fails with another code.
 type forgetful struct {
-	asked []string // the sessions
+	asked []string // the sessions of its calls
 	code  trellis.Code
 	used  int64
 }
@@ -28,7 +28,7 @@ func (a *forgetful) Run(_ context.Context, r agents.Request, emit func(agents.Ev
 	return &agents.Result{Session: "new"}, nil
 }
 
-// A session that the program had not written down is begun anew, and no other call is made twice.
+// A session that the program had not saved is begun again, and no other call is made twice.
 func TestSessionThatIsNotThere(t *testing.T) {
 	for name, c := range map[string]struct {
 		agent forgetful
@@ -49,7 +49,7 @@ func TestSessionThatIsNotThere(t *testing.T) {
 	}
 }
 
-// The prompt of a call that is entered again names what its record ends with.
+// The prompt of a call that is entered again quotes the end of its record.
 func TestResumption(t *testing.T) {
 	base := t.TempDir()
 	if got := resumption(base, 1, Request{Agent: agents.Claude}, ""); got != "" {

@@ -12,11 +12,11 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// turns is an agent whose calls begin together and go on turn by turn until they are ended, or have used alone what one may use.
+// turns is an agent whose calls begin together and use tokens turn by turn, until they are ended or reach their own limits.
 type turns struct {
 	cost  bool
 	most  int64        // turns of a call that nothing ends
-	used  atomic.Int64 // tokens by all calls, or cents
+	used  atomic.Int64 // tokens of all calls, or cents
 	ready sync.WaitGroup
 }
 
@@ -49,8 +49,8 @@ func (a *turns) Run(ctx context.Context, r agents.Request, _ func(agents.Event))
 	return res, nil
 }
 
-// Edge F9: calls that are made at the same time share what is left: they do not get it once for each. Those that are in a
-// turn when it is used up finish that turn at most.
+// Edge F9: calls that are made at the same time share what is left: each does not get all of it. A call that is in a
+// turn when the budget is used up finishes at most that turn.
 func TestCallsAtOnceShareABudget(t *testing.T) {
 	for _, cost := range []bool{false, true} {
 		const calls, left = 4, 1000
@@ -77,7 +77,7 @@ func TestCallsAtOnceShareABudget(t *testing.T) {
 		if len(a.shared.running) > 0 {
 			t.Errorf("%d calls are counted as under way", len(a.shared.running))
 		}
-		// One that comes after has limits that were reckoned with all of that.
+		// A later call has limits that were computed with all of that usage.
 		agent.ready.Add(1)
 		agent.most = 5
 		if reply, err := a.perform(t.Context(), flow.Call{Run: "02-01-x/1", ID: "after", Attempt: 1}, Request{Role: trellis.Implement, Limits: limits}); err != nil || reply.Failure != nil {

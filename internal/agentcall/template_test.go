@@ -14,14 +14,14 @@ import (
 	"github.com/trellis-tasks/trellis/templates"
 )
 
-// silent is an agent that says what it was told to.
+// silent is an agent that says nothing but this text.
 type silent struct{ says string }
 
 func (s silent) Run(context.Context, agents.Request, func(agents.Event)) (*agents.Result, error) {
 	return &agents.Result{Text: s.says}, nil
 }
 
-// A request names its template; else it is that of its role. A repair has its own either way.
+// A request names its template, otherwise the template of its role is used. A repair has a template of its own either way.
 func TestTemplateOfARequest(t *testing.T) {
 	run := filepath.Join(t.TempDir(), "run")
 	var rendered []string

@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// hostile are texts that take more of a record than they have bytes.
+// hostile are texts that take more bytes in a record than they have.
 var hostile = []string{"", "short", strings.Repeat("<", 1000), strings.Repeat("ü\"\\\n\x01\u2028", 200), strings.Repeat("a\xff", 500), strings.Repeat("😀", 300)}
 
-// recorded is how many bytes a text takes in a record, without its quotes.
+// recorded returns the number of bytes that a text takes in a record, without its quotes.
 func recorded(t *testing.T, s string) int {
 	t.Helper()
 	raw, err := json.Marshal(s)
@@ -21,7 +21,7 @@ func recorded(t *testing.T, s string) int {
 	return len(raw) - 2
 }
 
-// What is cut takes no more of a record than it may.
+// A truncated text takes no more bytes in a record than it may.
 func TestWithin(t *testing.T) {
 	for _, s := range hostile {
 		got := Truncate(s, 100)
@@ -51,7 +51,7 @@ func TestFew(t *testing.T) {
 	}
 }
 
-// An excerpt is the end of a text, whole characters, and takes no more of a record than it may.
+// An excerpt is the end of a text, has only whole characters, and takes no more bytes in a record than it may.
 func TestExcerpt(t *testing.T) {
 	for _, s := range append(hostile, strings.Repeat("a", 5000)+"end", strings.Repeat("<", 5000)+"end") {
 		got := excerpt(s)
@@ -64,7 +64,7 @@ func TestExcerpt(t *testing.T) {
 	}
 }
 
-// How large an answer is, is what it takes in a record: spaces don't count, and what JSON escapes counts as it is there.
+// The size of an answer is the one it has in a record: spaces don't count, and a character that JSON escapes counts as escaped.
 func TestRecorded(t *testing.T) {
 	for value, want := range map[string]int{`{"a": 1}`: len(`{"a":1}`), `"<"`: len(`"\u003c"`), "[\n\n\n1]": 3, "no JSON": 7} {
 		if got := RecordSize(json.RawMessage(value)); got != want {
