@@ -16,9 +16,9 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 )
 
-// The flow of the kill tests takes an order for a cake: branches that depend on each other, one of them
-// failing at first; tastings until the cake is good; a customer who has to agree to the recipe that
-// was used, and agreed to an older one before; delivery. Called off, the parts are put into the freezer.
+// The flow of the kill tests takes an order for a cake: branches that depend on each other, one of which
+// fails at first; tastings until the cake is good; a customer who has to agree to the recipe that was used, and
+// had agreed to an older one; delivery. If the order is called off, the parts are put into the freezer.
 type (
 	order struct {
 		Code  int
@@ -36,9 +36,9 @@ type (
 const (
 	sign    flow.Act[string, struct{}] = "sign" // writes what the shop's door says
 	bake    flow.Act[string, string]   = "bake"
-	read    flow.Act[string, string]   = "read" // the recipe, which people edit
+	read    flow.Act[string, string]   = "read" // reads the recipe, which people edit
 	taste   flow.Act[int, verdict]     = "taste"
-	ice     flow.Act[int, verdict]     = "ice" // since code 2
+	ice     flow.Act[int, verdict]     = "ice" // exists since code 2
 	deliver flow.Act[string, string]   = "deliver"
 	freeze  flow.Act[string, string]   = "freeze"
 )
@@ -138,11 +138,11 @@ func agreed(f flow.Flow, recipe string) (string, error) {
 // world is where the activities have their effects: files below dir.
 type world struct {
 	dir  string
-	step func(what string) // asked at the moments at which a process may die
+	step func(what string) // called at the moments at which a process may die
 	run  *journal.Run
 }
 
-// sold is what an undisturbed run comes to.
+// sold is the result of an undisturbed run.
 var sold = bill{Cake: "cake after two", Recipes: []string{"one", "two"}, Agreed: "ann"}
 
 // newWorld begins an order; the customer's two letters are in the mailbox.
@@ -163,7 +163,7 @@ func emptyWorld(t testing.TB, code int) *world {
 	return w
 }
 
-// memory is a folder on a disk in memory, where there is one: the power cuts of these tests are played, so that
+// memory returns a folder on a disk in memory, if there is one: the power cuts of these tests are simulated, so that
 // an fsync proves nothing and only takes time.
 func memory(t testing.TB) string {
 	dir, err := os.MkdirTemp("/dev/shm", "journal")
@@ -178,7 +178,7 @@ func (w *world) options() journal.Options {
 	return journal.Options{Dir: w.path("run"), Build: "test", Activities: w.activities(), Mailbox: w.mail, ParkAfter: time.Second}
 }
 
-// execute opens the run in w once.
+// execute opens the run in w, executes it once and closes it.
 func (w *world) execute(ctx context.Context, o journal.Options) (bill, error) {
 	r, err := journal.Open(o)
 	if err != nil {
@@ -196,12 +196,12 @@ func (w *world) activities() []flow.Activity {
 
 func (w *world) sign(ctx context.Context, c flow.Call, text string) (struct{}, error) {
 	w.enter(c)
-	w.write("door", text) // the same again does no harm
+	w.write("door", text) // repeating this does no harm
 	return struct{}{}, nil
 }
 
-// bake fails the first time for the cream, waits for the customer to call off when told so, and in the first
-// round somebody edits the recipe behind its back.
+// bake fails the first time for the cream, and waits for the customer to call off if call-off-at names the call. In the
+// first round somebody edits the recipe meanwhile.
 func (w *world) bake(ctx context.Context, c flow.Call, what string) (string, error) {
 	w.enter(c)
 	made, err := w.once(c, what)
@@ -242,13 +242,13 @@ func (w *world) freeze(_ context.Context, c flow.Call, what string) (string, err
 	return w.once(c, what)
 }
 
-// enter notes each entry into an activity.
+// enter records each entry into an activity.
 func (w *world) enter(c flow.Call) {
 	w.at("enter")
 	w.add("entries", c.ID)
 }
 
-// once makes an effect unless it is there, and notes each one that is made.
+// once makes an effect unless it exists, and records each one that is made.
 func (w *world) once(c flow.Call, effect string) (string, error) {
 	name := filepath.Join("effects", strings.ReplaceAll(c.ID, "/", "_"))
 	if old := w.text(name); old != "" {
@@ -267,7 +267,7 @@ func (w *world) at(what string) {
 	}
 }
 
-// letter is a message as a file.
+// letter is a message, stored as a file.
 type letter struct {
 	ID, Signal string
 	Data       any
@@ -319,7 +319,7 @@ func (w *world) add(name, line string) {
 	must(err)
 }
 
-// count is how often each line stands in a file.
+// count returns how often each line occurs in a file.
 func (w *world) count(name string) map[string]int {
 	m := map[string]int{}
 	for line := range strings.Lines(w.text(name)) {
@@ -342,7 +342,7 @@ func readHistory(t testing.TB, dir string) *journal.History {
 	return h
 }
 
-// done are the ids of the calls that have an outcome.
+// done returns the sorted ids of the calls that have an outcome.
 func done(h *journal.History) (ids []string) {
 	for _, c := range h.Calls {
 		if c.Done {

@@ -67,7 +67,7 @@ func TestBeginRefuses(t *testing.T) {
 	}
 }
 
-// Activities that could not be told apart by their ids.
+// Open rejects activities whose names would make the ids of calls ambiguous.
 func TestActivityNames(t *testing.T) {
 	for _, names := range [][]string{{"a", "a"}, {""}, {"sleep"}, {"await:x"}, {"a/b"}, {"a#1"}, {".."}} {
 		var acts []flow.Activity
@@ -80,7 +80,7 @@ func TestActivityNames(t *testing.T) {
 	}
 }
 
-// Earlier runs are kept under their number, also where files can't have two names.
+// Earlier runs are kept under their number, also on file systems without hard links.
 func TestRotation(t *testing.T) {
 	for name, disk := range map[string]*durable.Disk{
 		"links":    nil,
@@ -99,7 +99,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// wantArchived compares the earlier runs of dir by their code.
+// wantArchived compares the codes of the earlier runs of dir.
 func wantArchived(t *testing.T, dir string, want ...int) {
 	t.Helper()
 	files, err := journal.Archived(dir)
@@ -128,8 +128,8 @@ func failing(step string, err error) func(string, string) error {
 	}
 }
 
-// Begin that fails at any step, as it would when it is killed there: a reader finds the old run or the new
-// one, and the next Begin keeps each run once.
+// Begin fails at any step, as if it were killed there: a reader finds the old run or the new one, and the next
+// Begin keeps each run once.
 func TestBeginFails(t *testing.T) {
 	for at := 1; ; at++ {
 		dir, step := t.TempDir(), 0
@@ -164,7 +164,7 @@ func TestBeginFails(t *testing.T) {
 	}
 }
 
-// A crash between the two names of the old journal; then the old run went on.
+// A crash after the old journal got its second name, before it lost the first; then the old run was resumed.
 func TestRotationGoesOn(t *testing.T) {
 	dir := t.TempDir()
 	begin(t, journal.Options{Dir: dir}, 1)
@@ -184,7 +184,7 @@ func TestRotationGoesOn(t *testing.T) {
 	wantArchived(t, dir, 1)
 }
 
-// Begin works over a journal that nobody can read.
+// Begin works even if the existing journal can't be read.
 func TestBeginOverDamage(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "journal.jsonl"), []byte("oh\n"), 0o600); err != nil {

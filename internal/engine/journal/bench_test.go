@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 )
 
-// chain is a run of n activities that do nothing, with about 300 bytes in and out, which then parks.
+// chain begins a run of n activities that do nothing, with about 300 bytes in and out, and returns options and flow. The flow parks.
 func chain(b *testing.B, n int) (journal.Options, func(flow.Flow, int) (string, error)) {
 	pad := fmt.Sprintf("%0300d", 1)
 	o := journal.Options{Dir: b.TempDir(), Activities: []flow.Activity{

@@ -12,7 +12,7 @@ import (
 
 func sleepAnHour(f flow.Flow, _ string) (string, error) { return "awake", f.Sleep(time.Hour) }
 
-// A sleep counts from its first call, over processes and the time between them.
+// A sleep counts from its first call, across processes and the time between them.
 func TestSleepWithoutProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := journal.Options{Dir: t.TempDir()}
@@ -33,8 +33,8 @@ func TestSleepWithoutProcess(t *testing.T) {
 	})
 }
 
-// The wall clock jumps while a process waits. Set back, a wait takes no longer than it would have; set
-// forward, as after the computer slept, it ends at the next look.
+// The wall clock jumps while a process waits. Set back, it does not make the wait longer; set forward, as after the
+// computer slept, it ends the wait at the next check.
 func TestClockJumps(t *testing.T) {
 	for name, test := range map[string]struct {
 		jump     time.Duration
@@ -61,7 +61,7 @@ func TestClockJumps(t *testing.T) {
 	}
 }
 
-// The wall clock was set back between two processes: the second waits no longer than the whole time.
+// The wall clock is set back between two processes: the second waits no longer than the whole time.
 func TestClockBackBetweenProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := journal.Options{Dir: t.TempDir()}

@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 )
 
-// Each engine of the suite opens the folder anew for every Run, as processes would.
+// Each engine of the suite opens the folder again for every Run, as separate processes would.
 func TestContract(t *testing.T) {
 	flowtest.Run(t, func(t *testing.T) flowtest.Engine { return newEngine(t) })
 }
@@ -74,7 +74,7 @@ func (e *engine) Suspend() {
 	e.stop()
 }
 
-// mailbox holds messages, which it tells each time it is asked.
+// mailbox holds messages, and returns all of them each time it is read.
 type mailbox struct {
 	mu      sync.Mutex
 	list    []journal.Message
@@ -111,7 +111,7 @@ func signal(t *testing.T, id, name string, data any) journal.Message {
 	return journal.Message{ID: id, Signal: name, Data: raw}
 }
 
-// begin begins run task/1 with in.
+// begin begins run task/1 with the input in.
 func begin(t testing.TB, o journal.Options, in any) {
 	t.Helper()
 	raw, err := json.Marshal(in)

@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 )
 
-// A last line that a crash cut off is dropped; everything else is damage, with its line, and the file stays
-// as it is.
+// A last line that a crash cut off is dropped; everything else is damage, reported with its line, and the file
+// stays unchanged.
 func TestDamage(t *testing.T) {
 	lines := func(change func(l []string) []string) func(string) string {
 		return func(s string) string { return strings.Join(change(strings.SplitAfter(s, "\n")), "") }
@@ -24,7 +24,7 @@ func TestDamage(t *testing.T) {
 	whole := parked.text("run/journal.jsonl")
 	for name, test := range map[string]struct {
 		change func(s string) string
-		line   int // 0: no damage
+		line   int // the line that is reported, 0: no damage
 	}{
 		"nothing":             {func(s string) string { return s }, 0},
 		"torn end":            {func(s string) string { return s[:len(s)-20] }, 0},
@@ -64,7 +64,7 @@ func TestDamage(t *testing.T) {
 		text := test.change(whole)
 		line := test.line
 		switch n := strings.Count(whole, "\n"); name {
-		case "flipped byte": // the line after the changed one says so
+		case "flipped byte": // the line after the changed one reveals it
 			line = 1 + strings.Count(whole[:strings.Index(whole, `"dough"`)+1], "\n") + 1
 		case "last line twice":
 			line = n + 1
@@ -97,7 +97,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// Records that are chained well but that no engine writes, among them those of a newer one.
+// Records with an unbroken chain that no engine writes, among them records of a newer engine.
 func TestImpossibleRecords(t *testing.T) {
 	start := `"k":"start","id":"a#1","name":"a","try":1`
 	finish := `"k":"done","id":"a#1"`

@@ -2,7 +2,7 @@ package journal
 
 import "errors"
 
-// Begin begins a run in the folder without executing it, also over a journal that is damaged.
+// Begin begins a run in the folder without executing it, even if the existing journal is damaged.
 func Begin(o Options, s Spec) error {
 	r, err := lockRun(o)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 )
 
-// Flow code that changed under a journal is caught before it does anything.
+// Flow code that no longer matches its journal is caught before it does anything.
 func TestNondeterminism(t *testing.T) {
 	both := func(f flow.Flow, names ...string) error {
 		for _, name := range names {
@@ -88,7 +88,7 @@ func TestNondeterminism(t *testing.T) {
 	}
 }
 
-// Another build may spell inputs in another way.
+// Another build may encode inputs differently.
 func TestInputsOfAnotherBuild(t *testing.T) {
 	o := journal.Options{Dir: t.TempDir(), Build: "1", Activities: []flow.Activity{one.With(echo)}}
 	begin(t, o, "")
@@ -111,7 +111,7 @@ func TestInputsOfAnotherBuild(t *testing.T) {
 }
 
 // A run begun by code 1, which does no icing, is finished as it began. A run of newer code is refused by the
-// flow, and the error says both that and what the journal has.
+// flow, and the error has both the refusal and what the journal has.
 func TestVersions(t *testing.T) {
 	for code, want := range map[int]string{1: "", 2: "round-1/ice#1"} {
 		w := emptyWorld(t, code)
@@ -138,7 +138,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// A flow has one goroutine.
+// A flow must be used by one goroutine only.
 func TestTwoGoroutines(t *testing.T) {
 	w := &world{dir: t.TempDir()}
 	inside, outside := make(chan struct{}), make(chan struct{})
@@ -165,7 +165,7 @@ func TestTwoGoroutines(t *testing.T) {
 	}
 }
 
-// Who keeps a Flow beyond its run gets nothing from it.
+// A Flow that is kept beyond its run returns flow.ErrSuspended from every method.
 func TestFlowKept(t *testing.T) {
 	o := journal.Options{Dir: t.TempDir(), Activities: []flow.Activity{one.With(echo)}}
 	begin(t, o, "")
@@ -181,7 +181,7 @@ func TestFlowKept(t *testing.T) {
 	}
 }
 
-// A bug in flow code or in an activity fails its own run, not the process with all the others.
+// A bug in flow code or in an activity fails its own run, not the process with all other runs.
 func TestPanic(t *testing.T) {
 	for name, fn := range map[string]func(f flow.Flow) error{
 		"flow": func(flow.Flow) error { panic("oh no") },
@@ -203,8 +203,8 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// The run has used up its activities: one call says so, the same after a restart, and some more let the flow
-// write down why it ends. A flow that does not stop gets nothing more.
+// A run has used up its number of activities: one call fails for that reason, also after a restart, and some more
+// calls let the flow record why it ends. A flow that does not stop then gets nothing more.
 func TestTooManyActivities(t *testing.T) {
 	calls := 4990
 	o := journal.Options{Dir: t.TempDir(), Activities: []flow.Activity{
@@ -243,7 +243,7 @@ func TestTooManyActivities(t *testing.T) {
 	}
 }
 
-// The result of the flow is kept next to its failure, and is not lost for being large.
+// The result of the flow is kept beside its failure. A result that is too large is dropped; the failure stays, or reports that.
 func TestResults(t *testing.T) {
 	large := strings.Repeat("x", flow.MaxPayload)
 	for name, test := range map[string]struct {

@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 )
 
-// chained makes a journal of records without their number, time and hash.
+// chained returns a journal of these records, to which it adds number, time and hash.
 func chained(records []string) []byte {
 	var b strings.Builder
 	prev := ""
@@ -35,7 +35,7 @@ func hash(line string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// checkChain says what is wrong with the numbers and hashes of the first n lines.
+// checkChain returns an error if the numbers or hashes of the first n lines are wrong.
 func checkChain(data []byte, n int) error {
 	prev := ""
 	for i, line := range strings.SplitN(string(data), "\n", n+1)[:n] {
@@ -54,8 +54,8 @@ func checkChain(data []byte, n int) error {
 	return nil
 }
 
-// Whatever the bytes, reading and executing them ends without a panic, and what is accepted has an unbroken
-// chain up to its last line.
+// Reading and executing any bytes ends without a panic, and a journal that is accepted has an unbroken chain up
+// to its last line.
 func FuzzJournal(f *testing.F) {
 	golden, err := os.ReadFile("testdata/version-1.jsonl")
 	if err != nil {
@@ -71,7 +71,7 @@ func FuzzJournal(f *testing.F) {
 	})
 }
 
-// The same for records that a fuzzer can change without breaking the chain: what stands in them.
+// The same for the contents of records, which a fuzzer can change without breaking the chain.
 func FuzzRecords(f *testing.F) {
 	f.Add(`"k":"start","id":"sign#1","name":"sign","try":1,"in":"baking"` + "\n" + `"k":"done","id":"sign#1","out":{}`)
 	f.Add(`"k":"signal","id":"1","name":"agree","in":{}` + "\n" + `"k":"cancel"`)
@@ -117,7 +117,7 @@ func tryJournal(t *testing.T, data []byte) {
 	}
 }
 
-// idle activities do nothing and never fail.
+// idle returns activities that do nothing and never fail.
 func idle() []flow.Activity {
 	nothing := func(context.Context, flow.Call, string) (string, error) { return "", nil }
 	good := func(context.Context, flow.Call, int) (verdict, error) { return verdict{true}, nil }

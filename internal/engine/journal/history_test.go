@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 )
 
-// The format: what a journal of version 1 says. This file never changes.
+// The format: what a journal of version 1 contains. This file never changes.
 func TestGolden(t *testing.T) {
 	got, err := journal.ReadFile("testdata/version-1.jsonl")
 	if err != nil {
@@ -44,7 +44,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// Looking leaves the folder alone, also when the journal has a torn end.
+// Reading leaves the folder unchanged, also when the journal has a torn end.
 func TestReadOnly(t *testing.T) {
 	w := newWorld(t, bakeryCode)
 	if _, err := w.execute(t.Context(), w.options()); err != nil {
@@ -87,8 +87,8 @@ func TestReadNothing(t *testing.T) {
 	}
 }
 
-// Readers next to a writer that also is cut off, cut and goes on: they never see damage, and never less than
-// before.
+// Readers run beside a writer that is cut off, removes the torn end and goes on: they never see damage, and never less
+// than before.
 func TestReadBesideWriter(t *testing.T) {
 	const runs, calls = 30, 20
 	o := journal.Options{Dir: t.TempDir(), Activities: []flow.Activity{one.With(echo)}}
@@ -126,7 +126,7 @@ func TestReadBesideWriter(t *testing.T) {
 	readers.Wait()
 }
 
-// tear leaves part of a line at the end, as a process does that is killed while it writes.
+// tear leaves part of a line at the end, as a process does that is killed while writing.
 func tear(t *testing.T, name string, n int) {
 	f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
@@ -138,7 +138,7 @@ func tear(t *testing.T, name string, n int) {
 	}
 }
 
-// A Run shows what it does while it does it.
+// The history of a Run shows an activity while it runs.
 func TestHistoryWhileRunning(t *testing.T) {
 	var r *journal.Run
 	o := journal.Options{Dir: t.TempDir(), Activities: []flow.Activity{one.With(func(context.Context, flow.Call, string) (string, error) {

@@ -26,13 +26,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// TestMain is one process of a bakery run when BAKERY names its world: then it dies at step
-// BAKERY_KILL. BAKERY_POWER says what becomes of what was not synced: "cut" or "zeros".
+// TestMain runs one process of a bakery run when BAKERY names its world: the process dies at step
+// BAKERY_KILL. BAKERY_POWER says what happens to bytes that were not synced: "cut" or "zeros".
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("BAKERY"); dir != "" {
 		os.Exit(bakeryProcess(dir))
 	}
-	// With goroutines, no two executions cover quite the same, and the fuzzer would minimize for ever.
+	// With goroutines, no two executions have quite the same coverage, and the fuzzer would minimize forever.
 	flag.Parse()
 	must(flag.Set("test.fuzzminimizetime", "5x"))
 	gittest.VerifyTestMain(m)
@@ -72,7 +72,7 @@ type killer struct {
 	mu      sync.Mutex
 	steps   int
 	durable int64 // bytes that a power cut can't take
-	pending int64 // bytes that are durable when the sync under way is over
+	pending int64 // bytes that are durable when the current sync is over
 }
 
 func (k *killer) step(step string) {
@@ -104,8 +104,8 @@ func (k *killer) die() {
 	select {}
 }
 
-// process runs w's bakery in a process of its own. It returns whether it was killed, and its steps if not: where the machine stalls, one
-// run may have a step more than another, since the journal is synced once more when the mailbox is looked at.
+// process runs w's bakery in a process of its own. It returns whether that was killed, and its steps if not: if the machine stalls,
+// one run may have a step more than another, since the journal is synced again when the mailbox is read.
 func process(t *testing.T, w *world, kill int, power string) (killed bool, steps int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -126,7 +126,7 @@ func process(t *testing.T, w *world, kill int, power string) (killed bool, steps
 	return false, steps
 }
 
-// undisturbed is what a run comes to that nobody kills.
+// undisturbed returns the steps and calls of a run that nobody kills.
 func undisturbed(t *testing.T) (steps int, calls []string) {
 	t.Helper()
 	w := newWorld(t, bakeryCode)
@@ -134,8 +134,8 @@ func undisturbed(t *testing.T) (steps int, calls []string) {
 	return steps, done(w.history(t))
 }
 
-// check says that w ended as an undisturbed run does: the same result and calls, each effect made
-// once, each letter taken in once.
+// check checks that w ended as an undisturbed run does: the same result and calls, each effect made once,
+// each letter taken once.
 func (w *world) check(t *testing.T, kill string, calls []string) {
 	t.Helper()
 	got, err := w.execute(context.Background(), w.options())
@@ -162,7 +162,7 @@ func (w *world) check(t *testing.T, kill string, calls []string) {
 	}
 }
 
-// resume goes on with w after its process died, and checks it: what was done by then is not entered again.
+// resume continues w after its process died, and checks it: a call that was done by then is not entered again.
 func (w *world) resume(t *testing.T, kill string, calls []string) {
 	t.Helper()
 	before, entered := done(w.history(t)), w.count("entries")
@@ -175,8 +175,8 @@ func (w *world) resume(t *testing.T, kill string, calls []string) {
 	}
 }
 
-// A process dies at each of its steps, and loses what it had not synced or keeps it: at every second one of each, with TRELLIS_SOAK
-// at all. The next one ends as if nothing had been.
+// A process dies at one of its steps, and loses what it had not synced or keeps it: at every second step, with zeros at every
+// eighth, and with TRELLIS_SOAK at each. The next process ends as if nothing had happened.
 func TestKillAtEveryStep(t *testing.T) {
 	steps, calls := undisturbed(t)
 	t.Logf("%d steps, %d calls", steps, len(calls))
@@ -197,7 +197,7 @@ func TestKillAtEveryStep(t *testing.T) {
 	}
 }
 
-// Up to six processes of one run die.
+// Up to six processes of one run die, one after the other.
 func TestKillOften(t *testing.T) {
 	t.Parallel()
 	steps, calls := undisturbed(t)
@@ -213,8 +213,8 @@ func TestKillOften(t *testing.T) {
 	}
 }
 
-// An order that is called off while the cake of round 2 is in the oven, and a death at each step from there:
-// always saved, always called off.
+// An order is called off while the cake of round 2 is in the oven, and the process dies at any step from there: the
+// cancellation and the freezing of the parts are never lost.
 func TestKillWhileCancelling(t *testing.T) {
 	t.Parallel()
 	const calledOff = "round-2/bake#1"
@@ -251,8 +251,8 @@ func TestKillWhileCancelling(t *testing.T) {
 	}
 }
 
-// A full disk at any step of any record suspends the run, and nothing more is written; with room again
-// it ends well.
+// A full disk at any step of any record suspends the run, and nothing more is written; with free space again the
+// run ends well.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	_, calls := undisturbed(t)
@@ -278,8 +278,8 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// After a failed write nothing more is appended, not even what succeeds meanwhile, whether or not the failed
-// record left a part of itself behind.
+// After a failed write nothing more is appended, not even the outcome of an activity that succeeds meanwhile, whether
+// or not the failed record left a part of itself behind.
 func TestNothingAfterFailedWrite(t *testing.T) {
 	for _, step := range []int{1, 2, 3} { // before the record, in it, when it is synced
 		var full fullDisk
@@ -300,7 +300,7 @@ func TestNothingAfterFailedWrite(t *testing.T) {
 					for len(readHistory(t, w.dir).Calls) == 0 { // until x has begun
 						runtime.Gosched()
 					}
-					full.at = full.steps + 2 + step // the start of one, then its done
+					full.at = full.steps + 2 + step // the start of one, then a step of its done
 					_, err := one.Do(f, "")
 					return err
 				}})
@@ -315,10 +315,10 @@ func TestNothingAfterFailedWrite(t *testing.T) {
 	}
 }
 
-// fullDisk has no room for one step on the journal.
+// fullDisk fails one step on the journal for lack of space.
 type fullDisk struct {
 	journal   string
-	at, steps int // the engine's mutex guards them
+	at, steps int // guarded by the engine's mutex
 }
 
 func (d *fullDisk) fault(step, path string) error {

@@ -10,15 +10,15 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 )
 
-// Outcomes of lazy activities are written at once and share the sync of the next record that has one, or that of
+// Outcomes of lazy activities are written at once, and share the sync of the next record that needs one, or that of
 // the close.
 func TestLazyOutcomesShareASync(t *testing.T) {
 	for name, c := range map[string]struct {
 		lazy, last bool
-		syncs      int // after the run record's
+		syncs      int // after that of the run record
 	}{
 		"eager":                {false, true, 12},
-		"lazy":                 {true, true, 2}, // two's and the end's
+		"lazy":                 {true, true, 2}, // those of two and of the end
 		"lazy, and then parks": {true, false, 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -41,7 +41,7 @@ func TestTwoOwners(t *testing.T) {
 	open(t, o)
 }
 
-// thefts are the ways to lose a run without being told.
+// thefts are the ways to lose a run without being notified.
 var thefts = map[string]func(dir string) error{
 	"folder removed": os.RemoveAll,
 	"lock removed":   func(dir string) error { return os.Remove(filepath.Join(dir, "lock")) },
@@ -65,7 +65,7 @@ var thefts = map[string]func(dir string) error{
 	"journal cut": func(dir string) error { return os.Truncate(filepath.Join(dir, "journal.jsonl"), 10) },
 }
 
-// A run that was taken over appends nothing, not even a success, and says so.
+// A run that was taken over appends nothing, not even a success, and reports that.
 func TestFencedAppend(t *testing.T) {
 	for name, steal := range thefts {
 		dir := filepath.Join(t.TempDir(), "run")
@@ -94,7 +94,7 @@ func TestFencedAppend(t *testing.T) {
 	}
 }
 
-// A folder whose removal has begun, with the lock, is gone, and not taken over.
+// A folder that is being removed, the lock or the journal first, is reported as gone, and not as taken over.
 func TestRemovedFileByFile(t *testing.T) {
 	for _, first := range []string{"lock", "journal.jsonl"} {
 		dir := filepath.Join(t.TempDir(), "run")
@@ -138,7 +138,7 @@ func TestFencedWhileWorking(t *testing.T) {
 	}
 }
 
-// A second process that gets in, because the lock was removed, has the run for itself.
+// A second process that gets in, because the lock was removed, owns the run.
 func TestTakenOver(t *testing.T) {
 	o := journal.Options{Dir: t.TempDir(), Activities: []flow.Activity{one.With(echo)}}
 	begin(t, o, "")
@@ -162,8 +162,8 @@ func TestTakenOver(t *testing.T) {
 	}
 }
 
-// What the former holder may have left running is named in the lock until it was cleared away, whatever fails
-// in between.
+// The lock names what the former holder may have left running until that was cleared away, whatever fails in
+// between.
 func TestClear(t *testing.T) {
 	dead := durable.Holder{Claim: 1, PID: 11, Guard: 12, GuardStart: "x", Marker: "dead"}
 	o := journal.Options{Dir: t.TempDir(), Holder: dead}

@@ -22,7 +22,7 @@ func await(f flow.Flow, _ string) (string, error) {
 	return got, err
 }
 
-// Without an approval the process may go; a later one goes on where it was.
+// Without an approval the process may exit; a later one continues where it was.
 func TestPark(t *testing.T) {
 	w := emptyWorld(t, bakeryCode)
 	w.letter("1.json", letter{ID: "1", Signal: "agree", Data: approval{"one", "eve"}})
@@ -70,7 +70,7 @@ func TestParkAndGoOn(t *testing.T) {
 	}
 }
 
-// A message that comes at any of the looks at the mailbox up to the one before parking is taken.
+// A message that comes at any read of the mailbox up to the last one before parking is taken.
 func TestMessageWhileParking(t *testing.T) {
 	for at := 1; ; at++ {
 		looks := 0
@@ -94,8 +94,8 @@ func TestMessageWhileParking(t *testing.T) {
 	}
 }
 
-// The last goroutine begins to wait while the mailbox is being looked at; a message that comes after that
-// look must not be missed.
+// The last goroutine begins to wait while the mailbox is being read; a message that comes after that read must not
+// be missed.
 func TestMessageAfterLook(t *testing.T) {
 	var r *journal.Run
 	looks, looking := 0, make(chan struct{})
@@ -129,7 +129,7 @@ func TestMessageAfterLook(t *testing.T) {
 	}
 }
 
-// Messages that come in while branches begin to wait are never left lying: what the last look showed is taken.
+// Messages that come in while branches begin to wait are never left untaken: those of the last read are taken.
 func TestMessagesWhileParkingRace(t *testing.T) {
 	const branches = 8
 	for range 20 {
@@ -160,7 +160,7 @@ func TestMessagesWhileParkingRace(t *testing.T) {
 		var parked *journal.Parked
 		got, err := journal.Execute(t.Context(), r, fn)
 		senders.Wait()
-		for errors.As(err, &parked) { // only because not all had been sent
+		for errors.As(err, &parked) { // only because not all messages had been sent
 			if free := slices.ContainsFunc(r.History().Signals, func(s journal.Signal) bool { return !s.Taken }); free {
 				t.Fatal("parked with a signal that nobody took")
 			}
@@ -173,7 +173,7 @@ func TestMessagesWhileParkingRace(t *testing.T) {
 	}
 }
 
-// A run parks only when all of it waits for long.
+// A run parks only if everything in it waits for long.
 func TestParkOnlyWhenAllWaitLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := journal.Options{Dir: t.TempDir(), Activities: []flow.Activity{one.With(func(_ context.Context, _ flow.Call, in string) (string, error) {
@@ -209,7 +209,7 @@ func TestParkOnlyWhenAllWaitLong(t *testing.T) {
 	})
 }
 
-// While nothing happens the mailbox is looked at every five seconds, and not more.
+// While nothing happens the mailbox is read every five seconds, and not more often.
 func TestNoPolling(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		box := newMailbox()
@@ -226,7 +226,7 @@ func TestNoPolling(t *testing.T) {
 	})
 }
 
-// A message that nobody announces is seen within five seconds, also one that came just before the limit.
+// A message that nobody announces is seen within five seconds, even if it came just before the limit of the wait.
 func TestUnannounced(t *testing.T) {
 	for _, after := range []time.Duration{7 * time.Second, time.Minute - time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
@@ -243,7 +243,7 @@ func TestUnannounced(t *testing.T) {
 	}
 }
 
-// Suspend by a message is no record: the run goes on when the reason is gone.
+// A message that suspends the run leaves no record: the run continues when the reason is gone.
 func TestSuspendMessage(t *testing.T) {
 	stop := errors.New("a person said stop")
 	var messages []journal.Message
@@ -263,7 +263,7 @@ func TestSuspendMessage(t *testing.T) {
 	}
 }
 
-// A message that can't be kept is not dropped in silence.
+// A message that can't be recorded is not dropped silently.
 func TestBadMessages(t *testing.T) {
 	for name, data := range map[string]string{"large": `"` + strings.Repeat("x", flow.MaxPayload) + `"`, "broken": "{"} {
 		o := journal.Options{Dir: t.TempDir(), Mailbox: func() []journal.Message {
@@ -276,7 +276,7 @@ func TestBadMessages(t *testing.T) {
 	}
 }
 
-// The end of ctx is no outcome, whenever it comes.
+// The end of ctx is not recorded as an outcome, whenever it comes.
 func TestInterrupt(t *testing.T) {
 	sigint := errors.New("interrupt")
 	ctx, stop := context.WithCancelCause(t.Context())
@@ -306,7 +306,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// What a cancel keeps from starting leaves no record.
+// A call that a cancellation keeps from starting leaves no record.
 func TestNothingStartsAfterCancel(t *testing.T) {
 	box := newMailbox()
 	o := journal.Options{Dir: t.TempDir(), Mailbox: box.messages, Activities: []flow.Activity{one.With(echo), two.With(echo)}}
@@ -326,7 +326,7 @@ func TestNothingStartsAfterCancel(t *testing.T) {
 	}
 }
 
-// Flow code that says itself that it is suspended has not ended.
+// Flow code that itself returns flow.ErrSuspended has not ended.
 func TestFlowSuspends(t *testing.T) {
 	o := journal.Options{Dir: t.TempDir()}
 	begin(t, o, "")
@@ -338,7 +338,7 @@ func TestFlowSuspends(t *testing.T) {
 	}
 }
 
-// An activity may say that the run has to wait for another time.
+// An activity may report that the run has to be suspended.
 func TestActivitySuspends(t *testing.T) {
 	gone := errors.New("the task directory is gone")
 	o := journal.Options{Dir: t.TempDir(), Activities: []flow.Activity{one.With(func(_ context.Context, c flow.Call, in string) (string, error) {

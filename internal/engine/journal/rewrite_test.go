@@ -8,7 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 )
 
-// A journal whose lines are rewritten is read as one that was written so, and back it is what it was. Damage stays damage.
+// A rewritten journal reads as if its lines had been written so, and rewriting it back restores it. Damage stays damage.
 func TestRewrite(t *testing.T) {
 	w := emptyWorld(t, bakeryCode)
 	if _, err := w.execute(t.Context(), w.options()); err == nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 )
 
-// What an activity fails with because the disk can't take anything is not recorded: the run stops, says so, and enters
-// the activity again when the disk is right. An error in a program's own words counts when the disk is full just then.
+// A failure of an activity because the disk can't take anything is not recorded: the run stops, reports that, and enters the
+// activity again when the disk works. A failure in a program's own words counts as one if the disk is full just then.
 func TestDiskAtFaultIsNoFailure(t *testing.T) {
 	for name, fails := range map[string]error{"told": fmt.Errorf("writing x: %w", syscall.EDQUOT), "found": flow.Fail("commit_failed", "git: no room")} {
 		t.Run(name, func(t *testing.T) {
@@ -51,8 +51,8 @@ func TestDiskAtFaultIsNoFailure(t *testing.T) {
 	}
 }
 
-// Edge F11: that somebody holds a lock which an activity needs is not recorded as its failure: the run stops, says who,
-// and enters the activity again.
+// Edge F11: a failure because somebody holds a lock that an activity needs is not recorded: the run stops, reports the
+// holder, and enters the activity again.
 func TestHeldIsNoFailure(t *testing.T) {
 	held, entered := true, 0
 	one := flow.Act[string, string]("one")
