@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// The real programs do their work in the sandbox, keep their sessions, get no further than the worktree, and ask for no host but
-// that of their model, which is all that they reach.
+// The real programs do their work in the sandbox, keep their sessions, change nothing outside of the worktree, and ask for no host
+// but that of their model, which is all that they reach.
 func TestRealAgents(t *testing.T) {
 	for _, c := range []struct {
 		cli string
@@ -43,11 +43,11 @@ func TestRealAgents(t *testing.T) {
 					home = dir
 				}
 			}
-			for _, dir := range []string{".claude", ".codex", ".config/opencode"} { // where a person is at work with it
+			for _, dir := range []string{".claude", ".codex", ".config/opencode"} { // folders of a person who uses the programs
 				w.write(filepath.Join(home, dir, "note"), "")
 			}
 			theirs := []string{".claude/local/claude", ".claude/statusline.sh", ".claude/shell-snapshots/x.sh", ".codex/packages/x/codex", ".codex/tmp/arg0/x/ls", ".local/share/opencode/bin/rg"}
-			for _, name := range theirs { // what other sessions run
+			for _, name := range theirs { // files that other sessions run
 				w.write(filepath.Join(home, name), "theirs\n")
 			}
 			agent, err := agents.New(c.cli, agents.Options{Environ: env, Sandbox: func(ctx context.Context, r agents.Request, own agents.Own) (agents.Place, error) {

@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 )
 
-// BenchmarkEnter is what the sandbox costs a command, beside the command without it.
+// BenchmarkEnter measures what the sandbox costs a command, beside the command without it.
 func BenchmarkEnter(b *testing.B) {
 	if _, err := exec.LookPath("bwrap"); err != nil {
 		b.Skip(err)

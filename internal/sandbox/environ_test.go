@@ -8,7 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 )
 
-// given is the environment of a person at work: what builds read, and what no code that an agent wrote has to see (edge S7).
+// The environment of a person at work: what builds read, and what code that an agent wrote must not see (edge S7).
 var (
 	forBuilds = []string{"PATH=/usr/bin:/bin", "HOME=/home/ann", "LANG=C.UTF-8", "LC_ALL=C", "TZ=UTC", "TERM=dumb", "TMPDIR=/tmp", "USER=ann", "SHELL=/bin/sh", "CI=true",
 		"GOFLAGS=-mod=vendor", "GOPATH=/home/ann/go", "GOPRIVATE=example.org/*", "GOPROXY=https://proxy.example.org", "CGO_ENABLED=0", "CARGO_HOME=/home/ann/.cargo", "RUSTFLAGS=-Dwarnings",
@@ -23,7 +23,7 @@ var (
 		"ANDROID_KEYSTORE=x", "RUST_SECRET=x", "PYTHON_KEYRING_BACKEND=x", "SOME_COOKIE=x", "MINE=x", "DBUS_SESSION_BUS_ADDRESS=unix:path=/run/user/1/bus", "GPG_AGENT_INFO=x", "DENO_AUTH_TOKENS=x", "NODE_EXTRA=-----BEGIN PRIVATE", "CARGO_X=ghp_0123456789", "PYTHON_X=eyJhbGciOi.x"}
 )
 
-// Commands get what builds read, and nothing that holds an account unless the project names it; edge S7.
+// Commands get the variables that builds read, and none that holds credentials unless the project names it; edge S7.
 func TestEnvironmentOfCommands(t *testing.T) {
 	env := slices.Concat(forBuilds, accounts, secrets)
 	for _, mode := range []string{sandbox.Auto, sandbox.Require} {
@@ -39,7 +39,7 @@ func TestEnvironmentOfCommands(t *testing.T) {
 	}
 }
 
-// Outside of a sandbox commands get everything but the accounts of agents.
+// Outside of a sandbox commands get everything except the credentials of agents.
 func TestEnvironmentWithoutASandbox(t *testing.T) {
 	env := slices.Concat(forBuilds, accounts, secrets)
 	b := &sandbox.Box{Mode: sandbox.Off, Keys: []string{"MINE_KEY", "GOFLAGS"}}

@@ -19,7 +19,7 @@ import (
 
 func pid() string { return strconv.Itoa(os.Getpid()) }
 
-// ready closes c when it is written to, and keeps what is said.
+// ready closes c at the first write, and keeps the output.
 type ready struct {
 	mu   sync.Mutex
 	once sync.Once
@@ -34,7 +34,7 @@ func (r *ready) Write(p []byte) (int, error) {
 	return r.said.Write(p)
 }
 
-// waited is the end of p, to which do is done as soon as it says something; one that ends before is not waited for any longer.
+// waited waits for the end of p, and calls do as soon as p prints something, unless p ends before that.
 func (r *ready) waited(p *proc.Process, do func()) (got proc.Result, err error) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); got, err = p.Wait() }()
@@ -47,7 +47,7 @@ func (r *ready) waited(p *proc.Process, do func()) (got proc.Result, err error) 
 	return got, err
 }
 
-// A program hears of its end as it would without the sandbox, and what does not listen is gone with all that left it.
+// A program is told to end as it would be without the sandbox; one that ignores this is killed, with all processes that left it.
 func TestStopsInTheSandbox(t *testing.T) {
 	w := newWorld(t)
 	for script, want := range map[string]proc.Result{
@@ -60,14 +60,14 @@ func TestStopsInTheSandbox(t *testing.T) {
 	}
 }
 
-// stops checks how a program ends that is stopped once it says something.
+// stops checks how a program ends that is stopped once it prints something.
 func (w *world) stops(n sandbox.Need, script string, want proc.Result) {
 	w.t.Helper()
 	t, enough := w.t, errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	c, out := w.command(n, script), &ready{c: make(chan struct{})}
 	c.Stdout, c.Interrupt, c.Grace = out, true, 200*time.Millisecond
-	if want.Signal == "" { // it ends by itself once it hears, which takes its time on a busy machine
+	if want.Signal == "" { // it ends by itself after the signal, which takes its time on a busy machine
 		c.Grace = 15 * time.Minute
 	}
 	p, err := proc.Start(ctx, c)
@@ -98,7 +98,7 @@ func TestExitCodesAndMarkers(t *testing.T) {
 	}
 }
 
-// Whoever kills the launcher ends the program too.
+// Killing the launcher ends the program too.
 func TestKilledLauncher(t *testing.T) {
 	w := newWorld(t)
 	c, out := w.command(w.need(), `echo ready; sleep 3000`), &ready{c: make(chan struct{})}
@@ -121,8 +121,8 @@ func TestKilledLauncher(t *testing.T) {
 	}
 }
 
-// What a program left in its sandbox, and whatever it did to leave that, the next to come finds by the sandbox's own first
-// process, also where nobody is left of those who started it (edge S8).
+// Processes that a program left in its sandbox, by whatever means, are found by the next run through the sandbox's own first
+// process, even if no process that started them is left (edge S8).
 func TestSweepEndsASandbox(t *testing.T) {
 	w := newWorld(t)
 	for _, kind := range []string{sandbox.Verify, "implement"} {
@@ -130,7 +130,7 @@ func TestSweepEndsASandbox(t *testing.T) {
 		n.Kind = kind
 		for name, end := range map[string]string{"at work": "sleep 3000", "ended": "true"} {
 			c := w.command(n, `ulimit -R unlimited 2>/dev/null; (setsid sh -c 'env -i setsid sleep 3000 &' &); echo ready; `+end)
-			said, all, err := os.Pipe() // ended when nobody holds the other end, which everybody in there does
+			said, all, err := os.Pipe() // ended when no process holds the other end, which all in the sandbox do
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -22,26 +22,26 @@ func TestMain(m *testing.M) {
 		os.Exit(code)
 	}
 	gittest.HearSignals()
-	gittest.OnDisk() // /dev/shm is another in the sandbox
+	gittest.OnDisk() // the sandbox has a /dev/shm of its own
 	gittest.VerifyTestMain(m, goleak.IgnoreCurrent())
 }
 
 // world is a repository with a worktree of a task, a home folder, and a box around them.
 type world struct {
 	t    *testing.T
-	Root string // of all
+	Root string // contains all folders below
 	Main string
 	Tree string // the worktree
 	Home string
 	Box  *sandbox.Box
 }
 
-// marker is one that no other test has, of this process or of another: what carries it is ended by some.
+// marker returns a marker that no other test has, in this process or another: some tests end all processes that carry theirs.
 func (w *world) marker(kind string) string {
 	return fmt.Sprintf("%s-%s-%d", kind, filepath.Base(filepath.Dir(w.Root)), os.Getpid())
 }
 
-// newWorld makes one on a machine that has a sandbox.
+// newWorld makes a world, and skips the test if the machine has no sandbox; in CI it fails.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
@@ -71,7 +71,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// open makes a repository the one of the box.
+// open sets the repository of the box.
 func (w *world) open(dir string) {
 	w.t.Helper()
 	repo, err := git.Open(dir)
@@ -104,12 +104,12 @@ func (w *world) git(dir string, args ...string) {
 	}
 }
 
-// need is that of a program which works in the worktree.
+// need returns the need of a program that works in the worktree.
 func (w *world) need() sandbox.Need {
 	return sandbox.Need{Kind: sandbox.Verify, Dir: w.Tree, Edit: true}
 }
 
-// command is a shell's, in the sandbox.
+// command returns a shell command that runs in the sandbox.
 func (w *world) command(n sandbox.Need, script string) proc.Command {
 	w.t.Helper()
 	cell, err := w.Box.Enter(w.t.Context(), n)
@@ -124,7 +124,7 @@ func (w *world) command(n sandbox.Need, script string) proc.Command {
 	return proc.Command{Argv: proc.Shell(script), Dir: n.Dir, Env: w.env(), Launcher: cell.Launcher, Files: cell.Files, Marker: w.marker("sandboxed"), Grace: time.Second}
 }
 
-// run runs a shell's command in the sandbox.
+// run runs a shell command in the sandbox, and returns its exit code and output.
 func (w *world) run(n sandbox.Need, script string) (int, string) {
 	w.t.Helper()
 	out := proc.NewCapped(64 << 10)
@@ -137,7 +137,7 @@ func (w *world) run(n sandbox.Need, script string) (int, string) {
 	return res.Code, out.String()
 }
 
-// does fails the test when the command fails, and refused when it does not.
+// does fails the test if a command fails, and refused if one does not.
 func (w *world) does(n sandbox.Need, scripts ...string) {
 	w.t.Helper()
 	for _, s := range scripts {

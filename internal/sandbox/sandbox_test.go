@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 )
 
-// What an agent or a check command does in its worktree works.
+// An agent or a check command can do its work in its worktree.
 func TestWorksInItsWorktree(t *testing.T) {
 	w := newWorld(t)
 	w.does(w.need(),
@@ -31,7 +31,7 @@ func TestWorksInItsWorktree(t *testing.T) {
 	}
 }
 
-// A build with its caches is what most check commands are, and tests that listen on the loopback and call it, without a network.
+// A build with its caches, which is what most check commands are, works without a network, and so do tests that call the loopback.
 func TestBuilds(t *testing.T) {
 	w := newWorld(t)
 	cache, err := exec.Command("go", "env", "GOCACHE").Output()
@@ -65,7 +65,7 @@ func TestLoopback(t *testing.T) {
 	w.does(w.need(), `export GOFLAGS=-mod=mod `+set+`; go build ./... && go vet ./... && go test ./...`)
 }
 
-// What it has no business with can't be written, nor led elsewhere.
+// Files outside of a program's work can't be written, and no path can be made to lead elsewhere.
 func TestRefusesWhatIsOutside(t *testing.T) {
 	w := newWorld(t)
 	w.git(w.Main, "config", "core.hooksPath", "tools/hooks")
@@ -82,7 +82,7 @@ func TestRefusesWhatIsOutside(t *testing.T) {
 		`echo x > `+w.Main+`/a.txt`, `mkdir -p `+w.Main+`/.trellis/tasks/x`,
 		`echo x >> ~/.profile`, `rm ~/.profile`, `cat ~/.ssh/id`,
 		`touch /etc/x`, `touch /usr/x`, `mount -o remount,rw /`, `umount `+w.Tree+`/.git`, `kill -0 `+pid(), `ls /proc/`+pid())
-	w.does(w.need(), `touch `+w.Root+`/gone ~/.bash_login; mkdir ~/.config`) // in folders of its own
+	w.does(w.need(), `touch `+w.Root+`/gone ~/.bash_login; mkdir ~/.config`) // in temporary folders of the sandbox
 	for _, name := range []string{"gone", "home/.bash_login", "home/.config"} {
 		if _, err := os.Stat(filepath.Join(w.Root, name)); err == nil {
 			t.Errorf("%s came out of the sandbox", name)
@@ -96,7 +96,7 @@ func TestRefusesWhatIsOutside(t *testing.T) {
 	}
 }
 
-// Who only reads writes nothing where it works, and has temporary files all the same.
+// A program that only reads can't write in its worktree, but has temporary files.
 func TestReaderWritesNothing(t *testing.T) {
 	w := newWorld(t)
 	n := w.need()
@@ -105,7 +105,7 @@ func TestReaderWritesNothing(t *testing.T) {
 	w.refused(n, `touch x`, `rm a.txt`, `git add -A`, `echo x | git hash-object -w --stdin`, `mkdir y`)
 }
 
-// A program sees its own state, and of it writes what does not run others; nobody else sees it.
+// A program sees its own state, and may write what of it other programs do not run; no other program sees it.
 func TestOwnState(t *testing.T) {
 	w := newWorld(t)
 	state := filepath.Join(w.Home, ".claude")
@@ -125,7 +125,7 @@ func TestOwnState(t *testing.T) {
 	}
 }
 
-// The home folder and that of temporary files are there in what is hidden, under the names that they have.
+// The home folder and the folder of temporary files exist within hidden folders, under their usual names.
 func TestFoldersThatAreExpected(t *testing.T) {
 	w := newWorld(t)
 	for _, dir := range []string{"bare", "bare/tmp"} {
@@ -154,7 +154,7 @@ func TestMorePathsToWrite(t *testing.T) {
 	w.refused(w.need(), `echo x >> ~/.profile`, `echo x > `+w.Main+`/a.txt`, `touch `+w.Main+`/.git/x`, `touch `+w.Main+`/.git/hooks/x`, `touch /etc/x`)
 }
 
-// Programs that are to have no network reach not even this machine's servers.
+// Programs that must have no network can't reach even the servers of this machine.
 func TestNetworkByKind(t *testing.T) {
 	w := newWorld(t)
 	server, err := net.Listen("tcp", "127.0.0.1:0")
@@ -183,7 +183,7 @@ func TestNetworkByKind(t *testing.T) {
 	}
 }
 
-// A program that fails without a network says so in the words of its language; what helps is told. Others are left alone.
+// A program that fails without a network says so in words of its language: then a remedy is given, and with no other failure.
 func TestExplain(t *testing.T) {
 	offline := sandbox.Cell{Offline: sandbox.Verify}
 	for said, want := range map[string]string{
@@ -247,7 +247,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// A bwrap that can't do its work is told of with what it says, and with what helps.
+// If bwrap can't do its work, the report has the words of bwrap and a remedy.
 func TestBubblewrapThatCannot(t *testing.T) {
 	bin := t.TempDir()
 	script := "#!/bin/sh\ntest $# = 1 && exec echo bubblewrap 9.9.9\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n"
@@ -260,7 +260,7 @@ func TestBubblewrapThatCannot(t *testing.T) {
 	}
 }
 
-// A program that is found through links in a folder that is hidden is there.
+// A program that is found through symbolic links in a hidden folder is visible.
 func TestLinksToWhatIsSeen(t *testing.T) {
 	w := newWorld(t)
 	w.write(filepath.Join(w.Root, "apps", "x", "bin", "tool"), "#!/bin/sh\necho tool\n")

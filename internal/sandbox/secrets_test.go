@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 )
 
-// planted are files of a home folder that hold accounts, one of each kind that programs keep; edge S7.
+// planted are files of a home folder that hold credentials, one of each kind that programs keep; edge S7.
 var planted = strings.Fields(`
 	.ssh/id_ed25519 .ssh/config .gnupg/private-keys-v1.d/x.key .netrc _netrc .authinfo .git-credentials .config/git/credentials .config/gh/hosts.yml .config/glab-cli/config.yml .config/hub .config/tea/config.yml
 	.npmrc .yarnrc.yml .config/yarn/npmrc .pypirc .config/pypoetry/auth.toml .pip/pip.conf .config/pip/pip.conf .condarc .config/uv/credentials.toml .cargo/credentials .cargo/credentials.toml .cargo/config.toml .gem/credentials .local/share/gem/credentials .bundle/config .gemrc
@@ -27,7 +27,7 @@ var planted = strings.Fields(`
 	.bazelrc .Rprofile .yarnrc .env .envrc .secrets .bashrc .zshrc .profile .gitconfig .config/git/config .curlrc .wgetrc .mbsyncrc .msmtprc .fetchmailrc .muttrc .smbcredentials .wpa_supplicant.conf .config/systemd/user/x.service .config/autostart/x .jira.d/config .config/jira/.config.yml .circleci/cli.yml .config/act/actrc .travis/config.yml .config/sentry .sentryclirc .bugzillarc .config/gist .gist
 	notes.txt Documents/passwords.txt work/other/.env Downloads/key.pem Dropbox/x go/src/other/.env`)
 
-// accountIn is what such a file says: each in the words of its tool.
+// accountIn returns the content of such a file: word, in the syntax of the file's tool.
 func accountIn(name, word string) string {
 	if name == ".bundle/config" {
 		return "BUNDLE_GEMS__EXAMPLE__ORG: \"ann:" + word + "\"\n"
@@ -59,11 +59,11 @@ func accountIn(name, word string) string {
 	return "token = " + word + "\n"
 }
 
-// own are what each agent sees of the planted files.
+// own are the planted files that each agent sees.
 var own = map[string][]string{"claude": {".claude/.credentials.json", ".claude.json"}, "codex": {".codex/auth.json"}, "opencode": {".local/share/opencode/auth.json", ".config/opencode/opencode.json"}}
 
-// Of well over 100 files with accounts, and what stands in the environment, code that agents wrote reads nothing, and each
-// agent its own alone; edge S7. A program that looks at all there is to see goes through home folder, temporary files and processes.
+// Code that agents wrote reads none of well over 100 files with credentials, and none in the environment; each agent reads only its
+// own; edge S7. A program that reads all that it can see searches home folder, temporary files and processes.
 func TestNoAccountIsRead(t *testing.T) {
 	w := newWorld(t)
 	const word = "geheim0123456789"
@@ -75,9 +75,9 @@ func TestNoAccountIsRead(t *testing.T) {
 	env := append(w.env(), "PGPASSWORD="+word, "DATABASE_URL=postgres://ann:"+word+"@db/x", "ANTHROPIC_API_KEY="+word, "OPENAI_API_KEY="+word, "MINE="+word,
 		"GOOGLE_APPLICATION_CREDENTIALS="+filepath.Join(w.Root, "keys", "vertex.json"))
 	w.Box.Environ = env
-	t.Setenv("TRELLIS_TEST_ACCOUNT", word) // so that this process has it, which is the parent of the sandbox
+	t.Setenv("TRELLIS_TEST_ACCOUNT", word) // so that this process, the parent of the sandbox, has it
 	read := `{ grep -rslaF ` + word + ` ~ /tmp /var/tmp /run /home /root /mnt /dev/shm; env | grep -q ` + word + ` && echo the environment; grep -laF ` + word + ` /proc/[0-9]*/environ /proc/[0-9]*/cmdline; } 2>/dev/null; true`
-	read = strings.ReplaceAll(read, word, `"$(printf 'geheim%s' 0123456789)"`) // else the command finds itself
+	read = strings.ReplaceAll(read, word, `"$(printf 'geheim%s' 0123456789)"`) // otherwise the command finds itself
 	for kind, state := range map[string][]string{sandbox.Verify: nil, sandbox.Steps: nil, sandbox.Setup: nil, "claude": {".claude", ".claude.json"}, "codex": {".codex"}, "opencode": {".local/share/opencode", ".config/opencode"}} {
 		n := w.need()
 		n.Kind = kind
@@ -100,14 +100,14 @@ func TestNoAccountIsRead(t *testing.T) {
 		}
 		got := strings.Fields(out.String())
 		slices.Sort(got)
-		got = slices.Compact(got) // some lie in two of the folders
+		got = slices.Compact(got) // some are in two of the folders
 		if slices.Sort(want); !slices.Equal(got, want) {
 			t.Errorf("%s read %q, want %q", kind, got, want)
 		}
 	}
 }
 
-// What tools need of a home folder is there, to be read: their programs, and settings without accounts; and what the project names.
+// Tools can read what they need of a home folder: programs, and settings without credentials; and what the project names.
 func TestToolsOfTheHomeFolder(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{".local/share/other/bin/linked", ".cargo/bin/cargo", ".rustup/toolchains/x/bin/rustc", ".nvm/versions/node/v20/bin/node", "own/bin/tool", "apps/node_modules/x/cli.js", "apps/node_modules/y/index.js", ".config/mine/settings", ".config/mine/gh", ".config/gh/hosts.yml", ".npmrc"} {
@@ -138,7 +138,7 @@ func TestToolsOfTheHomeFolder(t *testing.T) {
 	w.refused(w.need(), `cat ~/.ssh/id`)
 }
 
-// A repository whose objects are in another one, both in the home folder, is read.
+// A repository that borrows objects from another one, both in the home folder, can be read.
 func TestBorrowedObjects(t *testing.T) {
 	w := newWorld(t)
 	lender, borrower := filepath.Join(w.Home, "lender"), filepath.Join(w.Home, "borrower")
@@ -148,7 +148,7 @@ func TestBorrowedObjects(t *testing.T) {
 	w.does(sandbox.Need{Kind: sandbox.Verify, Dir: borrower, Edit: true}, `git log -1 && git cat-file -p HEAD:a.txt`)
 }
 
-// Settings that are not shown since they hold an account are named.
+// Settings that are hidden because they hold credentials are reported.
 func TestUndisclosed(t *testing.T) {
 	b := &sandbox.Box{Mode: sandbox.Auto, Environ: []string{"HOME=" + t.TempDir()}}
 	for name, text := range map[string]string{".gitconfig": accountIn(".gitconfig", "geheim"), ".m2/settings.xml": "<settings/>\n", ".cargo/config.toml": accountIn("config.toml", "geheim")} {
@@ -167,7 +167,7 @@ func TestUndisclosed(t *testing.T) {
 }
 
 // Folders in which tools keep what they fetched can be written wherever the tool has them, go's where `go env -w` says;
-// accounts beside them are not there (edge S7).
+// credentials beside them are hidden (edge S7).
 func TestStoresOfTools(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{".yarn/berry/cache/x.zip", ".conan2/p/cache.sqlite3", ".cabal/store/x", ".nuget/packages/x", ".stack/pantry/x", ".platformio/packages/x", ".mix/rebar3", ".conan2/settings.yml", ".conan2/profiles/default", ".gradle/init.d/mirror.gradle", ".sbt/1.0/global.sbt"} {
@@ -193,7 +193,7 @@ func TestStoresOfTools(t *testing.T) {
 	}
 }
 
-// An account in the settings of the repository is not shown, and git works all the same (edge S7).
+// Credentials in the settings of the repository are hidden, and git works all the same (edge S7).
 func TestAccountOfTheRepository(t *testing.T) {
 	w := newWorld(t)
 	const word = "geheim0123456789"

@@ -26,8 +26,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// narrow is a world with a server, at which all of the outside is that api.example.org and rebound.example.org resolve to; the second
-// leads to this machine.
+// narrow returns a world with a narrow network, and the server that answers for every host of the outside. api.example.org and
+// other.example.org resolve to addresses of the outside, rebound.example.org to this machine.
 func narrow(t *testing.T) (w *world, server *httptest.Server) {
 	t.Helper()
 	w = newWorld(t)
@@ -46,14 +46,14 @@ func narrow(t *testing.T) (w *world, server *httptest.Server) {
 	return w, server
 }
 
-// agent is the need of one that edits.
+// agent returns the need of an agent that edits.
 func (w *world) agent() sandbox.Need {
 	n := w.need()
 	n.Kind = "implement"
 	return n
 }
 
-// within runs a shell's command where the network is narrow, and returns how it ended and what was refused.
+// within runs a shell command with a narrow network, and returns its result, its output and the hosts that were refused.
 func (w *world) within(n sandbox.Need, script string) (res proc.Result, said string, refused []string) {
 	w.t.Helper()
 	cell, err := w.Box.Enter(w.t.Context(), n)
@@ -73,12 +73,12 @@ func (w *world) within(n sandbox.Need, script string) (res proc.Result, said str
 	return res, out.String(), refused
 }
 
-// ask is a shell's that asks the proxy, which its environment names, for something, and prints the first line of the answer and
-// the last.
+// ask defines a shell function that sends a request to the proxy that its environment names, and prints the first and the last line
+// of the answer.
 const ask = `ask() { p=${http_proxy##*:}; exec 9<>/dev/tcp/127.0.0.1/$p; printf "$1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" >&9; cat <&9 | tr -d '\r' | sed -n '1p;$p'; exec 9>&-; }
 `
 
-// An agent reaches what is named, by its proxy alone, and nothing else by any way.
+// An agent reaches the hosts that are named, only by its proxy, and nothing else by any way.
 func TestNarrowNetwork(t *testing.T) {
 	w, server := narrow(t)
 	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
@@ -99,7 +99,7 @@ grep -c : /proc/net/dev; ls -l /proc/self/fd | grep -c 'socket\|trellis\|sandbox
 	}
 }
 
-// A server of the agent's own on this machine is reached without the proxy, at its own port.
+// A server of the agent on this machine is reached without the proxy, at its own port.
 func TestNarrowNetworkReachesAModelOfThisMachine(t *testing.T) {
 	w, server := narrow(t)
 	n := w.agent()
@@ -111,7 +111,7 @@ func TestNarrowNetworkReachesAModelOfThisMachine(t *testing.T) {
 	}
 }
 
-// Who has which network.
+// Which programs have a narrow network.
 func TestWhoseNetworkIsNarrow(t *testing.T) {
 	hosts, none := []string{"api.example.org"}, []string{}
 	for _, c := range []struct {
@@ -136,7 +136,7 @@ func TestWhoseNetworkIsNarrow(t *testing.T) {
 	}
 }
 
-// An agent is told what it reaches.
+// An agent is told which hosts it reaches.
 func TestWordsOfANarrowNetwork(t *testing.T) {
 	w := newWorld(t)
 	for want, hosts := range map[string][]string{"The network reaches your model and nothing else": nil, "reaches your model, a.example.org, b.example.org and nothing else": {"a.example.org", "b.example.org"}} {
@@ -147,7 +147,7 @@ func TestWordsOfANarrowNetwork(t *testing.T) {
 	}
 }
 
-// What can't be narrowed is never wide.
+// A network that can't be narrowed is never left wide.
 func TestNetworkThatCannotBeNarrowed(t *testing.T) {
 	w := newWorld(t)
 	for _, program := range []string{"", filepath.Join(w.Root, "gone")} {
@@ -157,7 +157,7 @@ func TestNetworkThatCannotBeNarrowed(t *testing.T) {
 			t.Errorf("%q: got %v, %v, want a failure", program, cell, err)
 		}
 	}
-	w.Box.Program = "/bin/false" // which is no entrance
+	w.Box.Program = "/bin/false" // which does not set up the network
 	cell, err := w.Box.Enter(t.Context(), w.agent())
 	if err != nil {
 		t.Fatal(err)
@@ -174,8 +174,8 @@ func TestNetworkThatCannotBeNarrowed(t *testing.T) {
 	}
 }
 
-// Calls at once have ways out of their own, and leave nothing: a hundred in a soak, and with make test as many as would be missed if each
-// left one file open.
+// Calls at the same time have their own ways out, and leave nothing open: a hundred in a soak, and with make test enough to notice
+// if each left one file open.
 func TestManyNarrowNetworks(t *testing.T) {
 	calls := 25
 	if soak.Asked() {
@@ -184,7 +184,7 @@ func TestManyNarrowNetworks(t *testing.T) {
 	w, _ := narrow(t)
 	n := w.agent()
 	n.Dir, n.Edit = "/usr", false
-	w.within(n, "true") // the place is tried out once
+	w.within(n, "true") // the first call also tries the place out
 	before := open(t)
 	var all sync.WaitGroup
 	for i := range calls {
@@ -198,12 +198,12 @@ func TestManyNarrowNetworks(t *testing.T) {
 	}
 	all.Wait()
 	runtime.GC()
-	if after := open(t); after > before+10 { // the test's server has connections
+	if after := open(t); after > before+10 { // the test's server keeps connections open
 		t.Errorf("got %d open files, %d before", after, before)
 	}
 }
 
-// open is how many files are open.
+// open returns the number of open files of this process.
 func open(t *testing.T) int {
 	t.Helper()
 	files, err := os.ReadDir("/proc/self/fd")
@@ -228,7 +228,7 @@ func TestNarrowNetworkEndsWithItsProgram(t *testing.T) {
 	}
 }
 
-// The proxy of a call is nobody else's.
+// The proxy of a call can't be used by another call.
 func TestProxyOfAnotherCall(t *testing.T) {
 	first, _ := narrow(t)
 	second := *first

@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 )
 
-// What shells and editors keep in the folder of caches is not there, and nothing can be put there; caches of tools can be filled.
+// Files that shells and editors keep in the cache folder are hidden, and none can be added there; caches of tools can be filled.
 func TestCaches(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"p10k-instant-prompt-ann.zsh", "nvim/luac/init.lua", "mozilla/cookies", "mine/old", "pip/old"} {
@@ -38,7 +38,7 @@ func TestCaches(t *testing.T) {
 	w.does(w.need(), `cat ~/.cache/mine/old && echo x > ~/.cache/mine/new`)
 }
 
-// Who listens on a socket anywhere is not heard, but for those that are named and those of the worktree.
+// No listener on a socket can be reached, except on sockets that are named and those of the worktree.
 func TestSockets(t *testing.T) {
 	w := newWorld(t)
 	w.write(filepath.Join(w.Home, "agent", "x"), "")
@@ -54,7 +54,7 @@ func TestSockets(t *testing.T) {
 	w.refused(w.need(), `test -S ~/agent/sock`)
 }
 
-// In the main checkout steps work, and lead trellis nowhere.
+// In the main checkout steps work, but can't change settings of trellis or files of git.
 func TestSettingsOfTheProject(t *testing.T) {
 	w := newWorld(t)
 	w.write(filepath.Join(w.Main, ".trellis", "config.yaml"), "sandbox: require\n")
@@ -65,7 +65,7 @@ func TestSettingsOfTheProject(t *testing.T) {
 	w.refused(n, `echo x >> .trellis/config.yaml`, `mv .trellis .t`, `rm .trellis/config.yaml`, `echo x > .git/hooks/pre-commit`, `git add new.txt`)
 }
 
-// On a machine with a sandbox nothing runs outside of it, with auto neither.
+// On a machine with a sandbox nothing runs outside of it, not even with auto.
 func TestPlaceThatCannotBeSetUp(t *testing.T) {
 	w := newWorld(t)
 	n := w.need()
@@ -79,7 +79,7 @@ func TestPlaceThatCannotBeSetUp(t *testing.T) {
 	}
 }
 
-// Edges S1 and A1: nothing that the repository has can be changed or removed, by whatever way it is reached, and git works on it as
+// Edges S1 and A1: nothing that the repository has can be changed or removed, by whatever path it is reached, and git works on it as
 // before.
 func TestObjectsOfTheRepository(t *testing.T) {
 	for _, packed := range []bool{false, true} {
@@ -90,7 +90,7 @@ func TestObjectsOfTheRepository(t *testing.T) {
 		objects := filepath.Join(w.Main, ".git", "objects")
 		w.write(filepath.Join(w.Main, ".git", "lfs", "objects", "ab", "cd", "abcd"), "large\n")
 		w.does(w.need(), `echo b > b.txt && git add -A && git diff --cached --stat && git status --porcelain && git log -p -1 && git cat-file -p HEAD:a.txt`,
-			`test "$(git show :b.txt)" = b && git fsck --connectivity-only`, // of the command before
+			`test "$(git show :b.txt)" = b && git fsck --connectivity-only`, // of the previous command
 			`git init -q /tmp/other && cd /tmp/other && echo x > x && git add x && git -c user.name=a -c user.email=b commit -qm x && git clone -q . /tmp/third && cat /tmp/third/x`,
 			`git clone -q . /tmp/copy && cat /tmp/copy/a.txt`,
 			`mkdir -p `+w.Main+`/.git/lfs/objects/ee && echo x > `+w.Main+`/.git/lfs/objects/ee/x`)
@@ -108,12 +108,12 @@ func TestObjectsOfTheRepository(t *testing.T) {
 		if got, _ := os.ReadFile(filepath.Join(w.Main, ".git", "lfs", "objects", "ab", "cd", "abcd")); string(got) != "large\n" {
 			t.Errorf("got %q of LFS", got)
 		}
-		w.refused(w.need(), `echo new > new.txt; ulimit -f 0; git add new.txt`)                      // as on a disk that is full
+		w.refused(w.need(), `echo new > new.txt; ulimit -f 0; git add new.txt`)                      // as on a full disk
 		w.does(w.need(), `rm -f "$(git rev-parse --git-path index.lock)"; git add -A && git status`) // after all that
 	}
 }
 
-// In the main checkout nobody adds, and there are no objects to write.
+// In the main checkout no program can add files to the index, or write objects.
 func TestObjectsInTheMainCheckout(t *testing.T) {
 	w := newWorld(t)
 	n := w.need()
@@ -123,7 +123,7 @@ func TestObjectsInTheMainCheckout(t *testing.T) {
 	w.refused(n, `echo x | git hash-object -w --stdin`, `rm -rf .git/objects/*`, `git add a.txt`)
 }
 
-// Objects that the repository borrows from another are found, by relative paths too.
+// Objects that the repository borrows from another one are found, by relative paths too.
 func TestObjectsBorrowedByARelativePath(t *testing.T) {
 	w := newWorld(t)
 	w.git(w.Root, "clone", "-q", "--bare", "main", "lender.git")
@@ -138,7 +138,7 @@ func TestObjectsBorrowedByARelativePath(t *testing.T) {
 	w.does(n, `git log -p -1 && echo b > b.txt && git add b.txt && git diff --cached --stat`)
 }
 
-// files are the contents of the files below a folder.
+// files returns the contents of the files below a folder, by path.
 func (w *world) files(dir string) map[string]string {
 	w.t.Helper()
 	found := map[string]string{}
@@ -156,8 +156,8 @@ func (w *world) files(dir string) map[string]string {
 	return found
 }
 
-// Edge S1: what leads git to programs stays as it is also when what a program may write of git can't be made ready: an earlier
-// one can be the cause. Its own folder is opened again; with anything else nothing runs.
+// Edge S1: the files that lead git to programs stay protected even if the part of git that a program may write can't be prepared,
+// as an earlier program may have caused that. Its own folder is opened again; with any other failure nothing runs.
 func TestPinsAreNotLost(t *testing.T) {
 	w := newWorld(t)
 	w.git(w.Main, "config", "core.hooksPath", "tools/hooks")
@@ -179,7 +179,7 @@ func TestPinsAreNotLost(t *testing.T) {
 	}
 }
 
-// A repository that a program makes in a folder of its worktree does not open what leads git to programs there.
+// A repository that a program makes in a folder of its worktree does not unprotect the files there that lead git to programs.
 func TestPinsWithinARepositoryOfItsOwn(t *testing.T) {
 	w := newWorld(t)
 	w.git(w.Main, "config", "core.hooksPath", "tools/hooks")
@@ -190,8 +190,8 @@ func TestPinsWithinARepositoryOfItsOwn(t *testing.T) {
 	w.does(n, `echo x > x`)
 }
 
-// What is added in the sandbox of a repository whose objects are packed is in the pack already where a file was moved or touched:
-// git writes it again where it can't freshen the pack. It is not taken for missing.
+// An object that is added in the sandbox of a packed repository may be in the pack already, if a file was moved or touched:
+// git writes it again if it can't freshen the pack. It is not reported as missing.
 func TestAddedAndPacked(t *testing.T) {
 	w := newWorld(t)
 	for _, name := range []string{"moved", "touched", "gone", "edited"} {
