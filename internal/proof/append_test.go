@@ -26,7 +26,7 @@ const (
 	planHash = "sha256:plan"
 )
 
-// proofOf is a proof that a step holds, with nothing in it that must be.
+// proofOf returns a proof that a step holds, with only the fields that a proof must have.
 func proofOf(step string) proof.Proof {
 	return proof.Proof{
 		Task: task, Run: task + "/1", Activity: "step-" + step + "/proof#1", Kind: "script",
@@ -64,7 +64,7 @@ func setProofs(t *testing.T, dir, text string) {
 	}
 }
 
-// A record of every field is read as it was written, and its line is spelled as documented.
+// A record of every field is read back as it was written, and its line is spelled as documented.
 func TestProofRoundTrip(t *testing.T) {
 	dir := t.TempDir()
 	zone := time.FixedZone("east", 2*3600)
@@ -99,7 +99,7 @@ func TestProofRoundTrip(t *testing.T) {
 	}
 }
 
-// Whoever doubts a hash can compute it from the line alone: keys sorted, without hash and white space.
+// The hash of a record can be computed from its line alone: keys sorted, without hash and white space.
 func TestProofHashIsThatOfItsFields(t *testing.T) {
 	dir := t.TempDir()
 	list := add(t, dir, proofOf("a"), proofOf("b"))
@@ -110,7 +110,7 @@ func TestProofHashIsThatOfItsFields(t *testing.T) {
 	}
 }
 
-// hashOf computes the hash of a line by other means than the package does.
+// hashOf computes the hash of a line in another way than the package does.
 func hashOf(t *testing.T, line string) string {
 	t.Helper()
 	var fields map[string]any
@@ -203,7 +203,7 @@ func TestAppendProofRefuses(t *testing.T) {
 	}
 }
 
-// A chain that was changed in any way gets no more records, whether it was read before or not.
+// A chain that was changed in any way accepts no more records, whether it was read before or not.
 func TestAppendProofToDamage(t *testing.T) {
 	for name, change := range map[string]func(string) string{
 		"a byte":        func(s string) string { return strings.Replace(s, `"exit":0`, `"exit":1`, 1) },
@@ -234,7 +234,7 @@ func TestAppendProofToDamage(t *testing.T) {
 	}
 }
 
-// What a power cut leaves of the last record is replaced by the whole one.
+// What a power cut leaves of the last record is replaced by the complete record.
 func TestAppendProofAfterPowerCut(t *testing.T) {
 	whole := t.TempDir()
 	add(t, whole, proofOf("a"), proofOf("b"))
@@ -260,7 +260,7 @@ func TestAppendProofSurvivesFaults(t *testing.T) {
 	want := proofs(t, whole)
 	old, _, _ := strings.Cut(want, "\n")
 	old += "\n"
-	for _, start := range []string{old, want, old + "{\"act"} { // to add, there already, and to mend
+	for _, start := range []string{old, want, old + "{\"act"} { // a record to add, one that exists, and one to repair
 		done := false
 		for fail := 1; !done; fail++ {
 			dir := t.TempDir()
@@ -291,7 +291,7 @@ func TestAppendProofSurvivesFaults(t *testing.T) {
 	}
 }
 
-// A record that was found is only returned once it is safe: its writer may have died before the sync.
+// An existing record is only returned once it is safe: its writer may have died before the sync.
 func TestAppendProofSyncsWhatItFinds(t *testing.T) {
 	dir := t.TempDir()
 	add(t, dir, proofOf("a"))
@@ -310,7 +310,7 @@ func TestAppendProofSyncsWhatItFinds(t *testing.T) {
 	}
 }
 
-// Who goes on with a chain finds the records without what a power cut left behind them, and learns of any other damage.
+// List returns the records without what a power cut left behind them, and reports any other damage.
 func TestListProofs(t *testing.T) {
 	dir := t.TempDir()
 	chain := &proof.Chain{Dir: dir}
@@ -337,7 +337,7 @@ func TestListProofs(t *testing.T) {
 	}
 }
 
-// A reader that meets half a record waits for the other half.
+// A reader that finds half a record waits for the other half.
 func TestReadProofsWhileWritten(t *testing.T) {
 	dir := t.TempDir()
 	add(t, dir, proofOf("a"))
@@ -380,7 +380,7 @@ func proveMany(dir string) {
 	}
 }
 
-// Of writers in several processes and goroutines each record is there once, in one chain.
+// If several processes and goroutines write, each record is there once, in one chain.
 func TestAppendProofByMany(t *testing.T) {
 	dir := t.TempDir()
 	var all sync.WaitGroup
@@ -417,7 +417,7 @@ func TestAppendProofByMany(t *testing.T) {
 	}
 }
 
-// What a step of a long run pays for its proof, and what several pay that share one sync.
+// BenchmarkAppendProof measures what a step of a long run pays for its proof, and what several pay that share one sync.
 func BenchmarkAppendProof(b *testing.B) {
 	for _, each := range []int{1, 50} {
 		b.Run(fmt.Sprint(each), func(b *testing.B) {

@@ -18,7 +18,7 @@ import (
 
 var noon = time.Date(2026, 2, 1, 12, 0, 0, 0, time.UTC)
 
-// The test binary is also the other process that a test needs.
+// The test binary also plays the other process that a test needs.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("EVIDENCE_TEST_APPEND"); dir != "" {
 		for i := range 25 {
@@ -162,7 +162,7 @@ func TestBind(t *testing.T) {
 	}
 }
 
-// Edge F3: a line that a person adds while the others get their hashes is kept, and gets its own.
+// Edge F3: a line that a person adds while the other lines get their hashes is kept, and gets its own hash.
 func TestBindKeepsASaveWithinEachStep(t *testing.T) {
 	const line = `{"step": "", "decision": "approve", "by": "ann"}` + "\n"
 	for n := 1; ; n++ {

@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proof"
 )
 
-// The example of docs/reference/proofs.md is a chain that holds, and its tables name every key, kind and fault.
+// The example of docs/reference/proofs.md is a valid chain, and the tables of the page name every key, kind and fault.
 func TestProofsAreDocumented(t *testing.T) {
 	data, err := os.ReadFile("../../docs/reference/proofs.md")
 	if err != nil {

@@ -1,6 +1,6 @@
 package proof
 
-// ProofLine is the line of the file that a record is, with its newline.
+// ProofLine returns the line of the file for a record, with its newline.
 func ProofLine(p Proof) string {
 	line, err := canonicalJSON(p)
 	if err != nil {

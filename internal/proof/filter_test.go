@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proof"
 )
 
-// S3: a decision that is signed is its key's, as it was written, and nobody else's.
+// S3: a signed decision is that of its key, as it was written, and of nobody else.
 func TestSignedDecision(t *testing.T) {
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -51,7 +51,7 @@ func TestSignedDecision(t *testing.T) {
 	}
 }
 
-// S3: one person is one voter, whatever names are given; two are two by their keys or accounts.
+// S3: one person is one voter, whatever names are given; two persons are two voters by their keys or accounts.
 func TestOnePersonIsOneVoter(t *testing.T) {
 	yes := func(by, account, voter string) proof.Approval {
 		return proof.Approval{Decision: proof.Approve, By: by, Account: account, Voter: voter, Hash: "h"}

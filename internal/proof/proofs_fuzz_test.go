@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proof"
 )
 
-// Whatever the bytes of a file, reading it ends without a panic, and what is believed is spelled to the byte as we
-// would spell it. Whatever the texts of a record, it verifies once it is written.
+// Reading a file of any bytes ends without a panic, and a record that is accepted is spelled byte for byte as we would
+// spell it. A record with any texts verifies once it is written.
 func FuzzProofs(f *testing.F) {
 	dir := f.TempDir()
 	if _, err := (&proof.Chain{Dir: dir}).Append(proofOf("a")); err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proof"
 )
 
-// pair is a new key, through its PEM.
+// pair returns a new key pair, written as PEM and parsed again.
 func pair(t *testing.T) (ed25519.PublicKey, ed25519.PrivateKey) {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
@@ -39,7 +39,7 @@ func pair(t *testing.T) (ed25519.PublicKey, ed25519.PrivateKey) {
 	return gotPublic, gotPrivate
 }
 
-// encode is a pair of keys as openssl writes them.
+// encode returns a key pair as openssl writes it.
 func encode(t *testing.T, private, public any) (secret, open []byte) {
 	t.Helper()
 	p8, err := x509.MarshalPKCS8PrivateKey(private)
@@ -123,7 +123,7 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// A signature keeps what others wrote into the file, and is there whole or not at all.
+// A signature keeps what others wrote into the file, and is written whole or not at all.
 func TestSignSurvives(t *testing.T) {
 	ann, key := pair(t)
 	head := "sha256:" + sha("head")
@@ -180,7 +180,7 @@ func TestParseKeysRefuses(t *testing.T) {
 	}
 }
 
-// absent skips a test for what is not there. CI has all that tests need.
+// absent skips a test because something that it needs is missing. In CI it fails: CI has all that tests need.
 func absent(t *testing.T, why string) {
 	t.Helper()
 	if os.Getenv("CI") != "" {
@@ -189,7 +189,7 @@ func absent(t *testing.T, why string) {
 	t.Skip(why)
 }
 
-// Keys come from openssl, and it can check what we sign.
+// Keys come from openssl, and openssl can check our signatures.
 func TestSignWithOpenSSL(t *testing.T) {
 	if _, err := exec.LookPath("openssl"); err != nil {
 		absent(t, "there is no openssl to compare with: "+err.Error())

@@ -17,14 +17,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// output is a digest, and the file that it was made of.
+// output adds a file to run, and returns its digest.
 func output(run fstest.MapFS, path, text string) proof.Digest {
 	run[path] = &fstest.MapFile{Data: []byte(text)}
 	return proof.Digest{SHA256: sha(text), Bytes: int64(len(text)), Path: path}
 }
 
-// honest is a task that was delivered: two runs, since the plan was edited after the first; a
-// step of every kind, a loop, and the final.
+// honest returns a task that was delivered: two runs, since the plan was edited after the first; a step of
+// every kind, a loop, and the final record.
 func honest(t *testing.T) (dir string, w proof.ExpectedState) {
 	t.Helper()
 	run := fstest.MapFS{}
@@ -109,8 +109,8 @@ func TestHonestChainVerifies(t *testing.T) {
 	}
 }
 
-// manipulated is a change to an honest chain or to what it is about, and what must be found: "line fault", and words of
-// the reason.
+// manipulated is a change to an honest chain, or to the state that it is verified against, and the findings that it must
+// cause: "line fault", and words of the reason.
 type manipulated struct {
 	name  string
 	lines func(l []string) []string
@@ -133,7 +133,7 @@ func replace(old, new string) func(string) string {
 	}
 }
 
-// forge changes fields of a line and gives it a hash that fits.
+// forge changes fields of a line and gives it a matching hash.
 func forge(t *testing.T, line string, fields ...string) string {
 	for i := 0; i < len(fields); i += 2 {
 		line = replace(fields[i], fields[i+1])(line)
@@ -297,7 +297,7 @@ func short(t *testing.T) (dir string, w proof.ExpectedState) {
 	return dir, w
 }
 
-// step is how many bytes there are from one that is tried to the next. With TRELLIS_SOAK every byte is.
+// step returns the distance in bytes between those that are tried. With TRELLIS_SOAK every byte is.
 func step() int {
 	if soak.Asked() {
 		return 1
@@ -305,7 +305,7 @@ func step() int {
 	return 7
 }
 
-// Every byte counts: whichever is flipped, the line is named.
+// Every byte counts: whichever is flipped, the finding names its line.
 func TestEveryByteCounts(t *testing.T) {
 	dir, w := short(t)
 	whole := proofs(t, dir)
@@ -323,7 +323,7 @@ func TestEveryByteCounts(t *testing.T) {
 	}
 }
 
-// Wherever a delivered chain is cut off, it shows.
+// A delivered chain that is cut off anywhere does not verify.
 func TestEveryCutShows(t *testing.T) {
 	dir, w := short(t)
 	whole := proofs(t, dir)
@@ -335,7 +335,7 @@ func TestEveryCutShows(t *testing.T) {
 	}
 }
 
-// Before the delivery what is not proven yet is no fault, and there is no overall.
+// Before the delivery a step without a proof is not a fault; there is an overall hash only once all steps are proven.
 func TestVerifyOnTheWay(t *testing.T) {
 	dir, w := honest(t)
 	w.Delivered, w.Commit, w.Tree = false, "", ""
@@ -439,7 +439,7 @@ func TestNothingToProve(t *testing.T) {
 	}
 }
 
-// Of output that is gone with its whole folder nothing is said, a single file must be there.
+// If output is gone with its whole folder, nothing is reported; a single missing file is.
 func TestOutputThatIsGone(t *testing.T) {
 	for path, run := range map[string]fstest.MapFS{
 		"9/a/1/out": {"1/a": {}},
