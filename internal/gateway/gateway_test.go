@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { gittest.VerifyTestMain(m) }
 
-// world is where names lead, and the server that stands at every address of it.
+// world has the addresses of names, and the server that answers at every address.
 type world struct {
 	names  map[string]string
 	server string
@@ -47,7 +47,7 @@ func (w *world) dial(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, "tcp", w.server)
 }
 
-// open begins a gateway and returns a client that uses it.
+// open starts a gateway, and returns it with a client that uses it.
 func open(t *testing.T, w *world, o gateway.Options) (*gateway.Gateway, *http.Client) {
 	t.Helper()
 	o.Lookup, o.Dial = w.lookup, w.dial
@@ -67,7 +67,7 @@ func open(t *testing.T, w *world, o gateway.Options) (*gateway.Gateway, *http.Cl
 	return g, &http.Client{Transport: transport}
 }
 
-// hello is a server that says so, and over TLS.
+// hello starts a server that says hello, over TLS if secure is true, and returns its address.
 func hello(t *testing.T, secure bool) (server *httptest.Server, address string) {
 	t.Helper()
 	says := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "hello %s %s", r.Method, r.Host) })
@@ -81,7 +81,7 @@ func hello(t *testing.T, secure bool) (server *httptest.Server, address string) 
 	return server, server.Listener.Addr().String()
 }
 
-// What is named is reached, by CONNECT and by plain requests, and nothing else is, by whatever way it is named.
+// Hosts that are named are reached, by CONNECT and by plain requests, and nothing else is, in whatever way it is named.
 func TestReachesWhatIsNamed(t *testing.T) {
 	_, address := hello(t, false)
 	w := &world{server: address, names: map[string]string{"api.example.org": "203.0.113.1", "a.b.example.net": "2001:db8::1 203.0.113.2", "example.net": "203.0.113.3", "other.example.org": "203.0.113.4"}}
@@ -123,7 +123,7 @@ func TestReachesWhatIsNamed(t *testing.T) {
 	}
 }
 
-// toProxy is a connection to the proxy of a client.
+// toProxy returns a connection to the proxy of a client.
 func toProxy(t *testing.T, client *http.Client) net.Conn {
 	t.Helper()
 	via, err := client.Transport.(*http.Transport).Proxy(nil)
@@ -138,11 +138,11 @@ func toProxy(t *testing.T, client *http.Client) net.Conn {
 	return conn
 }
 
-// connect asks for a connection and for a page on it, and returns what came.
+// connect asks for a connection and for a page on it, and returns the body of the page.
 func connect(t *testing.T, client *http.Client, to string) string {
 	t.Helper()
 	conn := toProxy(t, client)
-	fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", to, to) // without waiting for the answer
+	fmt.Fprintf(conn, "CONNECT %s HTTP/1.1\r\nHost: %s\r\n\r\nGET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", to, to) // sent without waiting for the answer
 	all, err := io.ReadAll(conn)
 	if err != nil {
 		t.Fatal(err)
@@ -152,8 +152,8 @@ func connect(t *testing.T, client *http.Client, to string) string {
 	return body
 }
 
-// A name that is allowed leads neither to this machine nor into its networks, whatever it resolves to, unless the address is named
-// too or a person set up the server.
+// An allowed name leads neither to this machine nor into its networks, whatever it resolves to, unless the address is named too
+// or a person set up the server.
 func TestNamesThatLeadInside(t *testing.T) {
 	_, address := hello(t, false)
 	own := ""
@@ -205,7 +205,7 @@ func addrs(t *testing.T) []net.Addr {
 	return all
 }
 
-// A server of this machine that is named is reached where the program is, and by the proxy.
+// A named server of this machine is reached at its own address where the program runs, and by the proxy.
 func TestServersOfThisMachine(t *testing.T) {
 	server, address := hello(t, false)
 	_, port, _ := net.SplitHostPort(address)
@@ -249,7 +249,7 @@ func TestServersOfThisMachine(t *testing.T) {
 	}
 }
 
-// Where this machine uses a proxy the gateway does too, and asks it for nothing that is not allowed.
+// If this machine uses a proxy, the gateway does too, and asks the proxy for nothing that is not allowed.
 func TestChains(t *testing.T) {
 	server, address := hello(t, true)
 	for _, variable := range []string{"HTTPS_PROXY", "all_proxy"} {
@@ -274,7 +274,7 @@ func TestChains(t *testing.T) {
 	}
 }
 
-// An address of a proxy that can't be read is not told to the program: an account may stand in it.
+// The address of a proxy that can't be parsed is not shown to the program, since it may contain credentials.
 func TestProxyWithoutAnAddress(t *testing.T) {
 	_, client := open(t, &world{}, gateway.Options{Hosts: []string{"api.example.org"}, Environ: []string{"http_proxy=http://me:word@[", "https_proxy=http://me:word@["}})
 	res, err := client.Get("http://api.example.org/")
@@ -289,7 +289,7 @@ func TestProxyWithoutAnAddress(t *testing.T) {
 	}
 }
 
-// relay is another proxy, all of whose servers are one.
+// relay starts another proxy, which connects every request to one server, and returns its address and the requests so far.
 func relay(t *testing.T, server string) (address string, asked func() []string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -333,7 +333,7 @@ func relay(t *testing.T, server string) (address string, asked func() []string) 
 	}
 }
 
-// Its end is the end of all connections, also of those that say nothing; more than it may have wait.
+// The end of a gateway ends all its connections, also silent ones; connections beyond its limit wait.
 func TestEndsAndBounds(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -364,12 +364,12 @@ func TestEndsAndBounds(t *testing.T) {
 	}
 	w.mu.Unlock()
 	for _, conn := range conns {
-		_, _ = io.Copy(io.Discard, conn) // which ends
+		_, _ = io.Copy(io.Discard, conn) // must end
 	}
 }
 
-// What a program says to the proxy does not come out of it: neither to people by the page, nor the account of the next proxy to the
-// program.
+// Input to the proxy does not leak: what a program sends does not reach people by the page, and the credentials of the next proxy
+// do not reach the program.
 func TestWhatIsSaidStaysShort(t *testing.T) {
 	_, address := hello(t, false)
 	upstream, asked := relay(t, address)
@@ -394,7 +394,7 @@ func TestWhatIsSaidStaysShort(t *testing.T) {
 	}
 }
 
-// say says something to the proxy of a client and returns its answer.
+// say sends text to the proxy of a client and returns the proxy's answer.
 func say(t *testing.T, client *http.Client, text string) string {
 	t.Helper()
 	conn := toProxy(t, client)
