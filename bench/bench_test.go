@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// programs builds trellis, and the programs of the bench, which stay for other tests, and returns where trellis is.
+// programs builds trellis, and the programs of the bench, which are kept for other tests, and returns the path of trellis.
 func (b *bench) programs(t *testing.T) (trellis string) {
 	t.Helper()
 	trellis = filepath.Join(t.TempDir(), "trellis")
@@ -27,7 +27,7 @@ func (b *bench) programs(t *testing.T) (trellis string) {
 	return trellis
 }
 
-// All measures are taken, each once or so: what they say here means nothing, but none may break. What is long is long in a soak alone.
+// All measurements run, about once each: their numbers mean nothing here, but none may fail. Long ones are only long in a soak.
 func TestAll(t *testing.T) {
 	var log, out strings.Builder
 	b := &bench{log: &log, manySamples: 2, fewSamples: 1, sizes: []int{2, 4}, chainSteps: 20, largeFiles: 40, logMegabytes: 2, diffLines: 3000, objectCounts: []int{10}, sameBaseTasks: 2, idleTime: 60 * time.Millisecond, checkTime: 100 * time.Millisecond, agentTime: 10 * time.Millisecond}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// withPrograms is a bench whose programs are built.
+// withPrograms returns a bench whose programs are built.
 func withPrograms(t *testing.T) *bench {
 	b := &bench{log: io.Discard, dir: t.TempDir()}
 	trellis := b.programs(t)
@@ -18,7 +18,7 @@ func withPrograms(t *testing.T) *bench {
 	return b
 }
 
-// What a project's tasks take is told for both sides, and setup runs no more than its warm folders leave to it.
+// The times of a project's tasks are reported for both sides, and setup does no more than the warm folders leave to it.
 func TestProject(t *testing.T) {
 	b := withPrograms(t)
 	p := project{name: "tiny", folder: t.TempDir(), setup: "mkdir -p made; head -c 2000000 /dev/zero > made/it", warm: []string{"made"}, check: "test -s made/it", change: "echo more > more.txt"}
@@ -50,7 +50,7 @@ func TestProject(t *testing.T) {
 	}
 }
 
-// A side that can't do it, and a project that can't be had, are rows that say why.
+// A side that can't run a project, and a project that can't be fetched, are reported as rows with the reason.
 func TestProjectThatIsNotMeasured(t *testing.T) {
 	b := withPrograms(t)
 	p := project{name: "tiny", folder: t.TempDir(), check: "true", change: "echo more > more.txt"}

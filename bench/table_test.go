@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// samples are 1 to n.
+// samples returns n to 1.
 func samples(n int) (list []float64) {
 	for i := range n {
 		list = append(list, float64(n-i))

@@ -18,7 +18,7 @@ func TestTimes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if busy := got.busyTime(); busy != 18*time.Second { // 1 to 4, 5 to 9, 20 to 31
+	if busy := got.busyTime(); busy != 18*time.Second { // 1 to 4, 5 to 9 and 20 to 31 s
 		t.Errorf("got busy for %v", busy)
 	}
 	rows := got.rows("it", 8, 40*time.Second, 14*time.Second, 7)
