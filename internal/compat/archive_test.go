@@ -20,8 +20,8 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-// archive is one recorded case: what came of it in the end, and the files of its world at each moment that it is cut off at. See
-// testdata/README.md for how it is written down.
+// archive is one recorded case: its result, and the files of its world at each moment at which it is cut off. testdata/README.md
+// describes the format.
 type archive struct {
 	want  map[string]string
 	cuts  []cut
@@ -34,7 +34,7 @@ type cut struct {
 	files []file
 }
 
-// file is one of a cut: a whole text, or with lines > 0 as many lines of it, from the first.
+// file is one file of a cut: a whole text, or if lines > 0 that many lines of it, from the first.
 type file struct {
 	path, key string
 	mode      fs.FileMode
@@ -42,13 +42,13 @@ type file struct {
 }
 
 const (
-	rootMark = "@ROOT@" // in the place of the world's folder
-	endMark  = "@END@"  // behind a text that does not end with a line feed
-	gone     = "gone"   // the key of a file that is no longer there
+	rootMark = "@ROOT@" // replaces the path of the world's folder
+	endMark  = "@END@"  // follows a text that does not end with a line feed
+	gone     = "gone"   // the key of a file that no longer exists
 )
 
-// reworded is what effects and flow code say in other words than when the runs were recorded. Who updates in the middle of a run is
-// held to the names of activities alone.
+// reworded replaces what effects and flow code say in other words than when the runs were recorded. A run that is updated in the
+// middle only has to keep the names of activities.
 var reworded = strings.NewReplacer("` ended with ", "` exited with ")
 
 func readArchive(t *testing.T, name string) *archive {
@@ -78,7 +78,7 @@ func readArchive(t *testing.T, name string) *archive {
 	return a
 }
 
-// readCut reads what a cut has otherwise than the one before.
+// readCut reads a cut from its differences from the cut before.
 func (a *archive) readCut(t *testing.T, name, text string) cut {
 	t.Helper()
 	c := cut{name: name}
@@ -98,7 +98,7 @@ func (a *archive) readCut(t *testing.T, name, text string) cut {
 	return c
 }
 
-// changes are the lines for what a cut has otherwise than the one before.
+// changes returns the lines for the differences of a cut from the cut before.
 func (c cut) changes(before cut) string {
 	var now, lines []string
 	add := func(f file) { lines = append(lines, fmt.Sprintln(uint32(f.mode), f.key, f.lines, f.path)) }
@@ -115,7 +115,7 @@ func (c cut) changes(before cut) string {
 	return strings.Join(lines, "")
 }
 
-// lay makes the world of a cut.
+// lay creates the world of a cut.
 func (a *archive) lay(w *world, c cut) {
 	w.Helper()
 	for _, f := range c.files {
@@ -138,7 +138,7 @@ func (a *archive) lay(w *world, c cut) {
 			w.Fatal(err)
 		}
 	}
-	for _, f := range c.files { // an index holds times of this machine: made anew, it says the same
+	for _, f := range c.files { // an index holds times of this machine: a new one has the same content
 		if filepath.Base(f.path) == "HEAD" && filepath.Base(filepath.Dir(filepath.Dir(f.path))) == "worktrees" {
 			w.git(strings.TrimSuffix(strings.TrimPrefix(w.read(filepath.Dir(f.path)+"/gitdir"), w.Root+"/"), "/.git\n"), "read-tree", "HEAD")
 		}
@@ -170,7 +170,7 @@ var (
 func isObject(path string) bool  { return object.MatchString(path) }
 func isJournal(path string) bool { return logged.MatchString(path) }
 
-// A git object is written down with its kind in a line of its own, and what is in a tree as git ls-tree tells it.
+// A git object is stored with its kind in a line of its own, and the content of a tree as git ls-tree prints it.
 
 func unpackObject(t *testing.T, data []byte) string {
 	t.Helper()
@@ -237,7 +237,7 @@ func (a *archive) put(text string) string {
 	return key
 }
 
-// save writes the archive down.
+// save writes the archive to its file.
 func (a *archive) save(t *testing.T, name string) {
 	t.Helper()
 	out := &txtar.Archive{Comment: []byte("Recorded: see README.md.\n")}

@@ -21,25 +21,25 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// A case is work that is played once, when it is recorded, and finished from each moment at which it was cut off.
+// A testCase is work that is done once, when it is recorded, and finished from each moment at which it was cut off.
 type testCase struct {
-	script    string            // of the agents
-	files     map[string]string // of the repository, besides program
+	script    string            // that plays the agents
+	files     map[string]string // of the repository, in addition to program
 	work      map[string]string // in the checkout, not committed
 	configure func(*runner.Site)
-	cuts      []string // activities whose end is not written yet, by id
-	// play does the work from its beginning. It may take the world down at moments of its own.
+	cuts      []string // ids of activities; the world is recorded before their end is written
+	// play does the work from its beginning. It may record the world at moments of its own.
 	play func(r *recorder) result
-	// resume goes on with a world that was cut off and says how it ended.
+	// resume continues in a world that was cut off, and returns how the work ended.
 	resume func(w *world, cut string) result
-	// again: the run that was cut off had ended, and what goes on is another one.
+	// again: the run that was cut off had ended, and another run continues.
 	again bool
 }
 
-// result is how a case ended, in words that stay.
+// result is how a case ended, in words that do not change between versions.
 type result struct {
 	status, outcome string
-	run             string // folder of the run
+	run             string // the folder of the run
 }
 
 const bye = "repo/.trellis/tasks/01-01-bye"
@@ -74,7 +74,7 @@ const (
   check: [{answer: fine}]
   accept: [{answer: {criteria: [{id: A2, verdict: met, evidence: "greet.sh:1"}]}}]
 `
-	// editing changes the plan that people agreed to while it is carried out.
+	// editing changes the plan that people approved while it is carried out.
 	editing = `roles:
   implement:
     - run: ["echo implement >> $TRELLIS_REPO/../calls.log", "sed -i.old s/Teach/Kindly.teach/ $TRELLIS_TASK_DIR/plan.json"]
@@ -119,7 +119,7 @@ fi
 `
 	refusing = `{"roles": {"evaluate": [{"answer": {"decision": "reject", "category": "unclear", "details": "It does not say what.", "suggestions": ["Say what."], "size": "small", "confidence": 0.9}}]}}
 `
-	// slow are calls that only end because nobody needs them.
+	// slow has calls that only end because they are called off.
 	slow = `{"roles": {
  "evaluate": [{"sleep": "1s", "answer": {"decision": "reject", "category": "unclear", "details": "It does not say what.", "suggestions": ["Say what."], "size": "small", "confidence": 0.9}}],
  "research": [{"sleep": "10m", "answer": "nothing"}],
@@ -133,7 +133,7 @@ fi
 `
 )
 
-// task is a task directory that a person wrote, with more files.
+// task returns a task directory as a person writes it, with more files.
 func task(prd string, more ...string) map[string]string {
 	files := map[string]string{bye + "/prd.md": prd, bye + "/task.json": `{"status": "ready"}`,
 		bye + "/implement.jsonl": `{"file": "greet.sh", "reason": "the program"}` + "\n",
@@ -149,7 +149,7 @@ func with(files map[string]string, name, text string) map[string]string {
 	return files
 }
 
-// cases are the recorded ones, by the name of their archive.
+// cases returns the recorded cases, by the name of their archive.
 func cases() map[string]testCase {
 	pushed := func(s *runner.Site) { s.Config.Delivery.Push = true }
 	beside := func(s *runner.Site) { s.Config.Baseline, s.Config.Delivery.Push = "parallel", true }
@@ -168,32 +168,32 @@ func cases() map[string]testCase {
 		"task": {script: working, work: task(byePRD), configure: pushed, play: startTask, resume: resumeTask,
 			cuts: []string{"claim#1", "status#1", "prepare#1", "baseline#1", "observe#1", "implement#1", "round-1/check#1", "round-1/verify#1", "round-2/debug#1",
 				"round-2/verify#1", "round-2/criteria#1", "round-2/accept#1", "round-2/commit#1", "round-2/final-verify#1", "round-2/seal#1", "deliver#1", "report#1", "status#4"}},
-		// The same with code 8: checks at base beside the work, and those of one tree once.
+		// The same with code 8: checks at base run beside the work, and checks of the same tree run once.
 		"beside": {script: working, work: task(byePRD), configure: beside, play: startTask, resume: resumeTask,
 			cuts: []string{"claim#1", "prepare#1", "work/implement#1", "base/baseline#1", "round-1/verify#1", "round-2/debug#1", "round-2/verify#1", "round-2/accept#1",
 				"round-2/commit#1", "round-2/final-verify#1", "deliver#1"}},
 		// A task that is delivered is not run again.
 		"delivered": {script: working, work: task(byePRD), configure: pushed, play: atEnd("delivered", startTask), resume: untouched},
-		// A plan that people agreed to is edited while it is carried out: they have to agree once more.
+		// A plan that people approved is edited while it is carried out: they have to approve it again.
 		"approval": {script: editing, work: task(byePRD, "plan.json", planJSON), configure: asked, play: func(r *recorder) result {
 			r.start()
 			resumeApproved(r.world, "")
 			r.take("waiting")
 			return resumeApproved(r.world, "")
 		}, resume: resumeApproved},
-		// Steps of a plan, of which some are done, one asks a person, and one is an agent's.
+		// A plan with steps, of which some are done, one asks a person, and one is an agent's.
 		"steps": {script: strings.Replace(quick, "  accept: [{answer: {criteria: [{id: A2, verdict: met, evidence: \"greet.sh:1\"}]}}]\n", "", 1), work: planned, play: func(r *recorder) result {
 			r.start()
 			r.take("waiting")
 			return resumeStep(r.world, "")
 		}, resume: resumeStep, cuts: []string{"steps/step-note/script#1", "steps/step-count/item-2/script#1", "steps/step-say_bye/implement#1", "round-1/final-verify#1"}},
-		// The provider says when to come again.
+		// The provider says when to ask again.
 		"provider": {script: limited, work: task(byePRD), play: func(r *recorder) result {
 			r.start()
 			r.take("paused")
 			return r.later()
 		}, resume: resumeTask},
-		// The task used up what it may cost, and a person gave it more.
+		// The task used up its budget, and a person raised that.
 		"budget": {script: "roles: {}\n", work: with(task(byePRD), "agent.sh", spending), configure: little, again: true, play: func(r *recorder) result {
 			r.start()
 			r.take("paused")
@@ -206,8 +206,8 @@ func cases() map[string]testCase {
 		// A planning, cut off in each of its roles.
 		"planning": {script: planning, play: plan1, resume: resumePlan,
 			cuts: []string{"survey#1", "evaluate#1", "research/research#1", "research/digest#1", "taskspec/taskspec#1", "draft#1", "plan#1", "judge#1"}},
-		// A planning of code 3, whose requirement is long enough that research and TaskSpec are asked for beside evaluate, and one whose
-		// requirement is rejected, so that both are called off.
+		// A planning of code 3, whose requirement is long enough for research and TaskSpec to be asked for beside evaluate, and one
+		// whose requirement is rejected, so that both are called off.
 		"ahead": {script: planning, play: planWordy, resume: resumePlan,
 			cuts: []string{"survey#1", "evaluate/evaluate#1", "research/research#1", "taskspec/taskspec#1", "research/digest#1", "draft#1", "plan#1", "judge#1"}},
 		"calledoff": {script: slow, play: planWordy, resume: resumePlan,
@@ -255,7 +255,7 @@ func (w *world) start() result {
 func startTask(r *recorder) result         { return r.start() }
 func resumeTask(w *world, _ string) result { return w.start() }
 
-// untouched asks for a task that is at its end, for which nothing is to be done.
+// untouched starts a task that is at its end, for which nothing must be done.
 func untouched(w *world, _ string) result {
 	w.Helper()
 	before := w.journals()
@@ -268,7 +268,7 @@ func untouched(w *world, _ string) result {
 	return w.standing(bye)
 }
 
-// atEnd takes the world down when all is over.
+// atEnd records the world when everything is over.
 func atEnd(name string, play func(*recorder) result) func(*recorder) result {
 	return func(r *recorder) result {
 		res := play(r)
@@ -285,7 +285,7 @@ func resumeApproved(w *world, _ string) result {
 	return w.start()
 }
 
-// resumeStep goes on to where the run asks for a person, and on once that has said yes.
+// resumeStep continues to where the run asks for a person, approves the step, and continues to the end.
 func resumeStep(w *world, _ string) result {
 	w.Helper()
 	if res := w.start(); res.status != string(trellis.Waiting) {
@@ -297,7 +297,7 @@ func resumeStep(w *world, _ string) result {
 	return w.start()
 }
 
-// later is when the clock of a recording has gone on to where the provider wants to be asked again.
+// later continues a recording with its clock set ahead to the time at which the provider wants to be asked again.
 func (r *recorder) later() result {
 	now := clock()
 	r.Site.Now = func() time.Time { return now().Add(3 * time.Hour) }
@@ -354,7 +354,7 @@ func (w *world) file(res runner.FileRun) result {
 	return result{fmt.Sprintf("done %d, waits %d", res.Report.Done, len(res.Waits)), fmt.Sprintf("proven %d", res.Proven), strings.TrimPrefix(res.Dir, w.Root+"/")}
 }
 
-// resumeFile goes on with the only run of a file, through its question to people.
+// resumeFile continues the only run of a file, through its question to people.
 func resumeFile(w *world, _ string) result {
 	w.Helper()
 	runs, err := filepath.Glob(w.path("repo/.trellis/.runtime/runs/*"))
@@ -378,7 +378,7 @@ func resumeFile(w *world, _ string) result {
 	return w.file(res)
 }
 
-// ended is all that is compared of a world that a case ended in.
+// ended returns all that is compared of a world in which a case ended.
 func (w *world) ended(res result) map[string]string {
 	w.Helper()
 	said := map[string]string{"status": res.status, "outcome": res.outcome, "calls": w.calls()}
@@ -407,7 +407,7 @@ func (w *world) ended(res result) map[string]string {
 	return said
 }
 
-// calls counts what agents and steps left in calls.log.
+// calls returns the sorted lines that agents and steps left in calls.log.
 func (w *world) calls() string {
 	data, err := os.ReadFile(w.path("calls.log"))
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 
 func TestMain(m *testing.M) { gittest.VerifyTestMain(m) }
 
-// What an earlier version began, this one finishes: from each moment that a run can be cut off at it comes to the same
-// end, by the same activities, and does nothing again that was done. With TRELLIS_RECORD=1 the cases are recorded instead.
+// Runs that an earlier version began are finished by this one: from each moment at which a run can be cut off it comes to the same
+// end, by the same activities, and repeats nothing that was done. With TRELLIS_RECORD=1 the cases are recorded instead.
 func TestRecordedRunsAreFinished(t *testing.T) {
 	t.Parallel()
 	for name, c := range cases() {
@@ -26,7 +26,7 @@ func TestRecordedRunsAreFinished(t *testing.T) {
 			}
 			a := readArchive(t, name)
 			for i, cut := range a.cuts {
-				if i%soak.Every(2) != 0 { // who is cut off later goes through its records too, and begins another activity again
+				if i%soak.Every(2) != 0 { // a later cut reads the same records too, and begins another activity again
 					continue
 				}
 				t.Run(cut.name, func(t *testing.T) {
@@ -84,7 +84,7 @@ func (c testCase) finish(t *testing.T, a *archive, cut cut) {
 	}
 }
 
-// journals are those of the world, by path.
+// journals returns the journals of the world, by path.
 func (w *world) journals() map[string]string {
 	w.Helper()
 	found := map[string]string{}
@@ -100,7 +100,7 @@ func (w *world) journals() map[string]string {
 	return found
 }
 
-// repeated reports whether all is in got that is in want, and one of it twice.
+// repeated reports whether got has all words of want, and one of them twice.
 func repeated(got, want string) bool {
 	for _, word := range strings.Fields(want) {
 		twice := append(strings.Fields(want), word)

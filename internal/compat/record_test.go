@@ -13,10 +13,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner"
 )
 
-// recording says that cases are played and written down instead of being gone on with.
+// recording reports whether cases are played and recorded, instead of being resumed.
 func recording() bool { return os.Getenv("TRELLIS_RECORD") != "" }
 
-// recorder takes down the world of a case while it is played.
+// recorder records the world of a case while it is played.
 type recorder struct {
 	*world
 	archive archive
@@ -25,8 +25,8 @@ type recorder struct {
 	wanted  []string
 }
 
-// tape has the world taken down whenever the start of one of these activities was just written, and what it does
-// is done, but not its end: what a crash leaves there.
+// tape records the world whenever the journal ends with the start of a wanted activity whose work is done, but whose
+// end is not written: what a crash leaves there.
 func tape(w *world, s *runner.Site, wanted []string) *recorder {
 	r := &recorder{world: w, wanted: slices.Clone(wanted), archive: archive{want: map[string]string{}, texts: map[string]string{}}}
 	s.Now = clock()
@@ -42,7 +42,7 @@ func tape(w *world, s *runner.Site, wanted []string) *recorder {
 
 var startOf = regexp.MustCompile(`"k":"start","id":"([^"]+)"`)
 
-// look takes the world down if the journal ends with what is wanted.
+// look records the world if the journal ends with the start of a wanted activity.
 func (r *recorder) look(path string) {
 	data, err := os.ReadFile(path)
 	if err != nil || len(data) == 0 || data[len(data)-1] != '\n' {
@@ -59,11 +59,11 @@ func (r *recorder) look(path string) {
 	}
 }
 
-// take takes the world down under a name.
+// take records the world under a name.
 func (r *recorder) take(name string) {
 	c := cut{name: strings.ReplaceAll(name, "/", ":")}
 	err := filepath.WalkDir(r.Root, func(path string, e fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) { // another branch of the run has just taken it away
+		if errors.Is(err, fs.ErrNotExist) { // another branch of the run has just removed it
 			return nil
 		}
 		if err != nil || !e.Type().IsRegular() || passing(path) {
@@ -106,7 +106,7 @@ func (r *recorder) take(name string) {
 	r.archive.cuts = append(r.archive.cuts, c)
 }
 
-// name keeps a journal, each time longer, under one key.
+// name stores a journal, which is longer each time, under one key.
 func (r *recorder) name(path, text string) string {
 	const key = "journal"
 	if r.log != "" && !strings.HasPrefix(text, r.journal) {
@@ -117,14 +117,14 @@ func (r *recorder) name(path, text string) string {
 	return key
 }
 
-// passing are files that a lock, an index or git's own habits leave, which nothing goes on with.
+// passing reports whether a file is left by a lock, an index or git's own habits, so that no run needs it to continue.
 func passing(path string) bool {
 	base := filepath.Base(path)
 	return base == "index" || base == "lock" || strings.HasSuffix(base, ".lock") || strings.HasSuffix(base, ".sample") ||
 		slices.Contains([]string{"description", "COMMIT_EDITMSG", "ORIG_HEAD", "steps.log"}, base)
 }
 
-// end writes the case down, without what differs from one machine or moment to the next.
+// end writes the case to its archive, without what differs between machines or moments.
 func (r *recorder) end(name string) {
 	r.Helper()
 	if len(r.wanted) > 0 {
@@ -169,7 +169,7 @@ func (r *recorder) end(name string) {
 
 var inode = regexp.MustCompile(`"device":\d+,"inode":\d+`)
 
-// all are the texts, and the paths of the files.
+// all returns the texts, and the paths of the files.
 func (r *recorder) all() (list []string) {
 	for _, text := range r.archive.texts {
 		list = append(list, text)

@@ -18,8 +18,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// build is what recorded journals say of the program that began them. A run of the same build is held to its inputs to
-// the letter, so a changed payload shows; see testdata/README.md for what to do when one has to change.
+// build is the build of the program that recorded journals name. A run of the same build must have the same inputs to the
+// letter, so a changed payload shows; testdata/README.md says what to do when one has to change.
 const build = "recorded"
 
 // world is a folder with a repository, a remote, and what Trellis puts beside them.
@@ -43,7 +43,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// open makes the site of the repository, whose agents are played, and sets what this case configures.
+// open opens the site of the repository, whose agents are played, and applies the configuration of the case.
 func (w *world) open(configure func(*runner.Site)) {
 	w.Helper()
 	repo, err := git.Open(w.Dir)
@@ -66,7 +66,7 @@ func (w *world) open(configure func(*runner.Site)) {
 	}
 }
 
-// clock begins at a fixed time and goes on by a millisecond whenever it is looked at.
+// clock returns a clock that begins at a fixed time and advances by a millisecond whenever it is read.
 func clock() func() time.Time {
 	var looks atomic.Int64
 	return func() time.Time {
