@@ -12,10 +12,10 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// TestActivities holds the names of activities, and the JSON of what they are given and what they return, to those that
-// journals were written with: a run that was begun before an update is gone on with after it. A field may be added, with
-// omitempty or omitzero; nothing may be renamed, change its type or go, unless the flow's Code says that it did. With
-// TRELLIS_RECORD=1 the list is written anew.
+// TestActivities holds the names of activities, and the JSON of their inputs and results, to those that journals were
+// written with: a run that was begun before an update is resumed after it. A field may be added, with omitempty or
+// omitzero; nothing may be renamed, change its type or be removed, unless the flow's Code says that it was. With
+// TRELLIS_RECORD=1 the list is written again.
 func TestActivities(t *testing.T) {
 	const golden = "testdata/activities.golden"
 	got := activities(sourcesOf(t, "internal/..."))
@@ -41,8 +41,8 @@ func TestActivities(t *testing.T) {
 	}
 }
 
-// activities lists all activities that have a name in the code, with the JSON of their input and result; first the calls
-// of agents, which have the names of roles.
+// activities lists all activities that have a name in the code, with the JSON of their input and result. Calls of agents,
+// which have the names of roles, come first.
 func activities(pkgs []*packages.Package) string {
 	s := &shapes{names: map[string]bool{}}
 	var lines []string
@@ -74,12 +74,12 @@ func isAct(t types.Type) bool {
 	return ok && named.Obj().Name() == "Act" && named.Obj().Pkg().Path() == module+"internal/engine/flow" && named.TypeArgs().Len() == 2
 }
 
-// shapes are objects of JSON by what they hold. The names of Go types are not in them.
+// shapes are JSON objects, told apart by their fields. They do not contain names of Go types.
 type shapes struct {
 	names map[string]bool
 }
 
-// list has a line for each field of each object, as it is given and returned by activities.
+// list returns a line for each field of each object that activities are given or return.
 func (s *shapes) list() string {
 	var lines []string
 	for line := range s.names {
@@ -89,7 +89,7 @@ func (s *shapes) list() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// of is t as JSON. within is the shape that it is in, to end where one is in itself.
+// of returns the JSON shape of t. within names the types that contain t, to stop at a type that contains itself.
 func (s *shapes) of(t types.Type, within string) string {
 	if name := t.String(); strings.Contains(within, "<"+name+">") {
 		return "itself"
@@ -130,7 +130,7 @@ func (s *shapes) of(t types.Type, within string) string {
 	return "any"
 }
 
-// name is what a large object is called in the list: by its first fields.
+// name returns the name of a large object in the list: its first fields.
 func (s *shapes) name(fields []string) string {
 	var first []string
 	for _, f := range fields[:4] {

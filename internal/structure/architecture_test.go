@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// How long a walk of docs/internals/architecture.md may be, and how often it may come back to a file that it has left.
+// Limits of a walk in docs/internals/architecture.md: how many files it names, and how often it returns to a file that it has left.
 const (
 	walkFiles   = 30
 	walkReturns = 3
@@ -26,8 +26,8 @@ var (
 	tickedRun = regexp.MustCompile("`[^`]+`")
 )
 
-// What docs/internals/architecture.md says of the code is so: each file that it names is there and declares the names that follow
-// it up to the end of the sentence part, and each walk is short and hardly goes to and fro.
+// docs/internals/architecture.md is true of the code: each file that it names exists and declares the names that follow it up to
+// the end of the sentence part, and each walk is short and hardly goes back and forth.
 func TestArchitectureIsTheCode(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(repository(t), "docs/internals/architecture.md"))
 	if err != nil {
@@ -63,7 +63,7 @@ func TestArchitectureIsTheCode(t *testing.T) {
 	}
 }
 
-// walk counts the files of a walk, and how often it comes back to one.
+// walk counts the files of a walk, and how often it returns to one.
 func walk(t *testing.T, head string, files []string) {
 	t.Helper()
 	files = slices.Compact(files)
@@ -83,7 +83,7 @@ func walk(t *testing.T, head string, files []string) {
 	}
 }
 
-// declared are the files that a text names. The names that follow each are declared there.
+// declared returns the files that a text names, and fails for a name behind one that the file does not declare.
 func declared(t *testing.T, text string) (files []string) {
 	t.Helper()
 	file := ""
@@ -103,12 +103,12 @@ func declared(t *testing.T, text string) (files []string) {
 	return files
 }
 
-// declarations are what a file declares at its top: Name, and Type.Method.
+// declarations returns what a file declares at its top level: Name, and Type.Method.
 func declarations(t *testing.T, file string) (names []string) {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(repository(t), file), nil, parser.SkipObjectResolution)
 	if err != nil {
-		return nil // said of the file already
+		return nil // the file was reported already
 	}
 	for _, d := range f.Decls {
 		switch d := d.(type) {

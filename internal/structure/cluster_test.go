@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The module in cluster/ builds on this one: what this one needs of a library it has to have as well.
+// The module in cluster/ depends on this one, and has to require at least the libraries that this one requires.
 func TestClusterFollows(t *testing.T) {
 	cmd := exec.Command("go", "list", "-mod=readonly", "-deps", "./...")
 	cmd.Dir, cmd.Env = filepath.Join(repository(t), "cluster"), append(os.Environ(), "GOFLAGS=")

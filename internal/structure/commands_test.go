@@ -17,13 +17,13 @@ var (
 	verbs         = regexp.MustCompile(`%(?:%|[-+# 0]*[0-9.]*[a-zA-Z])`)
 )
 
-// A command that people are told to type works when it is pasted into a shell: what is put behind its words is one word of it.
-// The folder of a task may have any name until somebody has renamed it, and files and branches may.
+// A command that people are told to type works when it is pasted into a shell: each value after its words is one shell word.
+// The folder of a task may have any name until somebody has renamed it, and so may files and branches.
 func TestCommandsThatAreToldAreTyped(t *testing.T) {
 	found := 0
 	for _, p := range sourcesOf(t, "internal/...", "taskdir") {
 		name := strings.TrimPrefix(p.PkgPath, module)
-		flows := name == "internal/pipeline" || name == "internal/planner" || name == "internal/delivery" // where only what was ready comes
+		flows := name == "internal/pipeline" || name == "internal/planner" || name == "internal/delivery" // which only get tasks that were ready
 		for _, f := range p.Syntax {
 			ast.Inspect(f, func(n ast.Node) bool {
 				var put []ast.Expr
@@ -50,7 +50,7 @@ func TestCommandsThatAreToldAreTyped(t *testing.T) {
 	}
 }
 
-// behindText is what a concatenation puts behind the words of a command.
+// behindText returns what a concatenation puts after the words of a command.
 func behindText(p *packages.Package, n *ast.BinaryExpr) []ast.Expr {
 	before := n.X
 	if b, ok := n.X.(*ast.BinaryExpr); ok {
@@ -62,7 +62,7 @@ func behindText(p *packages.Package, n *ast.BinaryExpr) []ast.Expr {
 	return nil
 }
 
-// behindFormat is what a call puts into its format behind the words of a command.
+// behindFormat returns what a call puts into its format after the words of a command.
 func behindFormat(p *packages.Package, n *ast.CallExpr) (put []ast.Expr) {
 	for i, arg := range n.Args {
 		format, known := textOf(p, arg)
@@ -83,7 +83,7 @@ func behindFormat(p *packages.Package, n *ast.CallExpr) (put []ast.Expr) {
 	return put
 }
 
-// isWord reports whether an expression is one word of a shell: what makes one of a text, a number, or a text that the source says.
+// isWord reports whether an expression is one word of a shell: a call of ShellWord, a value other than a string, or a constant.
 func isWord(p *packages.Package, e ast.Expr) bool {
 	if call, ok := e.(*ast.CallExpr); ok {
 		if f := calleeOf(p.TypesInfo, call); f != nil && f.Name() == "ShellWord" {

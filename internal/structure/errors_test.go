@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// cmp.Or calls all that it is given: of several calls that return an error those behind the first failure are made too, and what they
-// return is lost. Where all are to be made that is errors.Join, where none is any more an if.
+// cmp.Or evaluates all its arguments: of several calls that return an error, those after the first failure are made too, and their
+// errors are lost. If all calls are to be made, the code uses errors.Join, otherwise an if.
 func TestNoErrorIsLostInOr(t *testing.T) {
 	ors := 0
 	for _, p := range sourcesOf(t, "internal/...", "taskdir", "contextfiles", "specs", "agents") {

@@ -7,72 +7,72 @@ import (
 	"testing"
 )
 
-// faces is what the command line may import of Trellis, but for its own folders. It asks internal/app for what is to happen,
-// and takes from below it types, names and errors; what it calls there all the same is listed with those that do, so that the
-// list gets shorter. nil: every command may; "" is internal/cli itself.
+// faces lists the packages that the command line may import, besides its own folders. It asks internal/app for what is to happen,
+// and takes types, names and errors from the packages below. What it calls there all the same is listed with the commands that
+// do, so that the list gets shorter. nil: every command may import the package; "" is internal/cli itself.
 var faces = map[string][]string{
 	"internal/app":      nil, // what a person can ask for
 	"internal/terminal": nil, // how a terminal shows it
 	"internal/text":     nil, // words and numbers for people
 	"internal/trellis":  nil, // statuses, codes, problems, roles
 	"internal/runner":   nil, // requests, results, events
-	"internal/status":   nil, // what is known of tasks and runs
+	"internal/status":   nil, // what is known about tasks and runs
 	"internal/config":   nil, // settings
 	"internal/hooks":    nil, // names of events
 	"internal/events":   nil, // what happens
-	"internal/stats":    nil, // numbers, and what they can be told apart by
+	"internal/stats":    nil, // numbers, and the fields by which they are grouped
 	"taskdir":           nil, // tasks, names of files
 
 	"agents":                  {"", "doctor", "outcome", "setup", "validate", "watch"},                                                                    // names, what they do; doctor and init look for them
 	"contextfiles":            {"", "doctor", "task", "validate"},                                                                                         // commands that write and check them
-	"internal/durable":        {"", "cleanup", "command", "doctor", "editing", "editor", "migrate", "objective", "outcome", "setup", "validate", "watch"}, // bounded reads of what people name, HeldError
-	"internal/cleanup":        {"cleanup"},                                                                                                                // what is left of tasks
+	"internal/durable":        {"", "cleanup", "command", "doctor", "editing", "editor", "migrate", "objective", "outcome", "setup", "validate", "watch"}, // bounded reads of files that people name, HeldError
+	"internal/cleanup":        {"cleanup"},                                                                                                                // what tasks have left behind
 	"internal/engine/flow":    {"", "command", "doctor", "outcome", "runfile"},                                                                            // Failure
 	"internal/engine/journal": {"doctor", "outcome"},                                                                                                      // ErrFenced; doctor looks for damage
 	"internal/eval":           {"eval"},                                                                                                                   // the set and its marks
 	"internal/git":            {"", "cleanup", "doctor", "eval", "outcome", "task", "trust"},                                                              // errors; doctor, eval and --context open repositories
 	"internal/github":         {"objective"},                                                                                                              // whether somebody is signed in
-	"internal/pipeline":       {"", "doctor", "watch"},                                                                                                    // Standing, its roles; doctor reads how far a run was
+	"internal/pipeline":       {"", "doctor", "watch"},                                                                                                    // Standing, its roles; doctor reads how far a run has come
 	"internal/plan":           {"runfile"},                                                                                                                // reads a file of steps
 	"internal/planner":        {"", "eval", "outcome"},                                                                                                    // Report, its roles
 	"internal/proc":           {"", "command", "doctor", "editing", "runfile", "watch"},                                                                   // signals, the guard; demo and doctor run programs
 	"internal/proof":          {"", "runfile"},                                                                                                            // verify and decisions: keys, approvals, findings; lines that are no decision
-	"internal/pulse":          {"", "doctor", "watch"},                                                                                                    // whether a watcher lives
+	"internal/pulse":          {"", "doctor", "watch"},                                                                                                    // whether a watcher is alive
 	"internal/ready":          {"task", "validate"},                                                                                                       // what is missing from a task
 	"internal/research":       {"doctor"},                                                                                                                 // whether a check command can run
 	"internal/roadmap":        {"", "objective", "trust", "validate"},                                                                                     // objectives
 	"internal/roff":           {""},                                                                                                                       // the manual is made of the command tree
 	"internal/sandbox":        {"doctor", "setup"},                                                                                                        // whether this machine has one
-	"internal/scheduler":      {"watch"},                                                                                                                  // watches
+	"internal/scheduler":      {"watch"},                                                                                                                  // runs the watcher
 	"internal/trust":          {"outcome", "trust"},                                                                                                       // verdicts, and the ledger
 	"internal/trust/subject":  {"setup", "trust"},                                                                                                         // what can be trusted
-	"internal/upgrade":        {""},                                                                                                                       // of this program, which no project has a part in
-	"internal/workflow":       {"", "runfile", "watch"},                                                                                                   // events, requests and ends of steps
+	"internal/upgrade":        {""},                                                                                                                       // releases of this program, independent of any project
+	"internal/workflow":       {"", "runfile", "watch"},                                                                                                   // events, requests and results of steps
 	"specs":                   {"migrate", "task", "validate"},                                                                                            // guidelines and roles of the project
-	"templates":               {"validate"},                                                                                                               // checks those of the project
+	"templates":               {"validate"},                                                                                                               // checks the templates of the project
 
-	"internal/tracker": {""}, // issues, and how they are named
+	"internal/tracker": {""}, // issues, and their names
 
 	"internal/tui":        {""}, // the terminal UI
 	"internal/board":      {""}, // the board
 	"internal/mcpserver":  {""}, // the MCP server
-	"internal/mcpclients": {""}, // what is in the settings of the programs that start it
+	"internal/mcpclients": {""}, // the entries in the settings of the programs that start it
 }
 
-// screens is what the terminal UI may import of Trellis: what is known, what happens, and what a person can ask for.
+// screens are the packages that the terminal UI may import: what is known, what happens, and what a person can ask for.
 var screens = []string{"agents", "internal/app", "internal/events", "internal/runner", "internal/status", "internal/terminal", "internal/text", "internal/trellis", "taskdir"}
 
-// boards is what the board may import, so too.
+// boards are the packages that the board may import, for the same purposes.
 var boards = []string{"agents", "internal/app", "internal/diffview", "internal/events", "internal/metrics", "internal/runner", "internal/stats", "internal/stats/plot", "internal/status", "internal/terminal", "internal/text", "internal/trellis", "taskdir"}
 
-// servers is what the MCP server may import, so too.
+// servers are the packages that the MCP server may import, for the same purposes.
 var servers = []string{"agents", "internal/app", "internal/runner", "internal/status", "internal/terminal", "internal/text", "internal/trellis", "taskdir"}
 
 func TestMCPServerIsAFace(t *testing.T)  { isFace(t, "internal/mcpserver", servers) }
 func TestTerminalUIIsAFace(t *testing.T) { isFace(t, "internal/tui", screens) }
 func TestBoardIsAFace(t *testing.T)      { isFace(t, "internal/board", boards) }
 
-// isFace holds a face to what it may import of Trellis, and the list of that to what it does.
+// isFace checks that a face imports nothing of Trellis but the packages in allowed, and that it imports each of these.
 func isFace(t *testing.T, face string, allowed []string) {
 	used := readImports(t, repository(t))[face].code
 	for _, target := range slices.Sorted(maps.Keys(used)) {

@@ -12,28 +12,28 @@ import (
 	"testing"
 )
 
-// Every promise names at least one test, and each of them is there.
+// Every promise names at least one test, and each of these tests exists.
 func TestGuaranteesAreTested(t *testing.T) {
 	if rows := testedRows(t, "docs/internals/guarantees.md", "| you can rely on | how | shown by |"); rows < 20 {
 		t.Errorf("only %d promises were found", rows)
 	}
 }
 
-// So does every flaw of the multi-agent pipeline of 0.4.
+// The same for every flaw of the multi-agent pipeline of 0.4.
 func TestFlawsAreTested(t *testing.T) {
 	if rows := testedRows(t, "docs/reference/migrating.md", "| in 0.4 | here | shown by |"); rows != 18 {
 		t.Errorf("%d flaws were found, want 18", rows)
 	}
 }
 
-// And so does every edge.
+// The same for every edge.
 func TestEdgesAreTested(t *testing.T) {
 	if rows := testedRows(t, "docs/internals/edges.md", "| edge | what holds now | shown by |"); rows < 50 {
 		t.Errorf("only %d edges were found", rows)
 	}
 }
 
-// testedRows counts the rows of a table of three columns, of which the last names tests. Each has to be there.
+// testedRows counts the rows of a table of three columns, the last of which names tests. Each test has to exist.
 func testedRows(t *testing.T, page, head string) (rows int) {
 	t.Helper()
 	named := regexp.MustCompile("`go test (\\./[a-z0-9/]+) -run ((?:Test|Fuzz)[A-Za-z0-9]+)(?:/([a-z_]+))?`")
@@ -72,7 +72,7 @@ func testedRows(t *testing.T, page, head string) (rows int) {
 	return rows
 }
 
-// What is left to a soak has its like with `make test`.
+// Each test that is left to a soak has a counterpart that runs with `make test`.
 func TestSoaksHaveTheirLike(t *testing.T) {
 	left := 0
 	for dir, in := range readImports(t, repository(t)) {
@@ -96,7 +96,7 @@ func TestSoaksHaveTheirLike(t *testing.T) {
 	}
 }
 
-// likeOf is the test that a test which is left to a soak has its like in.
+// likeOf returns the name of the counterpart of a test that is left to a soak, or "" for any other test.
 func likeOf(test *ast.FuncDecl) (like string) {
 	ast.Inspect(test.Body, func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
@@ -113,10 +113,10 @@ func likeOf(test *ast.FuncDecl) (like string) {
 	return like
 }
 
-// tested are the tests of the packages that were asked for.
+// tested caches the tests of packages, by folder.
 var tested = map[string]map[string]*ast.FuncDecl{}
 
-// testsOf are the tests of a package, on whatever system they run.
+// testsOf returns the tests of a package, for all operating systems.
 func testsOf(t *testing.T, dir string) map[string]*ast.FuncDecl {
 	t.Helper()
 	if found := tested[dir]; found != nil {

@@ -14,11 +14,11 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// Flow code is every function that takes a flow.Flow, as a parameter or in its receiver, and all that it reaches: an
+// Flow code is every function that takes a flow.Flow, as a parameter or in its receiver, and everything that it reaches: an
 // engine runs it again after a crash and must meet the same calls. Its calls are followed in the packages that hold
-// flow code, through functions that are passed, held in fields and implement interfaces of theirs. What it calls of other
-// packages must stand here: "*" is all but those that follow with a "!". Types and constants are free, since data
-// does nothing. Functions given to Act.With and to an Activity are activities: they do things, and nobody follows them.
+// flow code, through functions that are passed, held in fields or implement interfaces of theirs. Functions of other
+// packages that it calls must be listed here: "*" is all except those that follow with a "!". Types and constants are free,
+// since data does nothing. Functions given to Act.With and to an Activity are activities: they have effects, and are not followed.
 var pureFuncs = map[string][]string{
 	"bytes": {"*"}, "cmp": {"*"}, "errors": {"*"}, "iter": {"*"}, "math": {"*"}, "path": {"*"}, "regexp": {"*"},
 	"slices": {"*"}, "sort": {"*"}, "strconv": {"*"}, "strings": {"*"}, "unicode": {"*"}, "unicode/utf8": {"*"},
@@ -34,7 +34,7 @@ var pureFuncs = map[string][]string{
 	module + "internal/plan":        {"Fill", "Bundle.Plan", "Bundle.FileKey", "Plan.StepHash", "Plan.Verification", "Plan.VerificationAt", "Plan.VerifyingScriptsAt", "Step.Kind", "Step.Items", "Step.Loop", "Step.NeedsApproval", "Step.Provable", "Step.ProofKind", "Place.In"},
 }
 
-// impureYet are functions that flow code reaches although they do things, with the reason.
+// impureYet lists functions that flow code reaches although they have effects, with the reason.
 var impureYet = map[string]string{
 	"internal/pipeline.inputs.Bundle": "reads the plan of a hash from the disk: named by its content and never changed, it is the same whenever it is asked for",
 }
@@ -56,7 +56,7 @@ func TestFlowIsPure(t *testing.T) {
 	}
 }
 
-// TestImpurityIsSeen runs the check on a package in which every line that does something says what.
+// TestImpurityIsSeen runs the check on a package in which every line that has an effect says which.
 func TestImpurityIsSeen(t *testing.T) {
 	const dir = "internal/structure/testdata/impure"
 	source, err := os.ReadFile("testdata/impure/impure.go")
@@ -81,10 +81,10 @@ func TestImpurityIsSeen(t *testing.T) {
 	}
 }
 
-// purity is the check of all flow code of some packages.
+// purity checks all flow code of some packages.
 type purity struct {
 	bodies  map[*types.Func]body
-	values  map[*types.Var][]expr // what a variable, field or parameter of function type is given
+	values  map[*types.Var][]expr // the values of a variable, field or parameter of function type
 	types   []types.Type          // that may implement interfaces
 	flowing map[string]bool       // paths of packages with flow code
 	excuses map[string]string
@@ -94,9 +94,9 @@ type purity struct {
 	todo  []func()
 	found map[string]token.Position
 
-	pkg *packages.Package // of what is looked at
-	in  string            // the function, for people
-	via string            // how it was reached
+	pkg *packages.Package // package of the code under inspection
+	in  string            // its function, for people
+	via string            // how that function was reached
 }
 
 type body struct {
@@ -129,7 +129,7 @@ func newPurity(pkgs []*packages.Package, excuses map[string]string) *purity {
 	return p
 }
 
-// impurities lists what flow code does, as file:line: what, reached how.
+// impurities lists the effects in flow code, as file:line: what, reached how.
 func (p *purity) impurities() (list []string) {
 	for len(p.todo) > 0 {
 		next := p.todo[0]
@@ -149,7 +149,7 @@ func (p *purity) impurities() (list []string) {
 	return list
 }
 
-// index takes in where functions are declared and what variables of function type are given, and begins at flow code.
+// index records where functions are declared and what variables of function type are given, and queues flow code for inspection.
 func (p *purity) index(n ast.Node) bool {
 	info, pkg := p.pkg.TypesInfo, p.pkg
 	switch n := n.(type) {
@@ -225,7 +225,7 @@ func varOf(info *types.Info, e ast.Expr) *types.Var {
 
 func calleeOf(info *types.Info, n *ast.CallExpr) types.Object { return objectOf(info, n.Fun) }
 
-// objectOf is what a name, with or without what it is selected from, stands for.
+// objectOf returns the object that a name, with or without a selector, refers to.
 func objectOf(info *types.Info, e ast.Expr) types.Object {
 	switch e := ast.Unparen(e).(type) {
 	case *ast.IndexExpr: // of a generic function
@@ -238,7 +238,7 @@ func objectOf(info *types.Info, e ast.Expr) types.Object {
 	return nil
 }
 
-// takesFlow reports whether a function is flow code by what it is given.
+// takesFlow reports whether the parameters or the receiver of a function make it flow code.
 func takesFlow(s *types.Signature) bool {
 	for v := range s.Params().Variables() {
 		if isFlow(v.Type()) {
@@ -263,7 +263,7 @@ func takesFlow(s *types.Signature) bool {
 
 func isFlow(t types.Type) bool { return t.String() == module+"internal/engine/flow.Flow" }
 
-// follow looks at a function of ours that flow code calls, or may call.
+// follow inspects a function of ours that flow code calls, or may call.
 func (p *purity) follow(f *types.Func) {
 	f = f.Origin()
 	name := strings.TrimPrefix(f.Pkg().Path(), module) + "." + purityName(f)
@@ -284,7 +284,7 @@ func (p *purity) follow(f *types.Func) {
 	}
 }
 
-// implementations follows a method of an interface to all types of ours that have it.
+// implementations follows a method of an interface to all types of ours that implement it.
 func (p *purity) implementations(f *types.Func, of *types.Interface) {
 	for _, t := range p.types {
 		ptr := types.NewPointer(t)
@@ -304,7 +304,7 @@ func (p *purity) inspect(pkg *packages.Package, in, via string, n ast.Node) {
 	p.pkg, p.in, p.via = before.pkg, before.in, before.via
 }
 
-// given follows what a variable of function type is given. Functions that take a Flow are looked at anyway.
+// given follows the values of a variable of function type. Functions that take a Flow are inspected anyway.
 func (p *purity) given(id *ast.Ident, v *types.Var) {
 	v = v.Origin()
 	if p.seen[v] || takesFlow(v.Type().Underlying().(*types.Signature)) {
@@ -320,7 +320,7 @@ func (p *purity) given(id *ast.Ident, v *types.Var) {
 	}
 }
 
-// declared reports whether a variable is a parameter of a function with a name: where nobody calls it, it is nothing.
+// declared reports whether a variable is a parameter of a named function: if nobody calls that, the parameter has no value.
 func (p *purity) declared(v *types.Var) bool {
 	for f := range p.bodies {
 		for param := range f.Signature().Params().Variables() {
@@ -332,7 +332,7 @@ func (p *purity) declared(v *types.Var) bool {
 	return false
 }
 
-// value follows an expression whose value is a function that flow code may call. What the expression does, it does elsewhere.
+// value follows an expression whose value is a function that flow code may call. Effects of the expression itself occur elsewhere.
 func (p *purity) value(pkg *packages.Package, e ast.Expr) {
 	switch e := ast.Unparen(e).(type) {
 	case *ast.FuncLit:
@@ -430,7 +430,7 @@ func (p *purity) ranges(n *ast.RangeStmt) {
 	}
 }
 
-// assigns refuses changes of package variables, which a second run of the code would find changed.
+// assigns reports changes of package variables, which a second run of the code would see.
 func (p *purity) assigns(left ast.Expr) {
 	for {
 		switch e := left.(type) {
@@ -453,7 +453,7 @@ func (p *purity) assigns(left ast.Expr) {
 	}
 }
 
-// call lets through two effects that stay inside: printing into a buffer, and the keys of a map put in order.
+// call allows two effects that stay inside: printing into a buffer, and reading the keys of a map in sorted order.
 func (p *purity) call(n *ast.CallExpr) bool {
 	switch name := p.callee(n); {
 	case strings.HasSuffix(name, ".With") && strings.Contains(name, "engine/flow.Act["):
@@ -486,7 +486,7 @@ func (p *purity) buffer(e ast.Expr) bool {
 	return of == "*strings.Builder" || of == "*bytes.Buffer"
 }
 
-// use refuses a name of another package that does something, and follows one of ours.
+// use reports a name of another package that has effects, and follows a name of ours.
 func (p *purity) use(id *ast.Ident) {
 	switch o := p.pkg.TypesInfo.Uses[id].(type) {
 	case *types.Builtin:
@@ -520,7 +520,7 @@ func (p *purity) useFunc(id *ast.Ident, f *types.Func) {
 	}
 }
 
-// purityName is the name of a function, and with its type that of a method.
+// purityName returns the name of a function, or Type.Name for a method.
 func purityName(f *types.Func) string {
 	recv := f.Signature().Recv()
 	if recv == nil {

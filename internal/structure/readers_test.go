@@ -15,12 +15,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/plan"
 )
 
-// judging are the functions of package plan that take fields in, or judge them. A field that nobody else looks
-// at has no reader. The eval harness judges too.
+// judging are the functions of package plan that parse fields, or validate them. A field that no other code reads
+// has no reader. The eval harness does not count either.
 var judging = []string{"Parse", "ParseTaskSpec", "Salvage", "Format", "Stub", "Plan.Check"}
 
-// TestFieldsOfPlansAreRead holds every field of plan.json and of a TaskSpec to be looked at by code that does
-// something with it: a prompt, a check, a report. A field without a reader is deleted.
+// TestFieldsOfPlansAreRead checks that every field of plan.json and of a TaskSpec is read by code that does something
+// with it: a prompt, a check, a report. A field without a reader is deleted.
 func TestFieldsOfPlansAreRead(t *testing.T) {
 	r := readers{of: map[string]*use{}}
 	for _, p := range sourcesOf(t, "internal/...") {
@@ -30,13 +30,13 @@ func TestFieldsOfPlansAreRead(t *testing.T) {
 	}
 	read := r.read()
 	for _, f := range append(fieldsOf(reflect.TypeFor[plan.Plan](), "", nil), fieldsOf(reflect.TypeFor[plan.TaskSpec](), "", nil)...) {
-		if !slices.Contains(read, f.name) && f.name != "Plan.SchemaVersion" { // which Parse reads, to know how to read the rest
+		if !slices.Contains(read, f.name) && f.name != "Plan.SchemaVersion" { // Parse reads this one, to know how to read the rest
 			t.Errorf("nobody reads %s", f.name)
 		}
 	}
 }
 
-// TestReadersAreDocumented holds every field of them to have a row with its reader in docs/reference/plan.md.
+// TestReadersAreDocumented checks that every such field has a row with its reader in docs/reference/plan.md.
 func TestReadersAreDocumented(t *testing.T) {
 	for heading, fields := range map[string][]planField{
 		"| field of plan.json | reader |":     fieldsOf(reflect.TypeFor[plan.Plan](), "", nil),
@@ -51,7 +51,7 @@ func TestReadersAreDocumented(t *testing.T) {
 	}
 }
 
-// readerRows are the rows of a table of docs/reference/plan.md: readers by field.
+// readerRows returns the rows of a table of docs/reference/plan.md: readers by field.
 func readerRows(t *testing.T, heading string) map[string]string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(repository(t), "docs", "reference", "plan.md"))
@@ -69,14 +69,14 @@ func readerRows(t *testing.T, heading string) map[string]string {
 	return rows
 }
 
-// planField is a field of a type that a plan.json or a TaskSpec is made of.
+// planField is a field of a type that a plan.json or a TaskSpec consists of.
 type planField struct {
 	name  string // Type.Field
-	place string // in the file, as docs/reference/plan.md spells it: steps[].id; "" where only what is below has rows
+	place string // in the file, as docs/reference/plan.md spells it: steps[].id; "" if only the fields below it have rows
 }
 
-// fieldsOf are the fields of a type and of those below it. A type that is within itself is looked at once; one
-// that has no keys of its own stands under the key of the field that holds it.
+// fieldsOf returns the fields of a type and of the types below it. A type that contains itself is read once; a type
+// without keys of its own is listed under the key of the field that holds it.
 func fieldsOf(of reflect.Type, path string, within []reflect.Type) (list []planField) {
 	within = append(within, of)
 	for i := range of.NumField() {
@@ -108,7 +108,7 @@ func fieldsOf(of reflect.Type, path string, within []reflect.Type) (list []planF
 	return list
 }
 
-// readers knows what code reads and calls of package plan: each function of it by name, all others as "".
+// readers has the fields and calls of package plan in code: those of each function of plan by its name, all others as "".
 type readers struct{ of map[string]*use }
 
 type use struct{ fields, calls []string }
@@ -134,7 +134,7 @@ func (r readers) take(p *packages.Package) {
 
 const planPackage = module + "internal/plan"
 
-// nameOf is a function of package plan as Name or Type.Name, "" for one of another.
+// nameOf returns the name of a function of package plan as Name or Type.Name, or "" for a function of another package.
 func nameOf(f *types.Func) string {
 	if f.Pkg() == nil || f.Pkg().Path() != planPackage {
 		return ""
@@ -146,7 +146,7 @@ func nameOf(f *types.Func) string {
 	return f.Name()
 }
 
-// look notes what a declaration reads and calls of package plan. What is assigned to is not read.
+// look records what a declaration reads and calls of package plan. A field that is assigned to is not read.
 func (u *use) look(info *types.Info, d ast.Decl) {
 	assigned := map[ast.Expr]bool{}
 	ast.Inspect(d, func(n ast.Node) bool {
@@ -168,7 +168,7 @@ func (u *use) look(info *types.Info, d ast.Decl) {
 	})
 }
 
-// selected are the fields of package plan on the way of a selection, those of embedded types included.
+// selected returns the fields of package plan that a selection goes through, those of embedded types included.
 func selected(s *types.Selection) (list []string) {
 	at := s.Recv()
 	for _, i := range s.Index() {
@@ -184,7 +184,7 @@ func selected(s *types.Selection) (list []string) {
 	return list
 }
 
-// read are the fields that other packages read, and those that functions read which they call, judges aside.
+// read returns the fields that other packages read, and those read by the functions that they call, except for judging ones.
 func (r readers) read() (fields []string) {
 	seen := map[string]bool{}
 	var follow func(name string)

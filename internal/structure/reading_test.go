@@ -11,15 +11,15 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// opening are the functions of the standard library that open a file by its name, and so wait for a pipe, follow a link or
-// take what never ends into memory. os.ReadDir and filepath.WalkDir open folders alone, and follow no link in them.
+// opening are the functions of the standard library that open a file by its name, and so wait for a pipe, follow a link or read an
+// endless file into memory. os.ReadDir and filepath.WalkDir only open folders, and follow no link in them.
 var opening = []string{
 	"os.ReadFile", "os.Open", "os.OpenFile", "os.OpenRoot", "os.OpenInRoot", "os.DirFS", "os.CopyFS", "os.Create", "os.WriteFile",
 	"os.Root.Open", "os.Root.OpenFile", "os.Root.OpenRoot", "os.Root.ReadFile", "os.Root.WriteFile", "os.Root.Create", "os.Root.FS",
 	"io/fs.ReadFile", "io/fs.ReadDir", "io/fs.WalkDir", "io/ioutil.ReadFile",
 }
 
-// What openers open, and why that is no file of somebody else's.
+// What openers open, and why that is not a file that somebody else controls.
 const (
 	durableOpened = "below durable, these are the one way"
 	kernelOpened  = "the system's own file, or a pipe of ours"
@@ -33,8 +33,8 @@ const (
 	procsOpened   = "the process list, and what it says of a process"
 )
 
-// openers may open files by themselves, each for its reason. All others read below a checkout, a worktree or a task's directory
-// by durable.ReadBelow and its brothers, and write there by durable.OpenOwn and durable.Disk.
+// openers may open files by themselves, each for its reason. All other code reads below a checkout, a worktree or a task's
+// directory by durable.ReadBelow and its variants, and writes there by durable.OpenOwn and durable.Disk.
 var openers = map[string]string{
 	"internal/changelog.Read":                builtOpened,
 	"internal/changelog.readRelease":         builtOpened,
@@ -117,7 +117,7 @@ var openers = map[string]string{
 	"internal/cleanup.runsOf":                folderOpened,
 }
 
-// Edges F4, S4: no other way to read a file that somebody else can write.
+// Edges F4, S4: code reads files that somebody else can write in no other way.
 func TestReadersOfWhatOthersWrite(t *testing.T) {
 	found := openingCalls(t, "internal/...", "taskdir", "contextfiles", "specs", "templates", "agents")
 	for _, caller := range slices.Sorted(maps.Keys(found)) {
@@ -132,7 +132,7 @@ func TestReadersOfWhatOthersWrite(t *testing.T) {
 	}
 }
 
-// openingCalls are the opening functions that are used, by caller: package.Function or package.Type.Method.
+// openingCalls returns the opening functions that are used, by caller: package.Function or package.Type.Method.
 func openingCalls(t *testing.T, paths ...string) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
@@ -151,21 +151,21 @@ func openingCalls(t *testing.T, paths ...string) map[string][]string {
 	return found
 }
 
-// callerName is what a declaration of a package is called in openers.
+// callerName returns the name of a declaration in openers.
 func callerName(p *packages.Package, d ast.Decl) string {
-	name := p.PkgPath + "." // a variable's value
+	name := p.PkgPath + "." // the value of a variable
 	if f, ok := d.(*ast.FuncDecl); ok {
 		name = funcName(p.TypesInfo.Defs[f.Name].(*types.Func))
 	}
 	return strings.TrimPrefix(name, module)
 }
 
-// funcName is a function as path.Name or path.Type.Name.
+// funcName returns the name of a function as path.Name or path.Type.Name.
 func funcName(f *types.Func) string {
 	return strings.NewReplacer("(", "", ")", "", "*", "").Replace(f.FullName())
 }
 
-// usesOf are the functions among names that a declaration calls, or hands on as values.
+// usesOf returns the functions among names that a declaration calls, or passes on as values.
 func usesOf(info *types.Info, d ast.Decl, names []string) (list []string) {
 	ast.Inspect(d, func(n ast.Node) bool {
 		if id, ok := n.(*ast.Ident); ok {

@@ -9,14 +9,14 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// sourceCode is what tests of the source look at, with its types: all of them share it.
+// sourceCode loads the packages that tests of the source inspect, with types, once for all tests.
 var sourceCode = sync.OnceValues(func() ([]*packages.Package, error) {
-	// what is imported is compiled for this, with the same settings as for the program that other tests build: once for all
+	// imports are compiled with the same settings as for the program that other tests build, and so only once
 	return packages.Load(&packages.Config{Mode: packages.LoadSyntax, BuildFlags: []string{"-tags=urfave_cli_no_docs"}, Env: append(os.Environ(), "CGO_ENABLED=0")},
 		"./testdata/impure", "../../internal/...", "../../taskdir", "../../contextfiles", "../../specs", "../../templates", "../../agents")
 })
 
-// sourcesOf are the packages of the module with these paths, those below one that ends with "/...".
+// sourcesOf returns the packages of the module with these paths; a path that ends with "/..." stands for those below it.
 func sourcesOf(t *testing.T, paths ...string) (list []*packages.Package) {
 	t.Helper()
 	all, err := sourceCode()

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// maxTracked is more than any file of source or documentation needs. A program, which `go build` leaves beside it, has tens
-// of megabytes, and every clone would carry it for ever.
+// maxTracked is a size in bytes that no file of source or documentation needs. A program, which `go build` leaves beside the
+// source, has tens of megabytes, and every clone would carry it forever.
 const maxTracked = 256 << 10
 
 func TestFloorPlanHoldsSourceAlone(t *testing.T) {

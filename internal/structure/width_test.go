@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// maxMethods is the most methods that a type of the product may have: one with more is several things.
+// maxMethods is the largest number of methods that a type of the product may have: a type with more is several things.
 const maxMethods = 40
 
 func TestTypesAreNarrow(t *testing.T) {

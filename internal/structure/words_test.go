@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// wordings are what people were told once and did not understand, and what they are told now: words of string literals.
+// wordings are phrases of string literals that people did not understand, and what they are told now.
 var wordings = []struct{ not, but string }{
 	{"waits for room", "queued ("},
 	{"waits for watcher", "not started: run `trellis watch`"},
@@ -39,21 +39,21 @@ var wordings = []struct{ not, but string }{
 	{"more happened at once", "event queue overflowed: rescanning"},
 }
 
-// commandsSaid finds a command behind a colon; hintsSaid are the words that may stand before one: the one for what is done next, the one
-// for what goes on, and those for what brings something back.
+// commandsSaid finds a command after a colon, and the word before the colon; hintsSaid are the words that may stand there, for the
+// next step, for the way to continue, or for what brings something back.
 var (
 	commandsSaid = regexp.MustCompile(`([A-Za-z]*)(?: %s)?: (?:trellis|gh|git (?:add|branch|checkout|config|diff|merge|push|restore|worktree)) [a-z-]`)
 	hintsSaid    = map[string]bool{"next": true, "with": true, "argument": true, "Undo": true, "default": true}
 )
 
-// denials finds "X is no Y", which is "X is not a Y", with the word before it and the one behind it; denied are those that may stand there:
-// "there is no" before, "no longer" behind.
+// denials finds "X is no Y", which should be "X is not a Y", with the words before and after it; denied are those that may stand
+// there: "there is no" before, "no longer" after.
 var (
 	denials = regexp.MustCompile(`([A-Za-z]*) ?\b(?:is|are) no ([A-Za-z]+)`)
 	denied  = map[string]bool{"there": true, "There": true, "longer": true, "more": true, "less": true, "other": true, "larger": true, "one": true}
 )
 
-// germanism is the first "X is no Y" of a text, and where it stands; "" where there is none.
+// germanism returns the first "X is no Y" of a text and its offset, or "" if there is none.
 func germanism(text string) (said string, at int) {
 	for _, m := range denials.FindAllStringSubmatchIndex(text, -1) {
 		if !denied[text[m[2]:m[3]]] && !denied[text[m[4]:m[5]]] {
@@ -63,7 +63,7 @@ func germanism(text string) (said string, at int) {
 	return "", 0
 }
 
-// What people read is plain English, the same words for the same thing, and the command that comes next stands behind "next:".
+// Texts for people are plain English, with the same words for the same thing, and the next command to type follows "next:".
 func TestWordsPeopleRead(t *testing.T) {
 	said := map[string]token.Position{}
 	for _, p := range sourcesOf(t, "internal/...", "taskdir", "contextfiles", "specs", "agents") {

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// replacesWhole are the functions that write a file with WriteFile, whatever is there: files of Trellis alone, or in a folder
-// that nobody else has yet. One that people edit goes through Disk.Edit or Disk.Replace.
+// replacesWhole are the functions that write a file with WriteFile, whatever exists there: only files of Trellis, or in a folder
+// that nobody else has yet. A file that people edit is written by Disk.Edit or Disk.Replace.
 var replacesWhole = map[string]string{
 	"internal/app/kept.go storeSettings":                   "a copy of the settings in a folder of the state, which nobody edits",
 	"internal/mcpclients/entry.go writeNote":               "a note in the folder of the state, which nobody edits",
@@ -71,7 +71,7 @@ var replacesWhole = map[string]string{
 	"taskdir/update.go RunDir":                             "run/.gitignore",
 }
 
-// Edge F3: nothing replaces a file of people without looking at what they saved meanwhile.
+// Edge F3: no code replaces a file of people without checking what they saved meanwhile.
 func TestReadersAndWritersOfPeoplesFiles(t *testing.T) {
 	found := map[string]bool{}
 	root := filepath.Join("..", "..")
@@ -99,13 +99,13 @@ func TestReadersAndWritersOfPeoplesFiles(t *testing.T) {
 	}
 }
 
-// Edge F2: the lock of a run is taken by runlock and the journal alone, which end what a former holder left at work.
+// Edge F2: only runlock and the journal take the lock of a run, and they end what a former holder left running.
 func TestReadersOfTheRunLockTakeItOneWay(t *testing.T) {
 	taken := regexp.MustCompile(`(TryLock|WaitLock|TakeOver)\(.*(RunLock|"run"|run/lock)`)
 	root := repository(t)
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && path != root && strings.HasPrefix(d.Name(), ".") {
-			return fs.SkipDir // what is installed
+			return fs.SkipDir // installed tools
 		}
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(path, "internal/runlock/") {
 			return err
