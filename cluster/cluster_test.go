@@ -14,7 +14,7 @@ const (
 	silence = 6 * time.Second
 )
 
-// A task that is submitted on one machine is run by another one, and comes back as a branch. One on the remote that nobody can bring keeps no other.
+// A task that is submitted on one machine is run by another, and comes back as a branch. A task that nobody can fetch blocks none.
 func TestSubmitted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, silence)
@@ -41,7 +41,7 @@ func TestSubmitted(t *testing.T) {
 	}
 }
 
-// held is a world with a machine that is at work on the task, and holds on to it.
+// held returns a world with a machine that is at work on the task, which it does not finish before the file go exists.
 func held(t *testing.T) (w *world, a *machine, s *serving) {
 	t.Helper()
 	w = newWorld(t, silence)
@@ -54,7 +54,7 @@ func held(t *testing.T) (w *world, a *machine, s *serving) {
 	return w, a, s
 }
 
-// A machine that dies is followed by another one in another place. No call that came to its end is made again, and there is one commit.
+// When a machine dies, another one elsewhere continues. No call that has ended is made again, and there is one commit.
 func TestMachineDies(t *testing.T) {
 	t.Parallel()
 	w, a, s := held(t)
@@ -75,7 +75,7 @@ func TestMachineDies(t *testing.T) {
 	}
 }
 
-// A machine that is frozen, and thaws when another one has done the task, pushes nothing.
+// A machine that is frozen, and thaws after another one has done the task, pushes nothing.
 func TestMachineFreezes(t *testing.T) {
 	t.Parallel()
 	w, a, s := held(t)
@@ -97,7 +97,7 @@ func TestMachineFreezes(t *testing.T) {
 	}
 }
 
-// The second of two who submit a task is told who has it, and nothing changes.
+// When two people submit a task, the second is told who has it, and nothing changes.
 func TestSubmittedTwice(t *testing.T) {
 	t.Parallel()
 	w, a, _ := held(t)
@@ -109,7 +109,7 @@ func TestSubmittedTwice(t *testing.T) {
 	a.reaches(task, "review")
 }
 
-// An order goes to the machine that is at work, and the task rests until a person has it go on.
+// An order goes to the machine that is at work, and the task is paused until a person resumes it.
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	w, a, _ := held(t)
@@ -128,7 +128,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// A task that changes the same files as one that another machine is at work on waits for that, and says so; then it is done.
+// A task that changes the same files as one in progress on another machine waits for that one, and says so; then it is done.
 func TestSameFiles(t *testing.T) {
 	t.Parallel()
 	const second = "02-01-later"
@@ -154,7 +154,7 @@ func TestSameFiles(t *testing.T) {
 	a.reaches(second, "review")
 }
 
-// The machine that had a task last goes on with it although another one has nothing to do; when it is gone the other one does.
+// The machine that had a task last continues it although another one is idle; when that machine is gone, the other one does.
 func TestLastMachineGoesOn(t *testing.T) {
 	t.Parallel()
 	w, a, b := held(t)
@@ -177,7 +177,7 @@ func TestLastMachineGoesOn(t *testing.T) {
 	a.reaches(task, "review")
 }
 
-// A machine without a program that the checks of the project begin with takes no task.
+// A machine takes no task if it lacks a program that a check of the project begins with.
 func TestMachineWithoutAProgram(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, silence)
@@ -188,7 +188,7 @@ func TestMachineWithoutAProgram(t *testing.T) {
 	}
 }
 
-// An order to a machine that died is carried out by the next one, once.
+// An order to a machine that died is carried out once, by the next machine.
 func TestOrderToTheDead(t *testing.T) {
 	t.Parallel()
 	w, a, s := held(t)
@@ -205,7 +205,7 @@ func TestOrderToTheDead(t *testing.T) {
 	}
 }
 
-// A task whose plan people have to agree to is no machine's until they did.
+// A task whose plan people have to approve is given to no machine before they have.
 func TestApproved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, silence)
@@ -235,7 +235,7 @@ func TestServerDies(t *testing.T) {
 	}
 }
 
-// A task that names an agent which no machine has says so.
+// A task that names an agent which no machine has is reported as such.
 func TestNobodyCan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, silence)
@@ -259,7 +259,7 @@ func (m *machine) read(name string) string {
 	return string(data)
 }
 
-// plans submits a requirement to be planned, and is the name of the task that it becomes.
+// plans submits a requirement to be planned, and returns the id of the task that it becomes.
 func (m *machine) plans(name, requirement string) string {
 	m.t.Helper()
 	said := m.must("submit", "--plan", "--name", name, "--type", "backend", "--requirement", requirement)
@@ -268,8 +268,8 @@ func (m *machine) plans(name, requirement string) string {
 	return id
 }
 
-// A requirement that is submitted is planned by some machine, and what becomes ready is run; one that is rejected comes back with the reason. A machine
-// that dies while it plans is followed by another one.
+// A requirement that is submitted is planned by some machine, and run when it is ready; a rejected one comes back with the reason.
+// When a machine dies while it plans, another one continues.
 func TestPlanned(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, silence)
@@ -295,7 +295,7 @@ func TestPlanned(t *testing.T) {
 		t.Errorf("%s commits", got)
 	}
 
-	d := w.machine("d") // which has heard of nothing
+	d := w.machine("d") // which has fetched nothing yet
 	if code, said := d.says("submit", "--plan", "--name", "bye", "--type", "backend", "--requirement", "greet.sh --bye says Adieu"); code != 2 || !strings.Contains(said, "there is a task "+id+" already") {
 		t.Errorf("exit %d: %s", code, said)
 	}
@@ -313,7 +313,7 @@ func TestPlanned(t *testing.T) {
 	}
 }
 
-// A machine that does not trust what it has checked out leaves a task to others, and the server says why.
+// A machine that does not trust its checkout leaves a task to others, and the server says why.
 func TestUntrustingMachine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, silence)

@@ -17,9 +17,9 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 )
 
-// message is what people say to a run: the payload of its one signal.
+// message is what people send to a run: the payload of its one signal.
 type message struct {
-	ID   string // one that was seen before is passed over
+	ID   string // a message with an ID that was seen before is ignored
 	Name string
 	Data json.RawMessage
 }
@@ -27,20 +27,20 @@ type message struct {
 // mail is the name of that signal.
 const mail = "mail"
 
-// entry is what an activity gets.
+// entry is the input of an activity.
 type entry struct {
 	ID string
 	In json.RawMessage
 }
 
-// execution is one run as its workflow sees it.
+// execution is the state of one run in its workflow.
 type execution struct {
-	names  []string // of the activities that there are
+	names  []string // of the activities that exist
 	asked  map[string]int
 	inbox  []message
 	seen   map[string]bool
 	mail   workflow.ReceiveChannel
-	broken func(error) // is told of a rule that flow code breaks
+	broken func(error) // is called when flow code breaks a rule
 }
 
 // strand is one goroutine of flow code.
@@ -49,7 +49,7 @@ type strand struct {
 	over     bool
 }
 
-// onTemporal is flow.Flow with workflows for runs: what is done answers from the history, which is replayed.
+// onTemporal is a flow.Flow on a workflow for each run: finished calls answer from the history, which is replayed.
 type onTemporal struct {
 	*execution
 	ctx    workflow.Context
@@ -63,7 +63,7 @@ func newOnTemporal(ctx workflow.Context, names []string, broken func(error)) *on
 	return &onTemporal{&execution{names: names, asked: map[string]int{}, seen: map[string]bool{}, mail: workflow.GetSignalChannel(ctx, mail), broken: broken}, ctx, "", &strand{}}
 }
 
-// find takes in what has come, and is the place of the oldest of that name, below 0 when there is none.
+// find receives what has come, and returns the index of the oldest message of that name, or less than 0 if there is none.
 func (e *execution) find(name string) int {
 	for m := (message{}); e.mail.ReceiveAsync(&m); m = (message{}) {
 		if !e.seen[m.ID] {
@@ -74,7 +74,7 @@ func (e *execution) find(name string) int {
 	return slices.IndexFunc(e.inbox, func(m message) bool { return m.Name == name })
 }
 
-// breaks ends the workflow task, which Temporal would try again when the code was mended.
+// breaks fails the workflow task, which Temporal would try again after the code was repaired.
 func (f *onTemporal) breaks(format string, args ...any) {
 	err := fmt.Errorf(format, args...)
 	f.broken(err)
@@ -201,14 +201,14 @@ func (f *onTemporal) All(n int, branches ...flow.Branch) error {
 		if running == 0 {
 			return errors.Join(errs...)
 		}
-		deaf, _ := workflow.NewDisconnectedContext(f.ctx) // what a cancel means is for each branch to say
+		deaf, _ := workflow.NewDisconnectedContext(f.ctx) // each branch decides what a cancel means
 		if was := running; workflow.Await(deaf, func() bool { return running < was }) != nil {
 			return flow.ErrSuspended
 		}
 	}
 }
 
-// check breaks off where branches have no names of their own, or wait for each other or for none.
+// check fails if names of branches are not unique, or if branches wait for each other or for one that does not exist.
 func (f *onTemporal) check(branches []flow.Branch) {
 	left := map[string]flow.Branch{}
 	for _, b := range branches {
@@ -232,7 +232,7 @@ func (f *onTemporal) check(branches []flow.Branch) {
 	}
 }
 
-// toTemporal carries a failure as an error that is not tried again, and fromTemporal brings it back.
+// toTemporal converts a failure to an error that is not retried, and fromTemporal converts it back.
 func toTemporal(err error) error {
 	switch {
 	case err == nil:
@@ -258,7 +258,7 @@ func fromTemporal(err error) error {
 	return flow.Fail("internal", "%v", err)
 }
 
-// perform enters an activity. Heartbeats keep it, and bring a cancel; the end of the worker has it entered again.
+// perform enters an activity. Heartbeats keep it alive, and bring a cancel; after the end of the worker it is entered again.
 func perform(ctx context.Context, a flow.Activity, e entry) (json.RawMessage, error) {
 	own, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
@@ -288,14 +288,14 @@ func perform(ctx context.Context, a flow.Activity, e entry) (json.RawMessage, er
 	case err == nil:
 		return out, nil
 	case errors.Is(err, flow.ErrSuspended), errors.Is(cause, flow.ErrSuspended):
-		return nil, temporal.NewApplicationErrorWithOptions(err.Error(), "suspended", temporal.ApplicationErrorOptions{NextRetryDelay: 300 * time.Millisecond}) // in which a cancel is heard of
+		return nil, temporal.NewApplicationErrorWithOptions(err.Error(), "suspended", temporal.ApplicationErrorOptions{NextRetryDelay: 300 * time.Millisecond}) // during which a cancel arrives
 	case errors.Is(cause, flow.ErrCancelled):
 		return nil, temporal.NewCanceledError()
 	}
 	return nil, toTemporal(err)
 }
 
-// endOf tells a run that was called off from an entry that is another worker's by now.
+// endOf distinguishes a cancelled run from an entry that another worker has taken over.
 func endOf(ctx context.Context) error {
 	if errors.As(context.Cause(ctx), new(*temporal.CanceledError)) {
 		return flow.ErrCancelled

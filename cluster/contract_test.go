@@ -21,11 +21,11 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow/flowtest"
 )
 
-// contractSilence is how long nothing is heard of an activity before it is entered again.
+// contractSilence is the time without a heartbeat after which an activity is entered again.
 const contractSilence = 2 * time.Second
 
-// The contract of flow.Flow holds for an engine that has nothing in common with the journal: a workflow a run on a real server, an activity
-// each effect. So it is one of flows, and not of how the journal happens to work. Nothing but this test runs tasks that way: what
+// The contract of flow.Flow holds for an engine that has nothing in common with the journal: a run is a workflow on a real server, and an
+// effect is an activity. So the contract does not depend on how the journal happens to work. Only this test runs tasks that way: what
 // trellis-cluster gives to machines are segments (flow.go).
 func TestContract(t *testing.T) {
 	worker.SetStickyWorkflowCacheSize(0) // each step replays the history
@@ -35,12 +35,12 @@ func TestContract(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	t.Run("flows", func(t *testing.T) { // which are over before the server is
+	t.Run("flows", func(t *testing.T) { // which end before the server does
 		flowtest.Run(t, func(t *testing.T) flowtest.Engine { return newEngine(t, c) })
 	})
 }
 
-// engine is a run for the contract suite: a workflow on a queue of its own. Each Run is a worker of its own, as a process would be.
+// engine is a run for the contract suite: a workflow on a queue of its own. Each Run starts a worker of its own, as a process would.
 type engine struct {
 	t     *testing.T
 	c     client.Client
@@ -105,7 +105,7 @@ func (e *engine) Run(fn flowtest.Func, acts ...flow.Activity) (string, error) {
 	}
 }
 
-// outcome is how a workflow ended, in the words of flows.
+// outcome converts the error of a workflow to an error of flows.
 func outcome(err error) error {
 	var app *temporal.ApplicationError
 	var f flow.Failure
@@ -123,7 +123,7 @@ func (e *engine) Signal(id, name string, data any) {
 	if err == nil {
 		err = e.c.SignalWorkflow(context.Background(), e.queue, "", mail, message{ID: id, Name: name, Data: raw})
 	}
-	if err != nil && !errors.As(err, new(*serviceerror.NotFound)) { // a run that is over hears nothing more
+	if err != nil && !errors.As(err, new(*serviceerror.NotFound)) { // a run that is over receives no signals
 		e.t.Errorf("signal: %v", err)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// flows runs the workflow of a task in a server of the tests, whose clock goes by itself.
+// flows returns an environment that runs the workflow of a task on a simulated clock, and the number of segments so far.
 func flows(t *testing.T, stands ...cluster.Standing) (*testsuite.TestWorkflowEnvironment, *int) {
 	t.Helper()
 	suite := testsuite.WorkflowTestSuite{}
@@ -43,7 +43,7 @@ func ended(t *testing.T, env *testsuite.TestWorkflowEnvironment, want trellis.St
 	}
 }
 
-// A task that waits for a person goes on when one says something, long before it would be looked at again.
+// A task that waits for a person continues when a person says something, long before it would be checked again.
 func TestTaskIsWoken(t *testing.T) {
 	env, segments := flows(t, cluster.Standing{Status: trellis.Waiting, Waits: []string{"approval"}}, cluster.Standing{Status: trellis.Review})
 	began := env.Now()
@@ -55,7 +55,7 @@ func TestTaskIsWoken(t *testing.T) {
 	}
 }
 
-// The machine that had the task last is asked first, and where that comes to nothing any.
+// The machine that had the task last is asked first, and if that fails any machine.
 func TestLastMachineIsAskedFirst(t *testing.T) {
 	suite := testsuite.WorkflowTestSuite{}
 	env := suite.NewTestWorkflowEnvironment()
@@ -80,7 +80,7 @@ func TestLastMachineIsAskedFirst(t *testing.T) {
 	}
 }
 
-// A task that waits for a time goes on when that has come.
+// A task that waits for a time continues when that has come.
 func TestTaskGoesOnByItself(t *testing.T) {
 	env, segments := flows(t, cluster.Standing{Status: trellis.Paused, Until: time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)}, cluster.Standing{Status: trellis.Review})
 	env.SetStartTime(time.Date(2030, 1, 1, 9, 0, 0, 0, time.UTC))
@@ -91,7 +91,7 @@ func TestTaskGoesOnByItself(t *testing.T) {
 	}
 }
 
-// A task that a person stopped goes on when a person says so, and not by itself.
+// A task that a person stopped continues when a person says so, and not by itself.
 func TestStoppedTaskRests(t *testing.T) {
 	env, segments := flows(t, cluster.Standing{Status: trellis.Paused, Stopped: true}, cluster.Standing{Status: trellis.Review})
 	began := env.Now()
@@ -103,7 +103,7 @@ func TestStoppedTaskRests(t *testing.T) {
 	}
 }
 
-// A word of a person that comes while a machine is about to let go of the task is not lost.
+// A wake signal that comes while a machine is about to release the task is not lost.
 func TestLateWord(t *testing.T) {
 	env, segments := flows(t, cluster.Standing{Status: trellis.Failed}, cluster.Standing{Status: trellis.Review})
 	env.SetOnActivityStartedListener(func(_ *activity.Info, _ context.Context, _ converter.EncodedValues) {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// typed is what trellis-cluster prints for a command line, outside of any repository.
+// typed returns the output and the exit code of trellis-cluster for a command line, outside of any repository.
 func typed(t *testing.T, args ...string) (said string, code int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
@@ -19,7 +19,7 @@ func typed(t *testing.T, args ...string) (said string, code int) {
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// Every command says what it does, what it takes, and how it ends, in both ways in which people ask.
+// Every command documents what it does, what it takes, and how it ends, in both ways in which people ask for help.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	said, code := typed(t)
@@ -42,7 +42,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// What is typed wrong is refused with what was meant, and what is begun is completed.
+// A mistyped command line is refused with a suggestion, and the beginning of a word is completed.
 func TestCommandLine(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
@@ -63,7 +63,7 @@ func TestCommandLine(t *testing.T) {
 	}
 }
 
-// Shells that are there load the scripts.
+// Shells that are installed load the scripts.
 func TestCompletionScripts(t *testing.T) {
 	t.Parallel()
 	for _, shell := range []string{"bash", "zsh", "fish"} {

@@ -24,7 +24,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 )
 
-const childVar = "TRELLIS_TEST_CLUSTER" // has this program be trellis-cluster
+const childVar = "TRELLIS_TEST_CLUSTER" // makes this program trellis-cluster
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childVar) != "" {
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// server is a development server in a process of its own.
+// server is a development server of Temporal in a process of its own.
 type server struct {
 	t       *testing.T
 	program string
@@ -42,7 +42,7 @@ type server struct {
 	cmd     *exec.Cmd
 }
 
-// newServer starts one, or skips the test where there is none.
+// newServer starts a server, or skips the test if none is installed.
 func newServer(t *testing.T) *server {
 	t.Helper()
 	program, err := filepath.Abs("../.tools/temporal")
@@ -88,7 +88,7 @@ func (s *server) kill() {
 	_ = s.cmd.Wait()
 }
 
-// silent is a logger of the client of the tests.
+// silent is a logger that discards everything.
 type silent struct{}
 
 func (silent) Debug(string, ...any) {}
@@ -96,7 +96,7 @@ func (silent) Info(string, ...any)  {}
 func (silent) Warn(string, ...any)  {}
 func (silent) Error(string, ...any) {}
 
-// events is how long the history of the workflow of a task is.
+// events returns the length of the history of the workflow of a task.
 func (s *server) events(task string) (n int) {
 	s.t.Helper()
 	c, err := client.Dial(client.Options{HostPort: s.address(), Logger: silent{}})
@@ -112,7 +112,7 @@ func (s *server) events(task string) (n int) {
 	return n
 }
 
-// until waits for what has no event here.
+// until waits for a condition that has no event here.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(90 * time.Second); !holds(); time.Sleep(100 * time.Millisecond) {
@@ -122,14 +122,14 @@ func until(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// net is a bare remote with clones, that share tasks by a server.
+// world is a bare remote with clones that share tasks through a server.
 type world struct {
 	t   *testing.T
 	dir string
 	srv *server
 }
 
-// agent notes each call, and works as its role has to. Where hold is in its folder implement waits until go is there.
+// agent records each call, and does the work of its role. While hold exists in its folder, implement and evaluate wait for go.
 const agent = `cat >/dev/null
 W=%s
 echo "$TRELLIS_ROLE $TRELLIS_TASK_ID" >>$W/begun
@@ -176,17 +176,17 @@ func (w *world) has(name string) bool {
 	return err == nil
 }
 
-// calls is how often a role was asked for a task, by a file of the agents' notes.
+// calls returns how often a role was called for a task, according to a file that the agents write.
 func (w *world) calls(file, role, task string) int {
-	data, _ := os.ReadFile(filepath.Join(w.dir, file)) // none: nobody was asked
+	data, _ := os.ReadFile(filepath.Join(w.dir, file)) // no file: nobody was asked
 	return strings.Count(string(data), role+" "+task+"\n")
 }
 
-// machine is a clone in a place of its own.
+// machine is a clone in a folder of its own.
 type machine struct {
 	*world
 	dir  string
-	more []string // of its environment
+	more []string // additional environment
 }
 
 func (w *world) machine(name string) *machine {
@@ -205,7 +205,7 @@ func (m *machine) write(name, text string) {
 	}
 }
 
-// env is an environment with a home of the machine's own.
+// env returns an environment with a home of the machine's own.
 func (m *machine) env() []string {
 	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Dir(filepath.Dir(m.dir)), "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=T", "GIT_AUTHOR_EMAIL=t@example.org", "GIT_COMMITTER_NAME=T", "GIT_COMMITTER_EMAIL=t@example.org",
 		"TRELLIS_TRUST=checkout", "GORACE=atexit_sleep_ms=0", childVar + "=1"}, m.more...)
@@ -222,7 +222,7 @@ func (m *machine) git(args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// lay makes a task that is ready.
+// lay makes a ready task.
 func (m *machine) lay(task string) {
 	m.t.Helper()
 	if err := runnertest.Lay(filepath.Join(m.dir, ".trellis", "tasks", task), "ready"); err != nil {
@@ -230,7 +230,7 @@ func (m *machine) lay(task string) {
 	}
 }
 
-// says runs trellis-cluster to its end.
+// says runs trellis-cluster to its end, and returns its exit code and output.
 func (m *machine) says(args ...string) (code int, said string) {
 	m.t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
@@ -242,7 +242,7 @@ func (m *machine) says(args ...string) (code int, said string) {
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// must is says of what has to succeed.
+// must is says for a command that has to succeed.
 func (m *machine) must(args ...string) string {
 	m.t.Helper()
 	code, said := m.says(args...)
@@ -252,7 +252,7 @@ func (m *machine) must(args ...string) string {
 	return said
 }
 
-// document is what a command with --json prints, and nothing besides.
+// document parses the output of a command with --json, which must be JSON and nothing else.
 func (m *machine) document(into any, args ...string) {
 	m.t.Helper()
 	if said := m.must(append(args, "--json")...); json.Unmarshal([]byte(said), into) != nil {
@@ -260,16 +260,16 @@ func (m *machine) document(into any, args ...string) {
 	}
 }
 
-// status is that of a task by what this machine heard of it.
+// status fetches, and returns the status of a task.
 func (m *machine) status(task string) string {
 	m.t.Helper()
 	m.says("pull")
 	return m.told(task)
 }
 
-// told is status by what was heard before.
+// told returns the status of a task as it was last fetched.
 func (m *machine) told(task string) string {
-	data, _ := os.ReadFile(filepath.Join(m.dir, ".trellis", "tasks", task, "task.json")) // none: nothing was heard of it
+	data, _ := os.ReadFile(filepath.Join(m.dir, ".trellis", "tasks", task, "task.json")) // no file: nothing was fetched of it
 	_, rest, _ := strings.Cut(string(data), `"status": "`)
 	word, _, _ := strings.Cut(rest, `"`)
 	return word
@@ -281,7 +281,7 @@ func (m *machine) reaches(task, status string) {
 	until(m.t, task+" is "+status, func() bool { return m.status(task) == status })
 }
 
-// commits are those on the branch of a task, by the remote.
+// commits returns the number of commits on the branch of a task that the remote's main branch lacks.
 func (m *machine) commits(task string) string {
 	_, name, _ := strings.Cut(task, "02-01-")
 	return m.git("rev-list", "--count", "origin/main..feature/"+name)
@@ -294,7 +294,7 @@ type serving struct {
 	said *lines
 }
 
-// lines is what a process said so far.
+// lines is the output of a process so far.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -316,7 +316,7 @@ func (m *machine) serve(args ...string) *serving {
 	m.t.Helper()
 	s := &serving{exec.Command(os.Args[0], append([]string{"serve"}, args...)...), m, &lines{}}
 	s.Dir, s.Env, s.Stdout, s.Stderr = m.dir, m.env(), s.said, s.said
-	s.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it is stopped in some tests, which must not stand in the tests' own group
+	s.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // some tests stop it, which must not affect the tests' own group
 	if err := s.Start(); err != nil {
 		m.t.Fatal(err)
 	}
@@ -332,18 +332,18 @@ func (m *machine) serve(args ...string) *serving {
 	return s
 }
 
-// pid is the process that takes tasks, within those that clean up behind it; 0 as long as it did not say.
+// pid returns the pid of the process that takes tasks, below those that clean up after it, or 0 until it has printed it.
 func (s *serving) pid() int {
 	_, rest, ok := strings.Cut(s.said.String(), "at once, process ")
 	if !ok {
 		return 0
 	}
 	line, _, _ := strings.Cut(rest, "\n")
-	n, _ := strconv.Atoi(strings.TrimSpace(line)) // 0 while the line is not whole
+	n, _ := strconv.Atoi(strings.TrimSpace(line)) // 0 while the line is incomplete
 	return n
 }
 
-// kill ends it as a machine does that loses its power.
+// kill ends the process as if its machine lost power.
 func (s *serving) kill() {
 	if s.ProcessState == nil {
 		_ = s.Process.Kill() // it may have ended

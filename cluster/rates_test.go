@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// Rates are measured, and nothing is held to them: tasks an hour by how many machines share them, with agents that take no time and such
-// that work for five seconds, and what the server and a machine need for it. The table stands in docs/guides/cluster.md.
+// Rates are measured, and not checked: tasks per hour by the number of machines that share them, with agents that take no time and
+// agents that work for five seconds, and the resources of the server and a machine. The table is in docs/guides/cluster.md.
 func TestRates(t *testing.T) {
 	if !soak.Asked() {
 		t.Skip("it measures for minutes: TRELLIS_SOAK=1 go test -run TestRates -v .")
@@ -49,7 +49,7 @@ func rate(t *testing.T, works string, machines int) {
 	for i := range machines {
 		one = w.machine(fmt.Sprint("m", i)).serve("--parallel", "2")
 	}
-	for left := tasks; left > 0; time.Sleep(200 * time.Millisecond) { // how often one looks, which costs too
+	for left := tasks; left > 0; time.Sleep(200 * time.Millisecond) { // how often the tasks are checked, which costs time too
 		left = tasks
 		a.says("pull")
 		for _, name := range names {
@@ -67,7 +67,7 @@ func rate(t *testing.T, works string, machines int) {
 		resident(t, one.Process.Pid), resident(t, w.srv.cmd.Process.Pid))
 }
 
-// lines is how many a file has.
+// lines returns the number of lines of a file.
 func (w *world) lines(file string) int {
 	w.t.Helper()
 	data, err := os.ReadFile(w.dir + "/" + file)
@@ -77,7 +77,7 @@ func (w *world) lines(file string) int {
 	return bytes.Count(data, []byte("\n"))
 }
 
-// resident is how much memory a process has, in MB.
+// resident returns the memory that a process uses, in MB, or 0 if the system does not tell.
 func resident(t *testing.T, pid int) (mb int) {
 	t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

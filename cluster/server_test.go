@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// ending is a server on which a workflow runs when the first one asks for another, and not any more when somebody looks.
+// ending is a server on which a workflow runs when it is first asked to start another, and has ended when it is asked for the state.
 type ending struct {
 	client.Client
 	begun int
@@ -28,7 +28,7 @@ func (e *ending) DescribeWorkflowExecution(context.Context, string, string) (*wo
 	return nil, serviceerror.NewNotFound("it has ended")
 }
 
-// A task that comes to its end while it is handed out again is handed out.
+// A task that ends while it is handed out again is handed out.
 func TestHandedOutAtItsEnd(t *testing.T) {
 	e := &ending{}
 	if err := (&server{Client: e}).start(t.Context(), &taskdir.Task{ID: "02-01-bye"}); err != nil || e.begun != 2 {

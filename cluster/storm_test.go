@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// Three machines share many tasks while they are killed at random and begun again: each task is done once, and none is lost.
+// Three machines share many tasks while they are killed at random and started again: each task is done once, and none is lost.
 func TestStorm(t *testing.T) {
 	t.Parallel()
 	tasks, kills := 10, 4
@@ -32,7 +32,7 @@ func TestStorm(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	rng := rand.New(rand.NewPCG(seed, seed))
 	killed, left := 0, len(names)
-	for end := time.Now().Add(time.Duration(tasks) * time.Minute); left > 0; time.Sleep(time.Duration(200+rng.IntN(400)) * time.Millisecond) { // the storm's own pace
+	for end := time.Now().Add(time.Duration(tasks) * time.Minute); left > 0; time.Sleep(time.Duration(200+rng.IntN(400)) * time.Millisecond) { // the pace of the storm itself
 		if time.Now().After(end) {
 			t.Fatalf("%d of %d are left, after %d kills, seed %d:\n%s", left, tasks, killed, seed, a.must("status"))
 		}

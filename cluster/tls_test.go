@@ -13,11 +13,11 @@ import (
 	"testing"
 )
 
-// guarded is a server that is reached by TLS alone, and by who shows a certificate. It returns its address, who vouches for it with the pair
-// of a client, as files, and how many got through.
+// guarded starts a server that is reached only by TLS, and only by a client that shows a certificate. It returns the address, the
+// files of a certificate, which is also that of the CA, and of its key, and the number of connections that got through.
 func (w *world) guarded() (address, cert, key string, through *atomic.Int32) {
 	w.t.Helper()
-	web := httptest.NewTLSServer(nil) // for its certificate
+	web := httptest.NewTLSServer(nil) // only for its certificate
 	w.t.Cleanup(web.Close)
 	pair := web.TLS.Certificates[0]
 	private, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
@@ -44,7 +44,7 @@ func (w *world) guarded() (address, cert, key string, through *atomic.Int32) {
 	return l.Addr().String(), filepath.Join(w.dir, "cert.pem"), filepath.Join(w.dir, "key.pem"), through
 }
 
-// pass is one connection to the server behind.
+// pass forwards one connection to the server behind.
 func (w *world) pass(c *tls.Conn, through *atomic.Int32) {
 	defer c.Close()
 	if c.Handshake() != nil {
@@ -57,13 +57,13 @@ func (w *world) pass(c *tls.Conn, through *atomic.Int32) {
 	}
 	defer to.Close()
 	go func() {
-		_, _ = io.Copy(to, c) // until one of them goes
+		_, _ = io.Copy(to, c) // until one of the two ends
 		to.Close()
 	}()
 	_, _ = io.Copy(c, to)
 }
 
-// The connection is secured by what the environment names: who vouches for the server, and the client's own certificate.
+// The connection is secured by what the environment names: the CA of the server's certificate, and the client's own certificate.
 func TestSecured(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, silence)
