@@ -30,7 +30,7 @@ func orderCommand(a *command.Console, name, usage, text string, exits []int, exa
 }
 
 func stopCommand(a *command.Console) *cli.Command {
-	return orderCommand(a, "stop", "pause a task that runs", `Its agents are ended and its work stays. It goes on with trellis start, and not by itself.`,
+	return orderCommand(a, "stop", "pause a running task", `Its agents are stopped and its work is kept. It resumes with trellis start, not by itself.`,
 		[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, []string{"trellis stop 02-03-paging"}, nil,
 		func(c *cli.Context, p *app.Project, dir string) (app.OrderResult, error) {
 			return p.Orders().Stop(c.Context, dir)
@@ -38,7 +38,7 @@ func stopCommand(a *command.Console) *cli.Command {
 }
 
 func cancelCommand(a *command.Console) *cli.Command {
-	order := orderCommand(a, "cancel", "cancel a task", `A run ends its agents. Worktree and branch stay; trellis undo takes it back, trellis retry takes the task up again.`,
+	order := orderCommand(a, "cancel", "cancel a task", `If it is running, its agents are stopped. Worktree and branch are kept; trellis undo reverts this, trellis retry resumes the task.`,
 		[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, []string{"trellis cancel 02-03-paging"}, nil,
 		func(c *cli.Context, p *app.Project, dir string) (app.OrderResult, error) {
 			return p.Orders().Cancel(c.Context, dir)
@@ -51,15 +51,15 @@ func cancelCommand(a *command.Console) *cli.Command {
 }
 
 func retryCommand(a *command.Console) *cli.Command {
-	return orderCommand(a, "retry", "ask for another run of a task that failed or was cancelled, or with --feedback of one in review",
-		`The task becomes ready, with a new budget of attempts, and goes on in the same worktree. A watcher
+	return orderCommand(a, "retry", "request another run of a failed or cancelled task, or with --feedback of one in review",
+		`The task becomes ready, with a new budget of attempts, and continues in the same worktree. A watcher
 picks it up; without one, trellis start runs it. --fresh backs up the work so far under
-refs/trellis/backup and begins at the base. Of a task in review it mends what checks and reviewers find
-wrong with the pull request, whatever delivery.react says. With --feedback the next run begins with what
-you say to the work so far, also of a task in review, which stays there when nothing comes of it.`,
+refs/trellis/backup and starts over from the base. For a task in review it fixes what checks and reviewers
+object to in the pull request, whatever delivery.react says. With --feedback the next run begins with your
+comments on the work so far, also for a task in review, which stays there if nothing comes of it.`,
 		[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound, command.ExitLocked}, []string{"trellis retry 02-03-paging --fresh", "trellis retry 02-03-paging --feedback 'Count pages from 1.'"},
-		[]cli.Flag{&cli.BoolFlag{Name: "fresh", Usage: "begin again at the base"},
-			&cli.StringFlag{Name: "feedback", Usage: "what should be different about the work so far, as `TEXT`; - reads it from standard input"}},
+		[]cli.Flag{&cli.BoolFlag{Name: "fresh", Usage: "start over from the base"},
+			&cli.StringFlag{Name: "feedback", Usage: "what to change about the work so far, as `TEXT`; - is standard input"}},
 		func(c *cli.Context, p *app.Project, dir string) (app.OrderResult, error) {
 			if !c.IsSet("feedback") {
 				return p.Orders().Retry(c.Context, dir, c.Bool("fresh"))
@@ -83,10 +83,10 @@ func retryWithFeedback(a *command.Console, c *cli.Context, p *app.Project, dir s
 }
 
 func approveCommand(a *command.Console) *cli.Command {
-	return &cli.Command{Name: "approve", Usage: "agree to a plan, or to a step that waits for it", ArgsUsage: "TASKDIR | ID",
-		Flags: []cli.Flag{stepFlag(), &cli.StringFlag{Name: "by", Usage: "`NAME` of who agrees; the git user"}, signFlag(), command.JSONFlag()},
-		Description: command.Manual(`Without --step it is the plan of a task that is agreed to, or the step alone that a run of a file waits with.
-The yes is bound to what it is about as it is now: an edit voids it. It is a line of approvals.jsonl.`,
+	return &cli.Command{Name: "approve", Usage: "approve a plan, or a step that waits for approval", ArgsUsage: "TASKDIR | ID",
+		Flags: []cli.Flag{stepFlag(), &cli.StringFlag{Name: "by", Usage: "`NAME` of the person who approves (default: the git user)"}, signFlag(), command.JSONFlag()},
+		Description: command.Manual(`Without --step it approves the plan of a task, or the only step that a run of a file waits with.
+The approval applies to the current content: an edit voids it. It is a line in approvals.jsonl.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitWaiting, command.ExitNotFound}, "trellis approve 02-03-paging --by ann", "trellis approve 260201-090503-k3fq --step publish"),
 		Action: func(c *cli.Context) error {
 			return runDecision(a, c, app.Orders.Approve)
@@ -94,9 +94,9 @@ The yes is bound to what it is about as it is now: an edit voids it. It is a lin
 }
 
 func rejectCommand(a *command.Console) *cli.Command {
-	return &cli.Command{Name: "reject", Usage: "say no to a plan, or to a step that waits for approval", ArgsUsage: "TASKDIR | ID",
-		Flags: []cli.Flag{stepFlag(), &cli.StringFlag{Name: "reason", Usage: "why, as `TEXT`"}, &cli.StringFlag{Name: "by", Usage: "`NAME` of who says no; the git user"}, signFlag(), command.JSONFlag()},
-		Description: command.Manual(`A task whose plan is rejected is rejected, and REJECTED.md says by whom and why. A step that is rejected fails.`,
+	return &cli.Command{Name: "reject", Usage: "reject a plan, or a step that waits for approval", ArgsUsage: "TASKDIR | ID",
+		Flags: []cli.Flag{stepFlag(), &cli.StringFlag{Name: "reason", Usage: "the reason, as `TEXT`"}, &cli.StringFlag{Name: "by", Usage: "`NAME` of the person who rejects (default: the git user)"}, signFlag(), command.JSONFlag()},
+		Description: command.Manual(`Rejecting its plan rejects the task, and REJECTED.md says by whom and why. A rejected step fails.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis reject 02-03-paging --reason 'the API is going away'", "trellis reject 260201-090503-k3fq --reason 'not today'"),
 		Action: func(c *cli.Context) error {
 			return runDecision(a, c, app.Orders.Reject)
@@ -108,7 +108,7 @@ func stepFlag() cli.Flag {
 }
 
 func signFlag() cli.Flag {
-	return &cli.StringFlag{Name: "key", Usage: "a private Ed25519 key in a PEM `FILE` to sign it with, for those who have its public half in trust.keys"}
+	return &cli.StringFlag{Name: "key", Usage: "PEM `FILE` with a private Ed25519 key to sign it, for people with its public key in trust.keys"}
 }
 
 func readKey(a *command.Console, file string) ([]byte, error) {

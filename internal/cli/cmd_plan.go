@@ -30,42 +30,42 @@ func planCommand(a *command.Console) *cli.Command {
 		Usage:     "evaluate a requirement, then reject it or write a task directory",
 		ArgsUsage: "[TEXT | -]",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "`NAME` of the task, such as user-auth; made of the text"},
-			&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "`TYPE` of work: " + strings.Join(trellis.DevTypes, ", ") + "; chosen by the files that the research finds"},
-			&cli.StringFlag{Name: "requirement", Aliases: []string{"r"}, Usage: "what is wanted, as `TEXT`"},
-			&cli.StringFlag{Name: "requirement-file", Usage: "what is wanted, in a `FILE`; - is standard input"},
-			&cli.StringFlag{Name: "from-issue", Usage: "what is wanted, in an `ISSUE` with its comments: linear:ABC-12, jira:ABC-12, gitlab:group/project#4, github:owner/repo#7, its address, or 12 of the repository's own GitHub"},
-			&cli.BoolFlag{Name: "comment", Usage: "with --from-issue: write the address of the pull request into the issue, once there is one"},
+			&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "`NAME` of the task, such as user-auth (default: from the text)"},
+			&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "`TYPE` of work: " + strings.Join(trellis.DevTypes, ", ") + " (default: by the files that research finds)"},
+			&cli.StringFlag{Name: "requirement", Aliases: []string{"r"}, Usage: "the requirement, as `TEXT`"},
+			&cli.StringFlag{Name: "requirement-file", Usage: "read the requirement from `FILE`; - is standard input"},
+			&cli.StringFlag{Name: "from-issue", Usage: "read the requirement from an `ISSUE` and its comments: linear:ABC-12, jira:ABC-12, gitlab:group/project#4, github:owner/repo#7, a URL, or 12 on this repository's GitHub"},
+			&cli.BoolFlag{Name: "comment", Usage: "with --from-issue: add the pull request's URL to the issue, once there is one"},
 			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent that plans"},
-			&cli.StringSliceFlag{Name: "verify", Usage: "a `COMMAND` that decides whether the work is done; may be given more than once"},
-			&cli.StringSliceFlag{Name: "context", Usage: "a `FILE` or folder of the repository that planning and all phases are shown, or a text of several words that explains the requirement; may be given more than once"},
-			&cli.StringSliceFlag{Name: "constraint", Usage: "what must hold whatever is planned, as `TEXT`; may be given more than once"},
+			&cli.StringSliceFlag{Name: "verify", Usage: "`COMMAND` that decides whether the work is done (repeatable)"},
+			&cli.StringSliceFlag{Name: "context", Usage: "`FILE` or folder of the repository for planning and all phases, or an explanation of several words (repeatable)"},
+			&cli.StringSliceFlag{Name: "constraint", Usage: "constraint that every plan must meet, as `TEXT` (repeatable)"},
 			&cli.StringFlag{Name: "package", Usage: "`NAME` of the package in a monorepo"},
 			&cli.StringFlag{Name: "priority", Usage: "P0 to P3"},
-			&cli.StringSliceFlag{Name: "depends-on", Usage: "a `TASK` that has to be done before; may be given more than once"},
-			&cli.StringFlag{Name: "base", Usage: "`BRANCH` to begin at; the one checked out"},
-			&cli.BoolFlag{Name: "quick", Usage: "take the short way whatever the size"},
+			&cli.StringSliceFlag{Name: "depends-on", Usage: "`TASK` that must be done first (repeatable)"},
+			&cli.StringFlag{Name: "base", Usage: "`BRANCH` to start from (default: the current one)"},
+			&cli.BoolFlag{Name: "quick", Usage: "plan as for tiny work, whatever the size"},
 			&cli.BoolFlag{Name: "no-taskspec", Usage: "plan without writing down the intent first"},
-			&cli.BoolFlag{Name: "force-new", Usage: "make another task although one of that name was made today"},
-			&cli.StringFlag{Name: "retry", Usage: "plan `TASKDIR` again in place, or go on with a planning that was cut off"},
+			&cli.BoolFlag{Name: "force-new", Usage: "create another task even if one of that name was created today"},
+			&cli.StringFlag{Name: "retry", Usage: "plan `TASKDIR` again in place, or resume interrupted planning"},
 			&cli.StringFlag{Name: "feedback", Usage: "with --retry: your answer to the rejection or the plan, as `TEXT`"},
 			&cli.BoolFlag{Name: "detach", Usage: "plan in the background"},
 			command.PlainFlag(),
 			command.SharedFlag(),
 			command.JSONFlag(),
 		},
-		Description: command.Manual(`An agent evaluates the requirement. It rejects it, with a reason and suggestions in REJECTED.md, or
-agents look through the code, write down the intent, and make a plan in steps that the code checks and a
-judge passes: plan.json, prd.md, and the context that each phase gets. Tiny work goes without a plan, large
-work waits for approval. The directory appears under .trellis/tasks when planning has ended, whatever
-the end; a watcher picks it up when it is ready.
+		Description: command.Manual(`An agent evaluates the requirement. Either it rejects it, with a reason and suggestions in REJECTED.md, or
+agents read the code, write down the intent, and make a plan in steps that code checks and a judge
+accepts: plan.json, prd.md, and the context for each phase. Tiny work needs no plan, large work
+waits for approval. The directory appears under .trellis/tasks when planning ends, whatever
+the result; a watcher picks it up once it is ready.
 
-The requirement is TEXT, or - for standard input, or what --requirement, --requirement-file or --from-issue names. On a
-terminal trellis plan alone opens $VISUAL or $EDITOR to write it in. A plan that waits for approval is shown there, and you
-are asked about it as trellis review does.
+The requirement is TEXT, - for standard input, or what --requirement, --requirement-file or --from-issue gives. On a
+terminal, trellis plan alone opens $VISUAL or $EDITOR to write it in. A plan that waits for approval is shown there, and you
+are asked to decide as in trellis review.
 
-The requirement is never seen by a shell. Its last line on standard output is the task's directory; a terminal
-shows that before.`,
+The requirement never passes through a shell. The last line on standard output is the task's directory; on a terminal
+it is shown earlier.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitRejected, command.ExitPlanner, command.ExitWaiting, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted},
 			"trellis plan 'The list endpoint takes limit and offset'",
 			"trellis plan -n paging -t backend -r 'The list endpoint takes limit and offset'",

@@ -20,20 +20,20 @@ func startCommand(a *command.Console) *cli.Command {
 	detached := a.ForTask(func(c *cli.Context, p *app.Project, dir string) error { return startDetached(a, c, p, dir) })
 	return &cli.Command{
 		Name:      "start",
-		Usage:     "run one task, or go on with it",
+		Usage:     "run one task, or resume it",
 		ArgsUsage: "TASKDIR",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "detach", Usage: "run in the background"},
 			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent for all phases"},
-			&cli.BoolFlag{Name: "adopt-branch", Usage: "use the task's branch although it exists and is not the task's"},
+			&cli.BoolFlag{Name: "adopt-branch", Usage: "use the task's branch even if it exists and does not belong to the task"},
 			command.PlainFlag(),
 			command.SharedFlag(),
 			command.JSONFlag(),
 		},
-		Description: command.Manual(`Takes a task from where it stands to a checked commit on its branch: worktree, implement, rounds of
-check and debug until the project's own checks pass, acceptance, commit, report.md. A run that was cut
-off goes on where it was. With a live watcher the task is handed over and followed; Ctrl-C then only
-stops following. Without one, Ctrl-C ends the agents and leaves the run resumable.`,
+		Description: command.Manual(`Takes a task from its current state to a checked commit on its branch: worktree, implement, rounds of
+check and debug until the project's own checks pass, acceptance, commit, report.md. An interrupted run
+resumes where it stopped. If a watcher is alive, the task is handed over to it and followed; Ctrl-C then only
+stops following. Otherwise Ctrl-C stops the agents and leaves the run resumable.`,
 			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitRejected, command.ExitWaiting, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitTimeout, command.ExitInterrupted},
 			"trellis start 02-03-paging", "trellis start paging --detach"),
 		Action: func(c *cli.Context) error {

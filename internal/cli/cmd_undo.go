@@ -17,12 +17,12 @@ import (
 func undoCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "undo",
-		Usage:     "take back the last cancel, archive, rm or cleanup",
+		Usage:     "undo the last cancel, archive, rm or cleanup",
 		ArgsUsage: "[N]",
-		Flags:     []cli.Flag{&cli.BoolFlag{Name: "list", Usage: "only show what can be undone, with numbers"}, command.JSONFlag()},
-		Description: command.Manual(`N is a number of --list; without it the last is undone. A cancelled task is what it was before, or resumes
-with the work done so far; one that was archived or removed is in its place again; of one that was cleaned up, branch
-and worktree are back, but for files that git ignores. Nothing is ever replaced: where the place is taken, that is said.`,
+		Flags:     []cli.Flag{&cli.BoolFlag{Name: "list", Usage: "list what can be undone, with numbers"}, command.JSONFlag()},
+		Description: command.Manual(`N is a number from --list (default: the last one). A cancelled task returns to its previous state, or resumes
+with the work done so far; an archived or removed one returns to its place; after a cleanup, branch
+and worktree are restored, except for ignored files. Nothing is ever overwritten: if the place is taken, it says so.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitLocked}, "trellis undo --list", "trellis undo", "trellis undo 2"),
 		Action: func(c *cli.Context) error {
 			p, err := a.Open(c.Context)

@@ -17,12 +17,12 @@ func JSONFlag() cli.Flag { return &cli.BoolFlag{Name: "json", Usage: "print one 
 
 // PlainFlag returns --plain, for commands that show what happens while it happens.
 func PlainFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "plain", Usage: "write a line for everything that happens, with its time, on a terminal too"}
+	return &cli.BoolFlag{Name: "plain", Usage: "print one line with its time per event, even on a terminal"}
 }
 
 // SharedFlag returns --shared-fs, for commands that hold locks while they work.
 func SharedFlag() cli.Flag {
-	return &cli.BoolFlag{Name: "shared-fs", Usage: "work on NFS, SMB, FUSE or 9p too: you see to it that no other machine does"}
+	return &cli.BoolFlag{Name: "shared-fs", Usage: "allow NFS, SMB, FUSE or 9p: you ensure that no other machine works there"}
 }
 
 // GivenFlags returns the flags among names that a call sets, as arguments for another call.

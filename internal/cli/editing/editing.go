@@ -27,12 +27,12 @@ import (
 func Command(console *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "edit",
-		Usage:     "change a file of a task in your editor, checked before it counts",
+		Usage:     "edit a file of a task in your editor, and check it before saving",
 		ArgsUsage: "TASKDIR [prd|plan|task|implement|check|debug]",
-		Description: command.Manual(`Opens a copy of the file (prd.md by default) in $VISUAL or $EDITOR. When you leave the editor the copy is checked
-as trellis validate does. What is wrong is shown with its line, and you are asked: edit again, discard what you
-wrote, or, as long as the task is not begun, keep it. What you wrote is never lost: when the editor dies, or the
-file was changed meanwhile, the copy stays and you are told where.`,
+		Description: command.Manual(`Opens a copy of the file (default: prd.md) in $VISUAL or $EDITOR. When you leave the editor, the copy is checked
+as by trellis validate. Problems are shown with their line, and you are asked: edit again, discard your
+changes, or, if the task has not begun, keep them. Your changes are never lost: if the editor dies, or the
+file was changed meanwhile, the copy is kept and you are told where.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, "trellis edit 02-01-auth", "trellis edit 02-01-auth plan"),
 		Action: console.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
 			word := cmp.Or(c.Args().Get(1), "prd")

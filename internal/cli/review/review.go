@@ -29,18 +29,18 @@ import (
 func Command(a *command.Console, readKey func(*command.Console, string) (ed25519.PrivateKey, error)) *cli.Command {
 	return &cli.Command{
 		Name:      "review",
-		Usage:     "read what is going to be built, and decide about it",
+		Usage:     "show a plan, and approve, change or reject it",
 		ArgsUsage: "TASKDIR",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "by", Usage: "`NAME` of who decides; the git user"},
-			&cli.StringFlag{Name: "key", Usage: "a private Ed25519 key in a PEM `FILE` to sign the decision with, for those who have its public half in trust.keys"},
+			&cli.StringFlag{Name: "by", Usage: "`NAME` of the person who decides (default: the git user)"},
+			&cli.StringFlag{Name: "key", Usage: "PEM `FILE` with a private Ed25519 key to sign the decision, for people with its public key in trust.keys"},
 			command.JSONFlag(),
 		},
-		Description: command.Manual(`Shows the plan of a task: what is going to be built, the command that proves each criterion, the steps, what is
-assumed and what is left open. On a terminal you then accept it, have it planned again with your feedback, change
-its files in your editor, reject it, or decide later. A yes is for what was shown: when a file was changed
-meanwhile, the plan is shown again instead. Ctrl-C and Ctrl-D leave everything as it is. Without a terminal it is
-shown, and when it waits for approval the exit code is 8 and the commands that answer are named.`,
+		Description: command.Manual(`Shows the plan of a task: what will be built, the command that proves each criterion, the steps, the
+assumptions and the open questions. On a terminal you can then approve it, have it planned again with your feedback, edit
+its files, reject it, or decide later. An approval applies to what was shown: if a file was changed
+meanwhile, the plan is shown again instead. Ctrl-C and Ctrl-D change nothing. Without a terminal the plan is
+only shown; if it waits for approval, the exit code is 8 and the commands to decide are named.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitPlanner, command.ExitWaiting, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted}, "trellis review 02-03-paging", "trellis review paging --json"),
 		Action: a.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
 			r := &Review{Console: a, Project: p, Dir: dir, By: c.String("by")}

@@ -23,28 +23,28 @@ import (
 func Command(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "run",
-		Usage:     "run a file of steps in this folder, or go on with a run",
+		Usage:     "run a file of steps in this folder, or resume a run",
 		ArgsUsage: "FILE | --resume ID [FILE]",
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "var", Usage: "give a var of the file a value, as `NAME=VALUE`; may be given more than once"},
+			&cli.StringSliceFlag{Name: "var", Usage: "set a var of the file, as `NAME=VALUE` (repeatable)"},
 			&cli.StringFlag{Name: "step", Usage: "run only the step with this `PATH`, such as build or each.2.compile"},
-			&cli.StringFlag{Name: "from-step", Usage: "begin at the step with this `PATH`"},
-			&cli.StringFlag{Name: "to-step", Usage: "end behind the step with this `PATH`"},
-			&cli.StringFlag{Name: "resume", Usage: "go on with the run of this `ID`"},
-			&cli.BoolFlag{Name: "fail-fast", Usage: "begin nothing more once a step has failed"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "show the steps with their values, and run nothing"},
+			&cli.StringFlag{Name: "from-step", Usage: "start at the step with this `PATH`"},
+			&cli.StringFlag{Name: "to-step", Usage: "stop after the step with this `PATH`"},
+			&cli.StringFlag{Name: "resume", Usage: "resume the run with this `ID`"},
+			&cli.BoolFlag{Name: "fail-fast", Usage: "start nothing more once a step has failed"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "show the steps with their values, without running them"},
 			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent for steps that name none"},
 			command.SharedFlag(),
-			&cli.BoolFlag{Name: "json", Usage: "print one JSON object a line for all that happens"},
+			&cli.BoolFlag{Name: "json", Usage: "print one JSON object per line for every event"},
 		},
-		Description: command.Manual(`Runs the steps of a file, in JSON or YAML: commands, prompts for an agent, groups, loops, other files, waits
-for people. The file is read and checked before anything runs, and a copy of it is what runs. Scripts and
+		Description: command.Manual(`Runs the steps of a JSON or YAML file: commands, prompts for an agent, groups, loops, other files, waits
+for people. The file is read and checked before anything runs, and a copy of it is executed. Scripts and
 agents work in the current folder.
 
-A run that was cut off, or that waits, goes on with --resume ID: no step that was finished runs again. One that
-failed runs what did not come to a good end. With FILE, or other flags, what is asked for now is done, and steps
-that are as they were are taken over. The id is the last line on standard output, but for a terminal, which shows
-it before. There a step that waits for a person is asked about at once.`,
+--resume ID resumes a run that was interrupted or waits: no finished step runs again. In a run that failed,
+the steps that did not succeed run. With FILE or other flags, the new request applies, and steps that have not
+changed keep their results. The id is the last line on standard output; on a terminal it is shown
+earlier, and you are asked at once about a step that waits for a person.`,
 			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitWaiting, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitTimeout, command.ExitInterrupted},
 			"trellis run release.yaml --var version=1.2", "trellis run release.yaml --dry-run", "trellis run --resume 260201-090503-k3fq"),
 		Action: func(c *cli.Context) error {

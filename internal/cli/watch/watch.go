@@ -34,22 +34,22 @@ func Command(a *command.Console) *cli.Command {
 		Name:  "watch",
 		Usage: "run tasks as they become ready, until interrupted",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "once", Usage: "end when nothing is left to run"},
-			&cli.IntFlag{Name: "parallel", Usage: "`N` tasks at once; limits.parallel of config.yaml"},
-			&cli.DurationFlag{Name: "rescan", Value: 30 * time.Second, Usage: "look at everything every `D`, whatever file events say"},
-			&cli.BoolFlag{Name: "poll", Usage: "use no file events, only the rescan"},
-			&cli.StringFlag{Name: "log-level", Usage: "write records of `LEVEL` debug, info, warn or error and above, on a terminal too"},
-			&cli.BoolFlag{Name: "json", Usage: "write records to stdout as JSON, one a line"},
-			&cli.BoolFlag{Name: "objectives", Usage: "work on objectives as well: plan their steps, and write into them what becomes of the tasks (objectives.watch of config.yaml)"},
+			&cli.BoolFlag{Name: "once", Usage: "exit when nothing is left to run"},
+			&cli.IntFlag{Name: "parallel", Usage: "run `N` tasks at once (default: limits.parallel in config.yaml)"},
+			&cli.DurationFlag{Name: "rescan", Value: 30 * time.Second, Usage: "rescan everything every `D`, whatever file events report"},
+			&cli.BoolFlag{Name: "poll", Usage: "ignore file events and only rescan"},
+			&cli.StringFlag{Name: "log-level", Usage: "write records of `LEVEL` debug, info, warn or error and above, even on a terminal"},
+			&cli.BoolFlag{Name: "json", Usage: "print records to stdout as JSON, one per line"},
+			&cli.BoolFlag{Name: "objectives", Usage: "also plan steps of objectives and record their tasks' results (objectives.watch in config.yaml)"},
 			command.PlainFlag(),
-			&cli.StringFlag{Name: "shared", Usage: "share the tasks with other checkouts through the git remote `REMOTE` (shared.remote of config.yaml); none: with nobody any more"},
+			&cli.StringFlag{Name: "shared", Usage: "share tasks with other checkouts through the git remote `REMOTE` (shared.remote in config.yaml); none: stop sharing"},
 			command.SharedFlag(),
-			&cli.BoolFlag{Name: "print-unit", Usage: "print a service for systemd or launchd that watches this repository, and end"},
+			&cli.BoolFlag{Name: "print-unit", Usage: "print a systemd or launchd service that watches this repository, and exit"},
 		},
-		Description: command.Manual(`Sees task directories appear and change, runs those that are ready and goes on with those that were
-cut off. A broken directory is reported once, with file, line and what to do, and stops nobody else. One
-process watches a repository. Without a terminal it writes records to stderr. The settings are read again when
-they change and on SIGHUP; runs under way keep theirs.`,
+		Description: command.Manual(`Notices new and changed task directories, runs those that are ready and resumes those that were
+interrupted. A broken directory is reported once, with file, line and what to do, and does not affect others. Only
+one process watches a repository. Without a terminal it writes records to stderr. Settings are reloaded when
+they change and on SIGHUP; runs in progress keep theirs.`,
 			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitWaiting, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted},
 			"trellis watch", "trellis watch --once --parallel 4", "trellis watch --objectives", "trellis watch --print-unit"),
 		Action: func(c *cli.Context) error {
