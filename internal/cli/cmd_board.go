@@ -18,21 +18,21 @@ const boardPort = 7433
 func boardCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:  "board",
-		Usage: "serve a page on which tasks are read, reviewed and steered from a browser",
+		Usage: "serve a web page to view, review and control tasks",
 		Flags: []cli.Flag{
-			&cli.IntFlag{Name: "port", Value: boardPort, Usage: "`PORT` to listen at; 0 is any that is free"},
+			&cli.IntFlag{Name: "port", Value: boardPort, Usage: "`PORT` to listen on; 0 picks a free one"},
 			&cli.BoolFlag{Name: "open", Usage: "open it in the browser"},
-			&cli.BoolFlag{Name: "read-only", Usage: "show all, and take no orders"},
-			&cli.StringFlag{Name: "bind", Value: board.Loopback, Usage: "`ADDRESS` to listen at"},
-			&cli.BoolFlag{Name: "allow-remote", Usage: "let others in: needs --cert and --cert-key, or --proxy"},
-			&cli.StringFlag{Name: "cert", Usage: "`FILE` with the certificate to speak TLS with"},
-			&cli.StringFlag{Name: "cert-key", Usage: "`FILE` with the key of the certificate"},
-			&cli.StringFlag{Name: "proxy", Usage: "`URL` by which browsers call it through a proxy that speaks TLS"},
+			&cli.BoolFlag{Name: "read-only", Usage: "show everything, but accept no commands"},
+			&cli.StringFlag{Name: "bind", Value: board.Loopback, Usage: "`ADDRESS` to listen on"},
+			&cli.BoolFlag{Name: "allow-remote", Usage: "allow access from other machines; needs --cert and --cert-key, or --proxy"},
+			&cli.StringFlag{Name: "cert", Usage: "`FILE` with the TLS certificate"},
+			&cli.StringFlag{Name: "cert-key", Usage: "`FILE` with the certificate's key"},
+			&cli.StringFlag{Name: "proxy", Usage: "`URL` at which browsers reach it through a TLS proxy"},
 			command.JSONFlag(),
 		},
-		Description: command.Manual(`Prints the address of the page, which ends with the key that lets in: who has it can do what you can. The board
-runs nothing itself and can be open beside a watcher; Ctrl-C ends it, and tasks go on. It listens on this machine
-alone. The key is the same the next time, so that open pages connect again; docs/reference/board.md says where it is.`,
+		Description: command.Manual(`Prints the URL of the page, which ends with the access key: anyone who has it can do what you can. The board
+runs nothing itself and can be open beside a watcher; Ctrl-C stops it, and tasks continue. By default it listens on this
+machine only. The key stays the same, so that open pages reconnect; docs/reference/board.md says where it is kept.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitInterrupted}, "trellis board --open", "trellis board --port 8080 --read-only"),
 		Action: func(c *cli.Context) error { return runBoard(a, c) },
 	}

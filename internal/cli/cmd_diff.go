@@ -18,15 +18,15 @@ import (
 func diffCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "diff",
-		Usage:     "show what a task changed against its base",
+		Usage:     "show the changes of a task against its base",
 		ArgsUsage: "TASKDIR",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "stat", Usage: "only the files and how much of them"},
-			&cli.BoolFlag{Name: "name-only", Usage: "only the names of the files"},
+			&cli.BoolFlag{Name: "stat", Usage: "only the files and the size of their changes"},
+			&cli.BoolFlag{Name: "name-only", Usage: "only the file names"},
 			command.JSONFlag(),
 		},
-		Description: command.Manual(`While the worktree is there, what is in it counts, committed or not; after that, the branch, or the commit that was delivered. On a terminal
-it is in colours and in a pager: $GIT_PAGER, core.pager of your git settings, $PAGER, or less.`,
+		Description: command.Manual(`As long as the worktree exists, its contents count, committed or not; after that, the branch or the delivered commit.
+A terminal shows it in colour and in a pager: $GIT_PAGER, core.pager of your git settings, $PAGER, or less.`,
 			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitNotFound}, "trellis diff 02-01-auth", "trellis diff --stat 02-01-auth", "trellis diff 02-01-auth | git apply", "trellis diff 02-01-auth --json | jq -r '.files[].path'"),
 		Action: a.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
 			d := difference{console: a, project: p, dir: dir, stat: c.Bool("stat"), plain: c.Bool("name-only")}

@@ -16,11 +16,11 @@ func listCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:    "list",
 		Aliases: []string{"ls"},
-		Usage:   "show the tasks and where they stand",
+		Usage:   "list tasks and their status",
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: "status", Aliases: []string{"s"}, Usage: "only tasks of this `STATUS`; may be given more than once"},
-			&cli.BoolFlag{Name: "mine", Usage: "only tasks that I work on or made (trellis init -u NAME)"},
-			&cli.BoolFlag{Name: "archived", Usage: "the archived tasks instead"},
+			&cli.StringSliceFlag{Name: "status", Aliases: []string{"s"}, Usage: "only tasks with this `STATUS` (repeatable)"},
+			&cli.BoolFlag{Name: "mine", Usage: "only tasks that you work on or created (trellis init -u NAME)"},
+			&cli.BoolFlag{Name: "archived", Usage: "list archived tasks instead"},
 			command.JSONFlag(),
 		},
 		Description: command.Manual(`Reads every task directory, the most urgent first. A task whose task.json is broken is shown with

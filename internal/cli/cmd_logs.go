@@ -30,18 +30,18 @@ import (
 func logsCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "logs",
-		Usage:     "show what was done for a task, agents' words and tools included",
+		Usage:     "show the log of a task, with agents' messages and tool calls",
 		ArgsUsage: "TASKDIR|RUN",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until the run ends, and into the next one if somebody begins it"},
-			&cli.StringFlag{Name: "run", Usage: "only the run of this `NUMBER`, or all (default: the last one; with --json: all)"},
-			&cli.IntFlag{Name: "tail", Usage: "only the last `LINES` of what is there"},
+			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "follow until the run ends, and into the next one if it is started"},
+			&cli.StringFlag{Name: "run", Usage: "only the run with this `NUMBER`, or all (default: the last one; with --json: all)"},
+			&cli.IntFlag{Name: "tail", Usage: "only the last `LINES` so far"},
 			&cli.StringFlag{Name: "phase", Usage: "only this `PHASE`: implement, check, verify, debug, accept, evaluate, research, …"},
-			&cli.BoolFlag{Name: "full", Usage: "long texts whole"},
-			&cli.BoolFlag{Name: "json", Usage: "print one JSON object a line"},
+			&cli.BoolFlag{Name: "full", Usage: "show long texts completely"},
+			&cli.BoolFlag{Name: "json", Usage: "print one JSON object per line"},
 		},
-		Description: command.Manual(`The last run of the task, a planning counted as one. Times are those of this machine. Of a text with more than 30
-lines the first 20 are shown, and the command that shows the whole.`,
+		Description: command.Manual(`Shows the last run of the task; planning counts as one. Times are in this machine's time zone. Of a text with more
+than 30 lines it shows the first 20, and the command that shows all of it.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound, command.ExitInterrupted}, "trellis logs 02-01-auth", "trellis logs -f 02-01-auth --tail 20", "trellis logs 02-01-auth --run all", "trellis logs 02-01-auth --phase implement --json"),
 		Action: func(c *cli.Context) error { return runLogs(c, a) },
 	}

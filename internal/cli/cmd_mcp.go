@@ -17,13 +17,13 @@ func mcpCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "mcp",
 		ArgsUsage: "[COMMAND]",
-		Usage:     "let an agent read, plan and steer tasks, over the Model Context Protocol",
+		Usage:     "let an agent read, plan and control tasks over the Model Context Protocol",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "tools", Value: string(mcpserver.Work), Usage: "how much is offered: `LEVEL` read, work or all"},
+			&cli.StringFlag{Name: "tools", Value: string(mcpserver.Work), Usage: "tools to offer: `LEVEL` read, work or all"},
 		},
-		Description: command.Manual(`Speaks on standard input and output until the client goes; agents start it by themselves. read looks at tasks,
-work plans and steers them too, all says yes and no to plans as well. It works in the main checkout of the folder that
-it is started in. Inside a run it decides and steers nothing: no agent approves itself.`,
+		Description: command.Manual(`Serves on standard input and output until the client disconnects; agents start it by themselves. read shows tasks,
+work also plans and controls them, all also approves and rejects plans. It works in the main checkout of the folder that
+it is started in. Inside a run it decides and controls nothing: no agent approves itself.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitInterrupted}, "trellis mcp", "trellis mcp --tools read"),
 		Action:      func(c *cli.Context) error { return runMCP(a, c) },
 		Subcommands: []*cli.Command{mcpInstallCommand(a)},

@@ -19,16 +19,16 @@ import (
 func mcpInstallCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "install",
-		Usage:     "have claude, codex or opencode start the MCP server",
+		Usage:     "add the MCP server to claude, codex or opencode",
 		ArgsUsage: "claude|codex|opencode",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "tools", Value: string(mcpserver.Work), Usage: "how much it offers there: `LEVEL` read, work or all"},
-			&cli.BoolFlag{Name: "undo", Usage: "take it out again"},
-			&cli.BoolFlag{Name: "yes", Usage: "do it without being asked"},
+			&cli.StringFlag{Name: "tools", Value: string(mcpserver.Work), Usage: "tools to offer there: `LEVEL` read, work or all"},
+			&cli.BoolFlag{Name: "undo", Usage: "remove it again"},
+			&cli.BoolFlag{Name: "yes", Usage: "do it without asking"},
 			command.JSONFlag(),
 		},
-		Description: command.Manual(`Shows what goes into the program's own settings, those of yours for all projects, and puts it there when you agree.
-With --undo they are as they were before, to the byte; when somebody changed them since, the entry alone goes.`,
+		Description: command.Manual(`Shows what goes into the program's settings (yours, for all projects), and writes it if you agree.
+--undo restores them byte for byte; if they were changed since, it removes only the entry.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitWaiting}, "trellis mcp install claude", "trellis mcp install opencode --tools read", "trellis mcp install codex --undo --yes"),
 		Action: func(c *cli.Context) error { return runMCPInstall(a, c) },
 	}

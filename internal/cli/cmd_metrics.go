@@ -17,12 +17,12 @@ import (
 func metricsCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:  "metrics",
-		Usage: "print numbers of all tasks for Prometheus: states, runs, tokens, cost, checks",
+		Usage: "print metrics of all tasks for Prometheus: states, runs, tokens, cost, checks",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "output", Usage: "replace `FILE` at once instead of printing, for the textfile collector of node_exporter"},
+			&cli.StringFlag{Name: "output", Usage: "replace `FILE` atomically instead of printing, for node_exporter's textfile collector"},
 		},
-		Description: command.Manual(`Reads what is on disk; nothing has to run for it, and nothing is asked over the network. A board gives the same at
-/metrics. No task is named in it. docs/reference/metrics.md says what each number means and how to have it scraped.`,
+		Description: command.Manual(`Reads only from disk; nothing needs to be running, and the network is not used. A board serves the same at
+/metrics. No task is named. docs/reference/metrics.md explains each metric and how to have them scraped.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitFailed}, "trellis metrics", "trellis metrics --output /var/lib/node_exporter/textfile/trellis.prom"),
 		Action: func(c *cli.Context) error { return runMetrics(a, c) },
 	}

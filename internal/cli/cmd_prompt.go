@@ -36,11 +36,11 @@ func promptCommand(a *command.Console) *cli.Command {
 	names := trellis.Strings(roles)
 	return &cli.Command{
 		Name:      "prompt",
-		Usage:     "show what an agent would get, with sizes",
+		Usage:     "show the prompt that an agent would get, with sizes",
 		ArgsUsage: "ROLE",
-		Flags:     []cli.Flag{&cli.StringFlag{Name: "task", Usage: "`TASKDIR` that it is about"}, command.JSONFlag()},
-		Description: command.Manual(fmt.Sprintf(`Renders the prompt of a role for a task as it is now. Nothing is started. Roles: %s.
-The prompt goes to standard output, sizes and what is left out to standard error.`, strings.Join(names, ", ")),
+		Flags:     []cli.Flag{&cli.StringFlag{Name: "task", Usage: "`TASKDIR` of the task"}, command.JSONFlag()},
+		Description: command.Manual(fmt.Sprintf(`Renders the prompt of a role for the current state of a task. Nothing is started. Roles: %s.
+The prompt goes to standard output, sizes and omissions to standard error.`, strings.Join(names, ", ")),
 			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis prompt implement --task 02-03-paging"),
 		Action: func(c *cli.Context) error {
 			role := c.Args().First()

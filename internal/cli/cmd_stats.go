@@ -15,18 +15,18 @@ import (
 func statsCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:  "stats",
-		Usage: "show what tasks took: time, tokens, cost, cache hits, rounds, refusals",
+		Usage: "show what tasks used: time, tokens, cost, cache hits, rounds, refusals",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "since", Usage: "only what was done since `D`: so long ago, as 7d and 24h, or a date, as 2026-02-01"},
-			&cli.StringFlag{Name: "by", Value: string(stats.ByPhase), Usage: "one row for each `KIND`: phase, agent, model, day or task"},
+			&cli.StringFlag{Name: "since", Usage: "only work since `D`: a time ago, such as 7d or 24h, or a date, such as 2026-02-01"},
+			&cli.StringFlag{Name: "by", Value: string(stats.ByPhase), Usage: "print one row per `KIND`: phase, agent, model, day or task"},
 			command.JSONFlag(),
 		},
-		Description: command.Manual(`Adds up what the journals of all tasks say, archived ones too; nothing has to run for it. AGENTS is how long agents
+		Description: command.Manual(`Adds up the journals of all tasks, including archived ones; nothing needs to be running. AGENTS is how long agents
 worked, CHECKS how long the project's own commands ran, CACHED how much of the input came from the provider's cache, NO
-how many answers said no to a plan or to the work. A cost that an agent does not tell is estimated where its model has a
-price, which ~ says; what nobody knows is not in the sums: a sum that is not whole has ≥ before it. A first pass is a task that its first run delivered with nothing to debug. With
---since a task counts by its last end, and a call by when it ended. Days begin where
-those of limits.day_tokens do: by local time, or shared.time_zone.`,
+how many answers refused a plan or the work. A cost that an agent does not report is estimated if its model has a
+price, and marked ~; unknown costs are left out, and an incomplete sum is marked ≥. A first pass is a task
+that its first run delivered with nothing to debug. With --since, a task counts by its last end, and a call by its end.
+Days begin as for limits.day_tokens: by local time, or shared.time_zone.`,
 			[]int{command.ExitDone, command.ExitUsage}, "trellis stats", "trellis stats --since 7d --by day", "trellis stats --by task --json | jq '.rows[] | [.key, .cost_usd]'"),
 		Action: func(c *cli.Context) error { return runStats(a, c) },
 	}

@@ -19,13 +19,13 @@ import (
 func statusCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "status",
-		Usage:     "show where things stand, of one task or of all that are not over",
+		Usage:     "show the status of one task, or of all unfinished ones",
 		ArgsUsage: "[TASKDIR|RUN]",
-		Flags:     []cli.Flag{&cli.BoolFlag{Name: "refresh", Usage: "ask the remote first what became of the tasks in review"}, command.JSONFlag()},
-		Description: command.Manual(`Reads what is on disk; nothing has to run for it. --refresh fetches the base branch and asks gh or GitLab
-for pull requests: a task that was merged is completed, one whose pull request was closed is cancelled. Where checks failed or
-reviewers ask for changes, a run to mend that is begun with delivery.react, for a watcher or trellis start to go on with;
-without it that is only said. With --json the answer for one task is an object as those of trellis list, for all a list of
+		Flags:     []cli.Flag{&cli.BoolFlag{Name: "refresh", Usage: "first ask the remote about the tasks in review"}, command.JSONFlag()},
+		Description: command.Manual(`Reads only from disk; nothing needs to be running. --refresh fetches the base branch and asks gh or GitLab
+about pull requests: a merged task is completed, one whose pull request was closed is cancelled. If checks failed or
+reviewers ask for changes, delivery.react begins a run to fix that, which a watcher or trellis start continues;
+without it, this is only reported. --json prints one task as an object like those of trellis list, all tasks as a list of
 them.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis status", "trellis status --refresh", "trellis status 02-01-auth --json"),
 		Action: func(c *cli.Context) error {

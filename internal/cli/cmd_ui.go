@@ -14,10 +14,10 @@ import (
 func uiCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:  "ui",
-		Usage: "show the tasks on the whole terminal, and steer them by keys",
-		Description: command.Manual(`Left the tasks by status, right what is known of the selected one: now, plan, diff, log, report, proofs.
+		Usage: "show and control tasks in a full-screen terminal interface",
+		Description: command.Manual(`On the left are the tasks by status, on the right the pages of the selected one: now, plan, diff, log, report, proofs.
 ? shows all keys: n plans, r reviews, a approves, x rejects, s starts, S stops, R retries, c cancels, d delivers, e
-edits, o opens a shell in the worktree, q ends. What takes something away asks first. Nothing runs in it: tasks go on
+edits, o opens a shell in the worktree, q quits. Destructive keys ask first. It runs nothing itself: tasks continue
 when it ends. NO_COLOR turns colours off.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitInterrupted}, "trellis ui"),
 		Action: func(c *cli.Context) error { return runUI(a, c) },

@@ -22,11 +22,11 @@ func verifyCommand(a *command.Console) *cli.Command {
 		Usage:     "recheck every proof of a task or a run",
 		ArgsUsage: "TASKDIR | ID",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "key", Usage: "an Ed25519 key in a PEM `FILE`: a public one checks the signature of the proofs, a private one signs them"},
+			&cli.StringFlag{Name: "key", Usage: "PEM `FILE` with an Ed25519 key: a public one checks the signature of the proofs, a private one signs them"},
 			command.JSONFlag(),
 		},
-		Description: command.Manual(`Computes all of proofs.jsonl anew and compares it with the plan, the branch and the output that was kept,
-offline. Each record that was changed, deleted, added, moved or is about something else by now is named with the
+		Description: command.Manual(`Recomputes all of proofs.jsonl and compares it with the plan, the branch and the stored output,
+offline. Each record that was changed, deleted, added, moved or is now about something else is named with the
 reason. A task without plan.json has nothing to prove.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, "trellis verify 02-03-paging", "trellis verify 02-03-paging --key team.pub", "trellis verify 260201-090503-k3fq --json"),
 		Action: func(c *cli.Context) error {

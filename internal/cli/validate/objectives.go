@@ -22,8 +22,8 @@ func ObjectivesCommand(a *command.Console) *cli.Command {
 		Usage:     "check objectives: rows, ids, dependencies, plans",
 		ArgsUsage: "[OBJECTIVE...]",
 		Flags:     []cli.Flag{command.JSONFlag()},
-		Description: command.Manual(`Says all that is wrong with the files named, or with every objective: rows that can't be read, ids that stand
-there twice, dependencies that are unknown or go in a circle. A plan whose task is gone or is for another step is a warning.`,
+		Description: command.Manual(`Shows every problem of the given files, or of all objectives: unreadable rows, duplicate ids,
+unknown or circular dependencies. A plan whose task is gone or belongs to another step is a warning.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, "trellis objective check", "trellis objective check gateway --json"),
 		Action: func(c *cli.Context) error {
 			return cmd.objectiveCheck(c.Context, c.Args().Slice(), c.Bool("json"))

@@ -26,11 +26,11 @@ type validations struct{ *command.Console }
 // Command returns `trellis validate`.
 func Command(a *command.Console) *cli.Command {
 	c := TaskCommand(a)
-	c.Usage = "check task directories, and with --all config and guidelines too"
-	c.Flags = append([]cli.Flag{&cli.BoolFlag{Name: "all", Usage: "check every task that is not archived, config.yaml, guidelines, roles and templates"}}, c.Flags...)
+	c.Usage = "check task directories, and with --all also config and guidelines"
+	c.Flags = append([]cli.Flag{&cli.BoolFlag{Name: "all", Usage: "check all tasks that are not archived, config.yaml, guidelines, roles and templates"}}, c.Flags...)
 	c.ArgsUsage = "TASKDIR | --all"
-	c.Description = command.Manual(`Says whether a task can be run: every problem with its file, its line, and what to do about it.
-In planning a missing file is a warning; of a task that is over only task.json is checked.`,
+	c.Description = command.Manual(`Checks whether a task can be run, and shows every problem with its file, its line, and what to do about it.
+During planning a missing file is a warning; of a finished task only task.json is checked.`,
 		[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, "trellis validate 02-01-auth", "trellis validate --all --json", "trellis validate 02-01-auth --fix")
 	return c
 }
@@ -42,7 +42,7 @@ func TaskCommand(a *command.Console) *cli.Command {
 		Usage:     "check a task directory",
 		ArgsUsage: "TASKDIR",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "fix", Usage: "mend or drop invalid rows of context files and add the missing fields of task.json"},
+			&cli.BoolFlag{Name: "fix", Usage: "fix or drop invalid rows of context files, and add missing fields to task.json"},
 			command.JSONFlag(),
 		},
 		Description: command.Manual(`The same as trellis validate TASKDIR.`, []int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, "trellis task validate 02-01-auth"),
