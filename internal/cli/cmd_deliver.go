@@ -25,11 +25,11 @@ func deliverCommand(a *command.Console) *cli.Command {
 		Name:      "deliver",
 		Usage:     "push the branch of a task and open its pull request",
 		ArgsUsage: "TASKDIR",
-		Flags:     []cli.Flag{&cli.BoolFlag{Name: "dry-run", Usage: "show what would be pushed, the commands and the text, and change nothing"}, command.JSONFlag()},
-		Description: command.Manual(`Of a task in review, whatever delivery.push and delivery.pr say, and of one whose delivery failed: that
-goes on from its commit, without an agent. What is pushed is not pushed again, and a pull request that is
-open is brought up to date. Commits of others are never written over. Without a remote, or without gh or
-its sign-in, or GitLab's token, the commands to type are shown. The address of the pull request goes to stdout.`,
+		Flags:     []cli.Flag{&cli.BoolFlag{Name: "dry-run", Usage: "show what would be pushed, the commands and the text, without changing anything"}, command.JSONFlag()},
+		Description: command.Manual(`Takes a task in review, whatever delivery.push and delivery.pr say, or one whose delivery failed: that
+resumes from its commit, without an agent. Nothing is pushed twice, and an open pull request is
+updated. Commits of others are never overwritten. Without a remote, or without gh or
+its sign-in, or GitLab's token, the commands to run are shown. The URL of the pull request goes to stdout.`,
 			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted}, "trellis deliver 02-03-paging --dry-run", "trellis deliver paging"),
 		Action: a.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
 			s, err := p.Site(c.Context)

@@ -13,23 +13,23 @@ import (
 func Command(console *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "cleanup",
-		Usage:     "show what tasks left, and take away what was merged",
+		Usage:     "list what tasks left behind, and remove what was merged",
 		ArgsUsage: "[TASKDIR]",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "merged", Usage: "take away worktree and branch of every task whose work is in its base"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "only say what would be done"},
-			&cli.BoolFlag{Name: "force", Usage: "ask nothing; what is not in the base is saved all the same, backups are not"},
-			&cli.BoolFlag{Name: "backups", Usage: "show the backups instead"},
-			&cli.BoolFlag{Name: "runs", Usage: "delete what runs of completed and archived tasks left below run/, beyond runs.keep and runs.size"},
-			&cli.StringFlag{Name: "older", Usage: "with --backups, delete those older than `D`, as in 30d or 12h"},
+			&cli.BoolFlag{Name: "merged", Usage: "remove worktree and branch of every task whose work is in its base"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "only show what would be done"},
+			&cli.BoolFlag{Name: "force", Usage: "do not ask; work that is not in the base is still saved, backups are not"},
+			&cli.BoolFlag{Name: "backups", Usage: "list the backups instead"},
+			&cli.BoolFlag{Name: "runs", Usage: "delete what runs of completed and archived tasks left in run/, beyond runs.keep and runs.size"},
+			&cli.StringFlag{Name: "older", Usage: "with --backups, delete those older than `D`, such as 30d or 12h"},
 			command.JSONFlag(),
 		},
 		Description: command.Manual(`Without --merged and without a task it removes nothing: it lists worktrees and branches, and completes
-tasks in review whose work is in the base branch. With a task, its worktree and branch go, merged or not.
-What is not in the base then is saved first, under refs/trellis/backup: commits, and what is staged, not staged and
-untracked in the worktree. Files that git ignores are not saved. A task that runs, waits or is paused is left alone.
-Where nobody can be asked, work that is not merged and backups stay unless --force is given.
-With --runs, what agents were told and did in old runs is deleted; journals, approvals, proofs and reports stay.`,
+tasks in review whose work is in the base branch. With a task, its worktree and branch are removed, merged or not.
+Work that is not in the base is saved first under refs/trellis/backup: commits, and staged, unstaged and
+untracked changes in the worktree. Ignored files are not saved. A task that is running, waiting or paused is left alone.
+If nobody can be asked, unmerged work and backups are kept unless --force is given.
+--runs deletes the records of what agents were told and did in old runs; journals, approvals, proofs and reports are kept.`,
 			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitNotFound, command.ExitLocked}, "trellis cleanup", "trellis cleanup --merged", "trellis cleanup 02-01-auth --dry-run", "trellis cleanup --backups --older 30d", "trellis cleanup --runs --dry-run"),
 		Action: func(c *cli.Context) error {
 			o := options{c.Args().First(), c.Bool("merged"), c.Bool("backups"), c.Bool("runs"), c.Bool("dry-run"), c.Bool("force"), c.Bool("json"), c.String("older")}

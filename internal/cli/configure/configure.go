@@ -21,36 +21,36 @@ type settings struct{ *command.Console }
 // Command returns `trellis config`.
 func Command(console *command.Console) *cli.Command {
 	cmd := settings{console}
-	user := &cli.BoolFlag{Name: "user", Usage: "your own file, for all projects, instead of .trellis/config.yaml"}
+	user := &cli.BoolFlag{Name: "user", Usage: "use your own file, for all projects, instead of .trellis/config.yaml"}
 	return &cli.Command{
 		Name:  "config",
 		Usage: "show and change settings",
 		Subcommands: []*cli.Command{
 			{
 				Name: "get", Usage: "print the value of a setting", ArgsUsage: "KEY", Flags: []cli.Flag{user, command.JSONFlag()},
-				Description: command.Manual(`Prints the value that is in force, of a list each item on a line. --json also says where it comes from.`,
+				Description: command.Manual(`Prints the value in effect, a list with one item per line. --json also shows where it comes from.`,
 					[]int{command.ExitDone, command.ExitUsage}, "trellis config get limits.parallel", "trellis config get verify --json"),
 				Action: cmd.get,
 			},
 			{
 				Name: "set", Usage: "change a setting", ArgsUsage: "KEY VALUE...", Flags: []cli.Flag{user},
-				Description: command.Manual(`Changes the one value in the file: comments, order and all else stay to the byte. A key that is none, and a
-value that does not hold, are refused before anything is written. A list takes any number of values; [] alone
-empties it. What you set counts as written here: nobody is asked whether it may run.`,
+				Description: command.Manual(`Changes only this value in the file: comments, order and everything else stay byte for byte. Unknown keys and
+invalid values are refused before anything is written. A list takes any number of values; [] alone
+empties it. What you set counts as written here: it is trusted without asking.`,
 					[]int{command.ExitDone, command.ExitUsage}, "trellis config set limits.parallel 3", "trellis config set verify 'go vet ./...' 'go test ./...'",
 					"trellis config set agents.roles.judge.model haiku", "trellis config set --user sandbox require"),
 				Action: cmd.set,
 			},
 			{
-				Name: "unset", Usage: "take a setting out of the file, so that its default counts", ArgsUsage: "KEY", Flags: []cli.Flag{user},
-				Description: command.Manual(`KEY may be a group of settings too, such as limits or agents.commands.mine.`,
+				Name: "unset", Usage: "remove a setting from the file, so that its default applies", ArgsUsage: "KEY", Flags: []cli.Flag{user},
+				Description: command.Manual(`KEY may also be a group of settings, such as limits or agents.commands.mine.`,
 					[]int{command.ExitDone, command.ExitUsage}, "trellis config unset limits.parallel"),
 				Action: cmd.unset,
 			},
 			{
-				Name: "list", Usage: "show every setting, its value and where that comes from", Flags: []cli.Flag{user, command.JSONFlag()},
-				Description: command.Manual(`Where a value comes from is its default, a line of the project's file, or a line of yours when that holds
-against the project (docs/reference/config.md).`,
+				Name: "list", Usage: "list every setting with its value and where that comes from", Flags: []cli.Flag{user, command.JSONFlag()},
+				Description: command.Manual(`A value comes from its default, a line of the project's file, or a line of your own file if that takes
+precedence over the project (docs/reference/config.md).`,
 					[]int{command.ExitDone, command.ExitUsage}, "trellis config list", "trellis config list --user", "trellis config list --json"),
 				Action: cmd.list,
 			},

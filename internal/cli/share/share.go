@@ -18,10 +18,10 @@ import (
 
 // SubmitCommand returns trellis submit.
 func SubmitCommand(a *command.Console) *cli.Command {
-	return &cli.Command{Name: "submit", Usage: "give a task to the machines that share the tasks of this repository", ArgsUsage: "TASKDIR", Flags: []cli.Flag{&cli.BoolFlag{Name: "withdraw", Usage: "take it off the remote instead, where no machine is at work on it"}, command.JSONFlag()},
-		Description: command.Manual(`The task directory goes to the remote that shared.remote names, or trellis watch --shared named here. The
-first machine that watches with room for it runs it; this one too, if it watches. What you change of it later goes there with
-trellis submit again, or by a watcher here. trellis pull brings back what becomes of it.`,
+	return &cli.Command{Name: "submit", Usage: "submit a task to the machines that share this repository's tasks", ArgsUsage: "TASKDIR", Flags: []cli.Flag{&cli.BoolFlag{Name: "withdraw", Usage: "remove it from the remote instead, if no machine is working on it"}, command.JSONFlag()},
+		Description: command.Manual(`Sends the task directory to the remote in shared.remote, or the one given to trellis watch --shared here. The
+first watching machine with a free slot runs it, which can be this one. Later changes are sent by
+another trellis submit, or by a watcher here. trellis pull fetches the results.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound, command.ExitLocked}, "trellis submit 02-03-paging", "trellis submit 02-03-paging --withdraw"),
 		Action: a.ForTask(func(c *cli.Context, p *app.Project, dir string) error { return runSubmit(a, c, p, dir) })}
 }
@@ -74,17 +74,17 @@ type submitResult struct {
 
 // PullCommand returns trellis pull.
 func PullCommand(a *command.Console) *cli.Command {
-	return &cli.Command{Name: "pull", Usage: "bring what other machines made of the tasks of this repository", Flags: PullFlags(),
-		Description: command.Manual(`What other machines did appears in the task directories here, without their worktrees, and is shown by list, status,
-logs, board and ui. A task that another machine has can't be changed here; trellis approve, reject, stop and
-cancel ask that machine. The directories that changed go to stdout, a line each.`,
+	return &cli.Command{Name: "pull", Usage: "fetch what other machines did for this repository's tasks", Flags: PullFlags(),
+		Description: command.Manual(`Writes what other machines did to the task directories here, without their worktrees; list, status,
+logs, board and ui show it. A task that another machine holds can't be changed here; trellis approve, reject, stop and
+cancel ask that machine. The changed directories go to stdout, one per line.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitInterrupted}, "trellis pull", "trellis pull --follow"),
 		Action: func(c *cli.Context) error { return Pull(a, c) }}
 }
 
 // PullFlags returns the flags that [Pull] reads.
 func PullFlags() []cli.Flag {
-	return []cli.Flag{&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "go on until interrupted"}, command.JSONFlag()}
+	return []cli.Flag{&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "continue until interrupted"}, command.JSONFlag()}
 }
 
 // Pull brings what other machines did into the task directories here, and prints the directories that changed.

@@ -27,23 +27,23 @@ import (
 func Command(console *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "trust",
-		Usage:     "show what came by git and would run here, and agree to it",
+		Usage:     "show what came through git and would run here, and trust it",
 		ArgsUsage: "[TASKDIR]",
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "settings", Usage: "the project's settings"},
 			&cli.StringFlag{Name: "objective", Usage: "the objective `NAME`"},
-			&cli.StringFlag{Name: "base", Usage: "what `COMMIT` has and the trusted branch has not"},
-			&cli.BoolFlag{Name: "all", Usage: "settings, objectives, and tasks that are not over"},
-			&cli.BoolFlag{Name: "yes", Usage: "agree without being asked"},
-			&cli.BoolFlag{Name: "list", Usage: "show what is remembered of this repository"},
-			&cli.BoolFlag{Name: "revoke", Usage: "take back what was agreed to"},
+			&cli.StringFlag{Name: "base", Usage: "what `COMMIT` has and the trusted branch lacks"},
+			&cli.BoolFlag{Name: "all", Usage: "settings, objectives, and unfinished tasks"},
+			&cli.BoolFlag{Name: "yes", Usage: "trust without asking"},
+			&cli.BoolFlag{Name: "list", Usage: "list what is recorded for this repository"},
+			&cli.BoolFlag{Name: "revoke", Usage: "revoke earlier trust"},
 			command.JSONFlag(),
 		},
-		Description: command.Manual(`What you write here runs without a question, and so does what stands on the remote's default branch as
-last fetched (trust.branch in your settings). What came any other way waits until you agree: this shows each command,
-where it stands and whose commit it came with, asks, and remembers the answer outside of the repository. A word of it that
-changes is asked about again. Without arguments it shows what is not trusted, and asks nothing.
-TRELLIS_TRUST=checkout trusts all that is checked out, for one process.`,
+		Description: command.Manual(`What you write here runs without asking, and so does what is on the remote's default branch as
+last fetched (trust.branch in your settings). Anything else waits until you agree: this shows each command,
+its place and whose commit it came with, asks, and records the answer outside the repository. If a word of it
+changes, you are asked again. Without arguments it shows what is not trusted, and asks nothing.
+TRELLIS_TRUST=checkout trusts everything that is checked out, for one process.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitWaiting, command.ExitNotFound}, "trellis trust", "trellis trust 11-22-paging", "trellis trust --settings --yes", "trellis trust --all --json", "trellis trust 11-22-paging --revoke"),
 		Action: func(c *cli.Context) error {
 			o := options{c.Args().First(), c.Bool("settings"), c.String("objective"), c.String("base"), c.Bool("all"), c.Bool("yes"), c.Bool("json")}
