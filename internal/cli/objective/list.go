@@ -18,9 +18,9 @@ import (
 func (cmd objectives) listCommand() *cli.Command {
 	return &cli.Command{
 		Name:  "list",
-		Usage: "show the objectives, how far they are, and what comes next",
+		Usage: "list objectives, their progress, and what comes next",
 		Flags: []cli.Flag{command.JSONFlag()},
-		Description: command.Manual(`Reads every file of .trellis/objectives. One that can't be relied on is shown with what is wrong.`,
+		Description: command.Manual(`Reads every file in .trellis/objectives. An unreliable one is shown with its problems.`,
 			[]int{command.ExitDone, command.ExitUsage}, "trellis objective list", "trellis objective list --json | jq '.[].next.step'"),
 		Action: func(c *cli.Context) error {
 			return cmd.list(c.Context, c.Bool("json"))

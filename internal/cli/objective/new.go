@@ -17,10 +17,10 @@ import (
 func (cmd objectives) newCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "new",
-		Usage:     "write the file of a new objective, for you to fill in",
+		Usage:     "create the file of a new objective, for you to fill in",
 		ArgsUsage: "NAME",
-		Flags:     []cli.Flag{&cli.StringFlag{Name: "title", Usage: "its `TITLE`; the name without one"}},
-		Description: command.Manual(`Prints the path of the file. One that is there already is left as it is.`,
+		Flags:     []cli.Flag{&cli.StringFlag{Name: "title", Usage: "`TITLE` of the objective (default: its name)"}},
+		Description: command.Manual(`Prints the path of the file. An existing file is left unchanged.`,
 			[]int{command.ExitDone, command.ExitUsage}, "trellis objective new gateway --title 'Unified gateway testing'"),
 		Action: func(c *cli.Context) error {
 			p, err := cmd.Open(c.Context)

@@ -14,15 +14,15 @@ import (
 func (cmd objectives) nextCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "next",
-		Usage:     "say which step comes next, and why",
+		Usage:     "show which step comes next, and why",
 		ArgsUsage: "OBJECTIVE",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "all", Usage: "every step that could start now"},
+			&cli.BoolFlag{Name: "all", Usage: "show every step that could start now"},
 			command.JSONFlag(),
 		},
-		Description: command.Manual(`The next step is the first pending one, in the order of the file, all of whose dependencies are done or skipped.
-Those are the ones that it states, or else the step before it. A step whose task is in review or completed counts as done.
-The first word that is printed is next, waiting (for a step under way), blocked (a person is needed) or complete.`,
+		Description: command.Manual(`The next step is the first pending one, in the order of the file, with all dependencies done or skipped.
+These are the ones that it states, or else the step before it. A step whose task is in review or completed counts as done.
+The first word of the output is next, waiting (for a step in progress), blocked (a person is needed) or complete.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitWaiting, command.ExitNotFound}, "trellis objective next gateway", "trellis objective next gateway --all", "trellis objective next gateway --json | jq -r .code"),
 		Action: cmd.forObjective(cmd.next),
 	}

@@ -25,7 +25,7 @@ func Command(a *command.Console, check *cli.Command) *cli.Command {
 	cmd := objectives{a}
 	return &cli.Command{
 		Name:  "objective",
-		Usage: "work on roadmaps, whose steps become tasks",
+		Usage: "work with roadmaps, whose steps become tasks",
 		Subcommands: []*cli.Command{
 			cmd.listCommand(),
 			cmd.showCommand(),

@@ -23,21 +23,21 @@ import (
 func (cmd objectives) planCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "plan",
-		Usage:     "plan a step of an objective, and have the roadmap name the task",
+		Usage:     "plan a step of an objective, and link its task in the roadmap",
 		ArgsUsage: "OBJECTIVE",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "step", Usage: "plan the step with this `ID`, not the next one"},
+			&cli.StringFlag{Name: "step", Usage: "plan the step with this `ID` instead of the next one"},
 			&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "`TYPE` of work: " + strings.Join(trellis.DevTypes, ", ")},
 			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent that plans"},
-			&cli.BoolFlag{Name: "github", Usage: "put the plan into a GitHub issue as well, with gh, and have the roadmap name that"},
+			&cli.BoolFlag{Name: "github", Usage: "also put the plan into a GitHub issue, with gh, and link that in the roadmap"},
 			command.SharedFlag(),
 			command.JSONFlag(),
 		},
-		Description: command.Manual(`Plans the next step, as trellis plan would, with the objective's text for context. Then its PR cell says
-plan and the task's directory; no other byte of the file changes. What was planned is not planned again: a
-planning that was cut off is gone on with, and a link that is missing is put in.
+		Description: command.Manual(`Plans the next step, as trellis plan would, with the objective's text as context. Then its PR cell says
+plan and the task's directory; no other byte of the file changes. A planned step is not planned again:
+interrupted planning is resumed, and a missing link is added.
 
-The issue is for people to read and talk about: nothing that is written there is ever acted on.`,
+The issue is for people to read and discuss: nothing that is written there is ever acted on.`,
 			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitRejected, command.ExitPlanner, command.ExitWaiting, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted},
 			"trellis objective plan gateway", "trellis objective plan gateway --step 1A.3 --github"),
 		Action: cmd.InGuard(cmd.plan),

@@ -18,19 +18,19 @@ import (
 func (cmd objectives) reconcileCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "reconcile",
-		Usage:     "write into roadmaps what became of their tasks, and plan what comes next",
+		Usage:     "update roadmaps with the results of their tasks, and plan what comes next",
 		ArgsUsage: "[OBJECTIVE...]",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "all-unblocked", Usage: "plan every step that could start now, not the next one alone"},
-			&cli.BoolFlag{Name: "dry-run", Usage: "say what would be done, and do nothing"},
+			&cli.BoolFlag{Name: "all-unblocked", Usage: "plan every step that could start now, not only the next one"},
+			&cli.BoolFlag{Name: "dry-run", Usage: "only show what would be done"},
 			command.SharedFlag(),
 			command.JSONFlag(),
 		},
-		Description: command.Manual(`Works on the objectives named, or on all whose front matter says auto_advance: true. A task that has a pull request
-puts its number into the step's cell; one that is completed sets Status to done, one that failed, was rejected or
-cancelled sets it to blocked, and takes that back when it goes on. What people wrote into those cells stays.
+		Description: command.Manual(`Works on the given objectives, or on all whose front matter says auto_advance: true. A task with a pull request
+puts its number into the step's cell; a completed task sets Status to done, a failed, rejected or
+cancelled one sets it to blocked, until it continues. What people wrote into those cells is kept.
 
-What goes wrong with one objective stops no other.`,
+A problem with one objective does not stop the others.`,
 			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitRejected, command.ExitPlanner, command.ExitNotFound, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted},
 			"trellis objective reconcile", "trellis objective reconcile gateway --all-unblocked", "trellis objective reconcile --dry-run"),
 		Action: func(c *cli.Context) error {

@@ -18,14 +18,14 @@ import (
 func (cmd objectives) showCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "show",
-		Usage:     "show an objective, its phases and steps, and where their tasks stand",
+		Usage:     "show an objective, its phases and steps, and the status of their tasks",
 		ArgsUsage: "OBJECTIVE",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "graph", Usage: "draw what depends on what instead, as `mermaid|dot`"},
+			&cli.StringFlag{Name: "graph", Usage: "print the dependency graph instead, as `mermaid|dot`"},
 			command.JSONFlag(),
 		},
-		Description: command.Manual(`A bar shows how much of a phase is over, and how much is under way. A step that was planned is shown with
-the status that its task has now. In a graph a whole line is a dependency that is stated, a broken one the step before.`,
+		Description: command.Manual(`A bar shows how much of a phase is finished, and how much is in progress. A planned step is shown with
+the current status of its task. In a graph, solid lines are stated dependencies, dashed ones the step before.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis objective show gateway", "trellis objective show gateway --graph dot | dot -Tsvg > gateway.svg"),
 		Action: cmd.forObjective(func(c *cli.Context, p *app.Project, name string) error {
 			format := c.String("graph")

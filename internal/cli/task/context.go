@@ -24,10 +24,10 @@ func (cmd tasks) contextCommands() []*cli.Command {
 	return []*cli.Command{
 		{
 			Name:      "init-context",
-			Usage:     "write the context files with what every task of a kind reads",
+			Usage:     "fill the context files with what every task of a type reads",
 			ArgsUsage: "TASKDIR backend|frontend|fullstack|test|docs",
-			Description: command.Manual(`Puts the workflow and the guidelines of that kind into implement.jsonl, check.jsonl and debug.jsonl.
-What stands in them stays. The kind is kept as the task's dev_type.`,
+			Description: command.Manual(`Adds the workflow and the guidelines for that type to implement.jsonl, check.jsonl and debug.jsonl.
+Existing entries are kept. The type is stored as the task's dev_type.`,
 				[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task init-context 02-01-auth backend"),
 			Action: cmd.ForTask(cmd.initContext),
 		},
@@ -35,8 +35,8 @@ What stands in them stays. The kind is kept as the task's dev_type.`,
 			Name:      "add-context",
 			Usage:     "add a file or a folder to a context file",
 			ArgsUsage: "TASKDIR implement|check|debug PATH [REASON]",
-			Description: command.Manual(`PATH is written from the top of the repository. One that does not exist, leaves the repository or is
-not text is not added. A context file of another name is made too, and it is said that no phase reads it.`,
+			Description: command.Manual(`PATH is relative to the top of the repository. One that does not exist, leaves the repository or is
+not text is not added. A context file of another name is created too, with a warning that no phase reads it.`,
 				[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, `trellis task add-context 02-01-auth implement internal/auth/ "the code to extend"`),
 			Action: cmd.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
 				return cmd.addContext(p, dir, c.Args().Get(1), c.Args().Get(2), c.Args().Get(3))
@@ -44,10 +44,10 @@ not text is not added. A context file of another name is made too, and it is sai
 		},
 		{
 			Name:        "list-context",
-			Usage:       "show what the context files name",
+			Usage:       "list the entries of the context files",
 			ArgsUsage:   "TASKDIR",
 			Flags:       []cli.Flag{command.JSONFlag()},
-			Description: command.Manual(`Every entry with its reason; what can't be used is marked with why.`, []int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task list-context 02-01-auth"),
+			Description: command.Manual(`Shows every entry with its reason; unusable entries are marked with the cause.`, []int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task list-context 02-01-auth"),
 			Action:      cmd.ForTask(cmd.listContext),
 		},
 	}

@@ -20,19 +20,19 @@ import (
 func (cmd tasks) createCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "create",
-		Usage:     "make the directory of a task that you write yourself",
+		Usage:     "create the directory of a task that you write yourself",
 		ArgsUsage: "TITLE",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: "slug", Usage: "`NAME` of the task: small letters, digits, dashes (default: from the title)"},
-			&cli.StringFlag{Name: "assignee", Usage: "`WHO` works on it (default: trellis init -u)"},
+			&cli.StringFlag{Name: "slug", Usage: "`NAME` of the task: lower-case letters, digits, dashes (default: from the title)"},
+			&cli.StringFlag{Name: "assignee", Usage: "`WHO` works on it (default: the user of trellis init -u)"},
 			&cli.StringFlag{Name: "priority", Usage: "`P0` to P3", Value: "P2"},
-			&cli.StringFlag{Name: "description", Usage: "`TEXT` that says more than the title"},
-			&cli.StringFlag{Name: "parent", Usage: "`TASKDIR` that it becomes a subtask of"},
-			&cli.StringFlag{Name: "package", Usage: "`NAME` of the package that it is about, in a repository of several"},
+			&cli.StringFlag{Name: "description", Usage: "`TEXT` that describes it in more detail"},
+			&cli.StringFlag{Name: "parent", Usage: "`TASKDIR` of the parent task"},
+			&cli.StringFlag{Name: "package", Usage: "`NAME` of the package in a monorepo"},
 			command.JSONFlag(),
 		},
-		Description: command.Manual(`The task is in planning: fill in its prd.md (trellis edit), let init-context name the files that agents read, and set
-it ready. The last line printed is the directory; with --json it is the task, as trellis task show prints it.`,
+		Description: command.Manual(`The task is in planning: fill in its prd.md (trellis edit), add the files that agents read with init-context, and set
+it ready. The last line printed is the directory; with --json the task is printed, as by trellis task show.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, `trellis task create "Log in with mail" --slug mail-login --priority P1`),
 		Action: func(c *cli.Context) error {
 			if strings.TrimSpace(c.Args().First()) == "" {

@@ -28,12 +28,12 @@ type setter struct {
 func (cmd tasks) setCommands() []*cli.Command {
 	var list []*cli.Command
 	for _, s := range []setter{
-		{"set-branch", "BRANCH", "branch", "name the branch that the work goes to",
-			"The branch is made when the task starts, and can't change while a run is under way. What was done stays on the old one, and trellis retry --fresh begins on the new one. One that is checked out, or another task's, is refused.", "feature/login", checkBranch},
-		{"set-base-branch", "BRANCH", "base_branch", "name the branch that the work begins at and is meant for",
-			"The branch must be there. It can't change after the task started, but after trellis retry --fresh, or when the one before was renamed or deleted.", "main", checkBaseBranch},
-		{"set-scope", "SCOPE", "scope", "set the scope that stands in the commit, as in feat(SCOPE): title",
-			"One word of letters, digits, dots, dashes, underscores and slashes.", "auth", checkScope},
+		{"set-branch", "BRANCH", "branch", "set the branch for the work",
+			"The branch is created when the task starts, and can't be changed during a run. Existing work stays on the old one, and trellis retry --fresh begins on the new one. A branch that is checked out, or another task's, is refused.", "feature/login", checkBranch},
+		{"set-base-branch", "BRANCH", "base_branch", "set the branch that the work starts from and is meant for",
+			"The branch must exist. It can't be changed after the task started, except after trellis retry --fresh, or if the previous one was renamed or deleted.", "main", checkBaseBranch},
+		{"set-scope", "SCOPE", "scope", "set the scope in the commit's subject, as in feat(SCOPE): title",
+			"SCOPE is one word of letters, digits, dots, dashes, underscores and slashes.", "auth", checkScope},
 	} {
 		list = append(list, cmd.setCommand(s))
 	}
@@ -174,9 +174,9 @@ func (cmd tasks) linkCommands() []*cli.Command {
 		}
 	}
 	return []*cli.Command{
-		link("add-subtask", "make the second task part of the first", "A task whose subtasks are all completed is completed with the last of them.",
+		link("add-subtask", "make the second task a subtask of the first", "A task is completed when the last of its subtasks is completed.",
 			func(s taskdir.Store) func(string, string) error { return s.AddSubtask }),
-		link("remove-subtask", "make the second task stand alone again", "Both tasks stay; only the link between them goes.",
+		link("remove-subtask", "make the second task independent again", "Both tasks are kept; only the link between them is removed.",
 			func(s taskdir.Store) func(string, string) error { return s.RemoveSubtask }),
 	}
 }

@@ -28,7 +28,7 @@ func Command(a *command.Console, validate *cli.Command) *cli.Command {
 	cmd := tasks{a}
 	return &cli.Command{
 		Name:  "task",
-		Usage: "make and change task directories by hand",
+		Usage: "create and edit task directories by hand",
 		Subcommands: slices.Concat(
 			[]*cli.Command{cmd.createCommand(), cmd.readyCommand()},
 			cmd.contextCommands(),
@@ -43,9 +43,9 @@ func Command(a *command.Console, validate *cli.Command) *cli.Command {
 func (cmd tasks) readyCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "ready",
-		Usage:     "check a task that was written by hand and set it ready",
+		Usage:     "check a task written by hand, and set it ready",
 		ArgsUsage: "TASKDIR",
-		Description: command.Manual(`A watcher picks up what is ready. A directory that is not is left as it is, and what is missing is shown.`,
+		Description: command.Manual(`A watcher picks up ready tasks. If anything is missing, it is shown and the directory is left unchanged.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, "trellis task ready 02-01-auth"),
 		Action: cmd.ForTask(cmd.ready),
 	}
@@ -89,11 +89,11 @@ func (cmd tasks) ready(c *cli.Context, p *app.Project, dir string) error {
 func (cmd tasks) archiveCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "archive",
-		Usage:     "move a task that is over to the archive",
+		Usage:     "move a finished task to the archive",
 		ArgsUsage: "TASKDIR",
-		Flags:     []cli.Flag{&cli.BoolFlag{Name: "force", Usage: "complete a task in review although nothing shows that its work was merged"}},
-		Description: command.Manual(`Moves the directory to .trellis/tasks/archive/YYYY-MM. A task in review is completed by it, when its work is
-in the base branch, or you say that it is. One that runs, waits or is paused is left where it is.`,
+		Flags:     []cli.Flag{&cli.BoolFlag{Name: "force", Usage: "complete a task in review even if nothing shows that its work was merged"}},
+		Description: command.Manual(`Moves the directory to .trellis/tasks/archive/YYYY-MM. This completes a task in review if its work is
+in the base branch, or you say that it is. A task that is running, waiting or paused is not moved.`,
 			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitNotFound, command.ExitLocked}, "trellis task archive 02-01-auth"),
 		Action: func(c *cli.Context) error {
 			return cmd.GuardedFor(c.Context, hooks.AfterArchive, func() error { return cmd.ForTask(cmd.archive)(c) })
@@ -140,10 +140,10 @@ func (cmd tasks) mayArchive(c *cli.Context, p *app.Project, dir string) (bool, e
 func (cmd tasks) removeCommand() *cli.Command {
 	return &cli.Command{
 		Name:      "rm",
-		Usage:     "remove a task directory that nothing was done for",
+		Usage:     "remove a task directory that has no work yet",
 		ArgsUsage: "TASKDIR",
-		Description: command.Manual(`Removes a task that is in planning, rejected, or ready and never ran, and a planner's folder whose
-planner is gone, after a backup of what it holds; trellis undo brings it back. What has work on a branch is cancelled or archived instead.`,
+		Description: command.Manual(`Removes a task that is in planning, rejected, or ready and never ran, or the folder of a planner that is
+gone, after a backup of its contents; trellis undo restores it. Cancel or archive a task with work on a branch instead.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound, command.ExitLocked}, "trellis task rm 02-01-auth"),
 		Action: cmd.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
 			if ref := c.Args().First(); strings.HasPrefix(filepath.Base(ref), taskdir.DraftPrefix) && !strings.HasPrefix(filepath.Base(dir), taskdir.DraftPrefix) {
@@ -161,10 +161,10 @@ planner is gone, after a backup of what it holds; trellis undo brings it back. W
 func (cmd tasks) showCommand() *cli.Command {
 	return &cli.Command{
 		Name:        "show",
-		Usage:       "show a task, its files and where it stands",
+		Usage:       "show a task, its files and its status",
 		ArgsUsage:   "TASKDIR",
 		Flags:       []cli.Flag{command.JSONFlag()},
-		Description: command.Manual(`The same as trellis status of the task, and the files of its directory.`, []int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task show 02-01-auth"),
+		Description: command.Manual(`Shows the same as trellis status TASKDIR, and the files of its directory.`, []int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis task show 02-01-auth"),
 		Action: cmd.ForTask(func(c *cli.Context, p *app.Project, dir string) error {
 			t, err := app.TaskStatus(c.Context, p, dir)
 			if err != nil {
