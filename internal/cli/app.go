@@ -17,5 +17,5 @@ func (a *console) Run(ctx context.Context, args []string) int {
 }
 
 func program(a *command.Console) commandline.Program {
-	return commandline.New("trellis", "turns a requirement into a reviewed git branch", commands(a))
+	return commandline.New("trellis", "turn a requirement into a reviewed git branch", commands(a))
 }

@@ -24,11 +24,11 @@ import (
 func completionCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:      "completion",
-		Usage:     "print or install a script that completes commands, flags, tasks and objectives in a shell",
+		Usage:     "print or install shell completion of commands, flags, tasks and objectives",
 		ArgsUsage: "bash|zsh|fish|install [bash|zsh|fish]",
-		Description: command.Manual(`Load it for one session as in the examples. "install" writes it to where the shell looks for those of a
-person, and says what is still to do; without a shell it is for the one that $SHELL names. It changes no start
-file of yours. Packages of Trellis have the scripts in them, for all users.`,
+		Description: command.Manual(`Load it for one session as in the examples. "install" writes it to where the shell looks for a user's
+completions, and shows what is left to do; without a shell it uses the one in $SHELL. It changes none of your
+startup files. Packages of Trellis contain the scripts, for all users.`,
 			[]int{command.ExitDone, command.ExitUsage}, "trellis completion bash   # source <(trellis completion bash)", "trellis completion fish   # trellis completion fish | source", "trellis completion install", "trellis completion install zsh"),
 		Action: func(c *cli.Context) error {
 			shell, more := c.Args().First(), c.Args().Get(1)

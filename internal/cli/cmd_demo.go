@@ -30,11 +30,11 @@ var demoFiles embed.FS
 func demoCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:  "demo",
-		Usage: "show the whole way in a scratch repository, with no model and no account",
-		Description: command.Manual(`Makes a small repository in a temporary folder and takes two requirements through plan and watch: one
-is rejected, one ends as a checked commit on its branch, after a bug that the project's own test finds
-and the debug phase mends. A script plays the agent; all else is real. The repository stays for you to
-look at.`, []int{command.ExitDone, command.ExitFailed, command.ExitInterrupted}, "trellis demo"),
+		Usage: "show the whole workflow in a scratch repository, without a model or an account",
+		Description: command.Manual(`Creates a small repository in a temporary folder and takes two requirements through plan and watch: one
+is rejected, the other ends as a checked commit on its branch, after a bug that the project's own test finds
+and the debug phase fixes. A script plays the agent; everything else is real. The repository is kept for you
+to look at.`, []int{command.ExitDone, command.ExitFailed, command.ExitInterrupted}, "trellis demo"),
 		Action: a.InGuard(func(c *cli.Context) error {
 			files, err := fs.Sub(demoFiles, "demo")
 			if err != nil {

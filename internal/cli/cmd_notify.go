@@ -14,14 +14,14 @@ import (
 func notifyCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:  "notify",
-		Usage: "try who is told what becomes of tasks",
+		Usage: "test the notifications about tasks",
 		Subcommands: []*cli.Command{{
 			Name:      "test",
-			Usage:     "send a test message to those that notify names, and say what each answered",
+			Usage:     "send a test message to each recipient in notify, and show the results",
 			ArgsUsage: "[KIND|NAME]",
 			Flags:     []cli.Flag{command.JSONFlag()},
-			Description: command.Manual(`Sends one message now, and no second one. With a KIND, as slack, or a NAME only those are tried. Programs and webhooks get
-JSON with the event "test". What is secret is never printed.`,
+			Description: command.Manual(`Sends one message now, without retries. With a KIND, such as slack, or a NAME it tests only those. Programs and webhooks get
+JSON with the event "test". Secrets are never printed.`,
 				[]int{command.ExitDone, command.ExitFailed, command.ExitUsage}, "trellis notify test", "trellis notify test slack", "trellis notify test --json | jq '.[] | select(.ok | not)'"),
 			Action: func(c *cli.Context) error { return runNotifyTest(a, c) },
 		}},

@@ -27,18 +27,18 @@ const releasesVar = "TRELLIS_RELEASES"
 func upgradeCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:  "upgrade",
-		Usage: "put the newest release in the place of this program, or the one before back",
+		Usage: "replace this program with the newest release, or restore the previous one",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "check", Usage: "only say whether there is a newer release; exit 3 when there is"},
-			&cli.BoolFlag{Name: "rollback", Usage: "bring back the program from before the last upgrade"},
-			&cli.StringFlag{Name: "version", Usage: "`VERSION` to take, such as v0.2.0, an older one too; the newest"},
+			&cli.BoolFlag{Name: "check", Usage: "only check for a newer release; exit with 3 if there is one"},
+			&cli.BoolFlag{Name: "rollback", Usage: "restore the program from before the last upgrade"},
+			&cli.StringFlag{Name: "version", Usage: "`VERSION` to install, such as v0.2.0, or an older one (default: the newest)"},
 		},
 		Description: command.Manual(`Downloads the archive of the release for this system, checks that the key in this program signed its checksum,
-starts the new program once, and only then puts it in the place of this one, in one step. The old one stays
-beside it, hidden. Whatever goes wrong on the way, the program that is there runs.
+starts the new program once, and only then replaces this one, in one step. The old one is kept
+beside it, hidden. Whatever goes wrong on the way, a working program stays in place.
 
-Where a package manager installed the program nothing is done, and its command is shown. $TRELLIS_RELEASES is
-the address of a mirror, with the same paths as `+upgrade.Home+`.`,
+If a package manager installed the program, nothing is done, and its command is shown. $TRELLIS_RELEASES is
+the URL of a mirror, with the same paths as `+upgrade.Home+`.`,
 			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitLocked, command.ExitInterrupted}, "trellis upgrade", "trellis upgrade --check", "trellis upgrade --version v0.2.0", "trellis upgrade --rollback"),
 		Action: func(c *cli.Context) error {
 			if err := a.RequirePerson("upgrade trellis"); err != nil {

@@ -21,11 +21,11 @@ type versionReport struct {
 func versionCommand(a *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:  "version",
-		Usage: "show which trellis this is, and which agent programs it finds",
+		Usage: "show the version of trellis, and the agent programs it finds",
 		Flags: []cli.Flag{command.JSONFlag()},
-		Description: command.Manual(`Shows version, commit and date as they were stamped into this binary, the Go that built it, and the agent
-programs on PATH with what they say is their version. It is what a report of a bug should hold. The first
-line alone is "trellis --version".`,
+		Description: command.Manual(`Shows the version, commit and date stamped into this binary, the Go version that built it, and the agent
+programs on PATH with the versions that they report. Include it in bug reports. To print only the first
+line, use "trellis --version".`,
 			[]int{command.ExitDone, command.ExitUsage}, "trellis version", "trellis version --json | jq -r .commit"),
 		Action: func(c *cli.Context) error {
 			report := versionReport{command.ReadBuild(), agents.Installed(c.Context, agents.Options{Environ: a.Env, Root: a.Dir})}

@@ -89,8 +89,8 @@ func seeAlso(path []string) string {
 }
 
 const aboutTrellis = `Trellis turns a requirement into a reviewed git branch. You say what you want; a coding agent that you already have
-plans it, writes it and checks it in a git worktree of its own; and what comes out is one commit on a branch, made only
-after your project's own commands passed.
+plans it, writes it and checks it in a separate git worktree; the result is one commit on a branch, made only after your
+project's own commands pass.
 
-A task is a directory of plain files below .trellis/tasks: there is no server and no database. Begin with "trellis demo",
-which shows the whole way without a model, or with "trellis init" in your repository.`
+A task is a directory of plain files below .trellis/tasks: there is no server and no database. Start with "trellis demo",
+which shows the whole workflow without a model, or with "trellis init" in your repository.`

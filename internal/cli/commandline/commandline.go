@@ -25,7 +25,7 @@ func New(name, usage string, commands []*cli.Command) Program {
 	return Program{&cli.Command{
 		Name:        name,
 		Usage:       usage,
-		Flags:       []cli.Flag{&cli.BoolFlag{Name: "version", Aliases: []string{"v"}, Usage: "print the version and end"}},
+		Flags:       []cli.Flag{&cli.BoolFlag{Name: "version", Aliases: []string{"v"}, Usage: "print the version and exit"}},
 		Subcommands: commands,
 	}}
 }

@@ -38,7 +38,7 @@ type Words interface {
 func CompleteCommand(a *command.Console, program func() Program, w Words) *cli.Command {
 	return &cli.Command{
 		Name:            "__complete",
-		Usage:           "print what the last word may become",
+		Usage:           "print completions of the last word",
 		Hidden:          true,
 		SkipFlagParsing: true,
 		Action: func(c *cli.Context) error {

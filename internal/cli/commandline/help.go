@@ -28,7 +28,7 @@ func ShowHelp(out io.Writer, root *cli.Command, path ...string) error {
 		fmt.Fprintf(w, "\n%s\n", at.Description)
 	}
 	if len(path) == 0 {
-		fmt.Fprintf(w, "\nRun \"%s help COMMAND\" for what a command does, with examples and its exit codes.\n", root.Name)
+		fmt.Fprintf(w, "\nRun \"%s help COMMAND\" for details, examples and exit codes of a command.\n", root.Name)
 	}
 	_, err := io.WriteString(out, w.String())
 	return err

@@ -26,17 +26,17 @@ import (
 func Command(console *command.Console) *cli.Command {
 	return &cli.Command{
 		Name:  "doctor",
-		Usage: "say what is wrong with this machine and this project, and how to mend it",
+		Usage: "show problems of this machine and this project, and how to fix them",
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "repair", Usage: "mend broken task.json files and remove leftovers, one by one, after a question"},
-			&cli.BoolFlag{Name: "yes", Usage: "with --repair, ask nothing and mend all of it"},
+			&cli.BoolFlag{Name: "repair", Usage: "repair broken task.json files and remove leftovers, asking about each"},
+			&cli.BoolFlag{Name: "yes", Usage: "with --repair, do not ask and repair everything"},
 			command.JSONFlag(),
 		},
-		Description: command.Manual(`Looks at git, the repository, config.yaml, the agent programs and whether they are signed in, the check
-commands, limits of the system, locks and the file system, and at all tasks. It changes nothing.
-With --repair it shows how a task.json that is not valid JSON could be mended and writes that when you say yes; the file as
-it was is kept as run/task.json.broken-TIME in the task's directory. What could mean two things is left to you.
-Without a terminal and without --yes, --repair changes nothing too, and exits with 3 when there is something to mend.`,
+		Description: command.Manual(`Checks git, the repository, config.yaml, the agent programs and whether they are signed in, the check
+commands, limits of the system, locks, the file system, and all tasks. It changes nothing.
+With --repair it shows how a task.json that is not valid JSON could be repaired, and writes that if you agree; the original
+is kept as run/task.json.broken-TIME in the task's directory. Ambiguous cases are left to you.
+Without a terminal and without --yes, --repair changes nothing either, and exits with 3 if there is something to repair.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet}, "trellis doctor", "trellis doctor --repair", "trellis doctor --repair --yes --json"),
 		Action: func(c *cli.Context) error {
 			o := options{repair: c.Bool("repair"), yes: c.Bool("yes"), json: c.Bool("json")}

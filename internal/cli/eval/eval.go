@@ -35,19 +35,19 @@ func Command(a *command.Console) *cli.Command {
 	cmd := evals{a}
 	return &cli.Command{
 		Name:  "eval",
-		Usage: "measure how well an agent plans, over requirements whose right answer is known",
+		Usage: "measure how well an agent plans, on requirements with known answers",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent that plans"},
-			&cli.StringFlag{Name: "only", Value: "*", Usage: "cases whose id, kind or project fits a `GLOB`"},
-			&cli.BoolFlag{Name: "quick", Usage: "take the short way whatever the size"},
-			&cli.IntFlag{Name: "parallel", Value: 2, Usage: "`NUMBER` of cases that are planned at once"},
-			&cli.Float64Flag{Name: "min-score", Usage: "end with 3 when the score is below this `PERCENTAGE`"},
-			&cli.StringFlag{Name: "keep", Usage: "make the repositories in the new or empty folder `DIR` and leave them there"},
+			&cli.StringFlag{Name: "only", Value: "*", Usage: "run only cases whose id, kind or project matches `GLOB`"},
+			&cli.BoolFlag{Name: "quick", Usage: "plan as for tiny work, whatever the size"},
+			&cli.IntFlag{Name: "parallel", Value: 2, Usage: "`NUMBER` of cases to plan at once"},
+			&cli.Float64Flag{Name: "min-score", Usage: "exit with 3 if the score is below this `PERCENTAGE`"},
+			&cli.StringFlag{Name: "keep", Usage: "create the repositories in the new or empty folder `DIR`, and keep them"},
 			command.JSONFlag(),
 		},
-		Description: command.Manual(`Plans a set of requirements over small projects, each in a scratch repository of its own: clear ones and
-tiny ones, vague, incomplete, foreign, harmful and too large ones. Then it says which were accepted or
-rejected wrongly, what the plans lack, and what it took in calls, tokens and cost.
+		Description: command.Manual(`Plans a set of requirements for small projects, each in its own scratch repository: clear, tiny, vague,
+incomplete, out-of-scope, harmful and too large ones. Then it shows which were wrongly accepted or
+rejected, what the plans lack, and how many calls and tokens and how much money it took.
 
 The agents are those of this project's settings, or those that a new project would have; nothing in
 this project is changed. The calls are real: with a paid agent they cost money.`,

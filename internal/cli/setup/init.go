@@ -44,12 +44,12 @@ func Command(a *command.Console) *cli.Command {
 		Usage: "set up .trellis in a repository",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent program to use (default: the first found of claude, codex, opencode, gemini)"},
-			&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "`NAME` of who works here; it is not committed"},
+			&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "`NAME` of the person working here (not committed)"},
 		},
-		Description: command.Manual(`Writes config.yaml, workflow.md and guidelines below .trellis, with the agent program and the check
-commands that it finds. A file that is there is never overwritten. It says what it made.
-In a repository that has Trellis 0.3 to 0.7 it says which tasks, settings and agents it found, what of them is used,
-what is not, and what to do next. It may be called again at any time.`,
+		Description: command.Manual(`Writes config.yaml, workflow.md and guidelines to .trellis, with the agent program and the check
+commands that it finds, and lists what it created. It never overwrites an existing file.
+In a repository with Trellis 0.3 to 0.7 it reports which tasks, settings and agents it found, which of them are used
+and which are not, and what to do next. You can run it again at any time.`,
 			[]int{command.ExitDone, command.ExitUsage}, "trellis init", "trellis init --agent claude -u ada"),
 		Action: func(c *cli.Context) error {
 			return cmd.init(c.Context, c.String("agent"), c.String("user"))
