@@ -16,8 +16,8 @@ func helpCommand(a *command.Console) *cli.Command {
 		Name:      "help",
 		Usage:     "show help for a command, or the failure codes",
 		ArgsUsage: "[COMMAND... | failures]",
-		Description: command.Manual(`Shows the commands, what one of them does, or, for "failures", every code that a run can
-fail with, what it means and what to do.`,
+		Description: command.Manual(`Lists the commands, describes one of them, or, with "failures", lists every code that a run can
+fail with, its meaning and what to do.`,
 			[]int{command.ExitDone, command.ExitUsage}, "trellis help plan", "trellis help task create", "trellis help failures"),
 		Action: func(c *cli.Context) error {
 			if path := c.Args().Slice(); !slices.Equal(path, []string{"failures"}) {
@@ -32,7 +32,7 @@ func showFailures(a *command.Console) error {
 	for _, row := range trellis.Codes {
 		marks := ""
 		if row.Retried {
-			marks = " (tried again by itself)"
+			marks = " (retried automatically)"
 		}
 		fmt.Fprintf(a.Stdout, "%s%s\n    %s\n    next: %s\n", row.Code, marks, row.Meaning, row.Todo)
 	}

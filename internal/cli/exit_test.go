@@ -76,7 +76,7 @@ func TestReport(t *testing.T) {
 		{errors.New("boom"), "trellis: boom\n"},
 		{app.WithHints(app.Usagef("no name"), "trellis help plan"), "trellis: no name\ntrellis: next: trellis help plan\n"},
 		{&trellis.Problem{File: "a/task.json", Line: 3, Column: 7, Message: "no comma", Hint: "mend it"}, "trellis: a/task.json:3:7: no comma\ntrellis: next: mend it\n"},
-		{flow.Fail("push_failed", "no route"), "trellis: push_failed: no route\ntrellis: next: read the message: the remote, your access, the pre-push hook, or commits of others on the branch; then `trellis deliver DIR`, which asks no agent again\n"},
+		{flow.Fail("push_failed", "no route"), "trellis: push_failed: no route\ntrellis: next: read the message: the remote, your access, the pre-push hook, or commits of others on the branch; then `trellis deliver DIR`, which calls no agent\n"},
 	} {
 		var out bytes.Buffer
 		a := &console{Console: command.Console{Stderr: &out}}

@@ -30,18 +30,18 @@ var Exits = []struct {
 	Meaning string
 }{
 	{ExitDone, "done"},
-	{ExitFailed, "the task failed or was cancelled (its code is printed), a step failed, or something unexpected happened"},
-	{ExitUsage, "usage: flags, arguments, an input file that can't be read, no repository, a name that is taken"},
-	{ExitUnmet, "a check did not hold; a directory that is not ready was left as it is"},
+	{ExitFailed, "the task failed or was cancelled (its code is printed), a step failed, or an unexpected error occurred"},
+	{ExitUsage, "usage error: flags, arguments, an unreadable input file, no repository, a name already in use"},
+	{ExitUnmet, "a check failed; a directory that is not ready was left unchanged"},
 	{ExitRejected, "the requirement was rejected"},
-	{ExitPlanner, "the planner failed, its time limits included; that is not a rejection"},
-	{ExitWaiting, "waiting or paused: for an approval, for trust in what came by git, a dependency, a rate limit, an outage of the provider, a budget"},
+	{ExitPlanner, "planning failed or reached a time limit; this is not a rejection"},
+	{ExitWaiting, "waiting or paused: approval, trust in what came through git, dependency, rate limit, provider outage, budget"},
 	{ExitNotFound, "no such task, run or objective"},
-	{ExitLocked, "locked: the process named holds what is needed, or took over the run"},
-	{ExitNoAgent, "an agent program or the sandbox that is required is missing, or the agent is not signed in; no attempt was used up"},
-	{ExitTimeout, "a time limit ended it"},
-	{ExitInterrupted, "interrupted; the state is resumable"},
-	{ExitTerminated, "terminated; the state is resumable"},
+	{ExitLocked, "locked: the named process holds what is needed, or took over the run"},
+	{ExitNoAgent, "an agent program or the required sandbox is missing, or the agent is not signed in; no attempt was used up"},
+	{ExitTimeout, "stopped by a time limit"},
+	{ExitInterrupted, "interrupted; can be resumed"},
+	{ExitTerminated, "terminated; can be resumed"},
 }
 
 // exitCodes maps the kind of an error to an exit code.
