@@ -147,7 +147,7 @@ func userSettings() string {
 			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", r.Key, r.Type, r.Meaning)
 		}
 	}
-	b.WriteString("| `limits.…` | as below | the most that a project may allow; where its own limit is lower, that one holds |\n")
+	b.WriteString("| `limits.…` | as below | the maximum that a project may set; if its own limit is lower, that one applies |\n")
 	return b.String()
 }
 

@@ -20,26 +20,26 @@ type Config struct {
 	Agents          Agents             `yaml:"agents"`
 	Planning        Planning           `yaml:"planning"`
 	Worktree        Worktree           `yaml:"worktree"`
-	Verify          []string           `yaml:"verify" doc:"commands that decide whether a task is done: all must exit with 0, run in this order"`
+	Verify          []string           `yaml:"verify" doc:"commands that decide whether a task is done: run in this order, all must exit with 0"`
 	VerifyTimeout   time.Duration      `yaml:"verify_timeout" doc:"how long one verify command may take; 0: no limit"`
-	VerifyAll       bool               `yaml:"verify_all" doc:"run all verify commands although one failed; false: of the rest only those that took less than 10 s at base"`
-	VerifyParallel  int                `yaml:"verify_parallel" min:"1" doc:"how many verify commands run at once; more than 1 only if none needs what another one makes"`
-	Baseline        string             `yaml:"baseline" oneof:"true false parallel" doc:"run the verify commands once at base, so that what was broken before is known: true, before any agent works, or beside the first one when they passed at another base within a day and took longer than 10 s; parallel, beside it whenever they have to be run; false, not at all"`
-	VerifyFresh     bool               `yaml:"verify_fresh" doc:"verify runs in a fresh checkout of what is to be committed, with copy and setup; false: in the worktree, where files that git ignores are still there"`
-	Protected       []string           `yaml:"protected" doc:"globs of paths that a task may not change without a person's approval; .trellis/spec, .trellis/tasks, .trellis/.runtime and .trellis/.current-task are excepted"`
+	VerifyAll       bool               `yaml:"verify_all" doc:"run all verify commands even if one failed; false: after a failure only those that took less than 10 s at base"`
+	VerifyParallel  int                `yaml:"verify_parallel" min:"1" doc:"how many verify commands run at once; more than 1 only if none needs the output of another"`
+	Baseline        string             `yaml:"baseline" oneof:"true false parallel" doc:"run the verify commands once at base, to know what was already broken; true: before any agent works, or alongside the first one if they passed at another base within a day and took longer than 10 s; parallel: alongside it whenever they must run; false: not at all"`
+	VerifyFresh     bool               `yaml:"verify_fresh" doc:"run verify in a fresh checkout of what will be committed, with copy and setup; false: in the worktree, which still has ignored files"`
+	Protected       []string           `yaml:"protected" doc:"globs of paths that a task may not change without a person's approval; except .trellis/spec, .trellis/tasks, .trellis/.runtime and .trellis/.current-task"`
 	Limits          Limits             `yaml:"limits"`
 	Delivery        Delivery           `yaml:"delivery"`
 	Trackers        Trackers           `yaml:"trackers"`
-	DependsOnMerged bool               `yaml:"depends_on_merged" doc:"a dependency is met once it is merged (completed), not already in review"`
-	Sandbox         string             `yaml:"sandbox" oneof:"off auto require" doc:"run agents and the project's commands in a sandbox of the operating system: off, auto (where there is one), require"`
-	SandboxWrite    []string           `yaml:"sandbox_write" doc:"more paths that they may write in it, absolute or below ~/; sockets too"`
-	SandboxHome     []string           `yaml:"sandbox_home" doc:"more of the home folder, and of what else is hidden, that they may read in it, absolute or below ~/; tools and settings without accounts are there anyway"`
-	SandboxNetwork  []string           `yaml:"sandbox_network" doc:"who has the whole network in it: verify (what decides), steps (commands of plans), and roles, where agents reach only what sandbox_hosts says; setup has it unless sandbox_offline names it"`
-	SandboxOffline  []string           `yaml:"sandbox_offline" doc:"who else has no network in it: setup (worktree.setup), and roles"`
-	SandboxHosts    []string           `yaml:"sandbox_hosts" unset:"with sandbox: auto agents have the whole network" doc:"what agents reach of the network in it besides their models: hosts, as api.example.org, *.example.org or 127.0.0.1:8080; with sandbox: auto only where this is said, [] too, with require in any case"`
-	SandboxEnv      []string           `yaml:"sandbox_env" doc:"names of variables of your environment that commands, and agents, get in it besides the usual ones; with sandbox: off, which accounts of agents commands get"`
+	DependsOnMerged bool               `yaml:"depends_on_merged" doc:"a dependency is met only once it is merged (completed), not yet in review"`
+	Sandbox         string             `yaml:"sandbox" oneof:"off auto require" doc:"run agents and the project's commands in a sandbox of the operating system: off, auto (if available), require"`
+	SandboxWrite    []string           `yaml:"sandbox_write" doc:"more paths that are writable in the sandbox, absolute or below ~/; sockets too"`
+	SandboxHome     []string           `yaml:"sandbox_home" doc:"more paths of the home folder and other hidden places that are readable in the sandbox, absolute or below ~/; tools and settings without accounts are always available"`
+	SandboxNetwork  []string           `yaml:"sandbox_network" doc:"who has the whole network in the sandbox: verify (the deciding commands), steps (commands of plans), and roles, if agents otherwise reach only sandbox_hosts; setup has it unless sandbox_offline names it"`
+	SandboxOffline  []string           `yaml:"sandbox_offline" doc:"who else has no network in the sandbox: setup (worktree.setup), and roles"`
+	SandboxHosts    []string           `yaml:"sandbox_hosts" unset:"with sandbox: auto agents have the whole network" doc:"hosts that agents can reach in the sandbox besides their models, such as api.example.org, *.example.org or 127.0.0.1:8080; applies with sandbox: auto only if set, even to [], with require always"`
+	SandboxEnv      []string           `yaml:"sandbox_env" doc:"names of environment variables that commands and agents get in the sandbox besides the usual ones; with sandbox: off, which accounts of agents commands get"`
 	Packages        map[string]Package `yaml:"packages" key:"name"`
-	DefaultPackage  string             `yaml:"default_package" doc:"the package of a task that names none"`
+	DefaultPackage  string             `yaml:"default_package" doc:"the package of tasks that name none"`
 	Hooks           Hooks              `yaml:"hooks"`
 	Runs            Runs               `yaml:"runs"`
 	Objectives      Objectives         `yaml:"objectives"`
@@ -50,7 +50,7 @@ type Config struct {
 
 // Agents says which agents play the roles.
 type Agents struct {
-	Default  string                  `yaml:"default" doc:"the agent of every role that nothing else is said of; empty: the first of claude, codex and opencode that is signed in"`
+	Default  string                  `yaml:"default" doc:"the agent of every role without its own setting; empty: the first of claude, codex and opencode that is signed in"`
 	Roles    map[trellis.Role]Choice `yaml:"roles" key:"role"`
 	Commands map[string]Command      `yaml:"commands" key:"name"`
 	APIs     map[string]API          `yaml:"apis" key:"name"`
@@ -60,93 +60,93 @@ type Agents struct {
 // Choice says which agent plays one role.
 type Choice struct {
 	Agent      string             `yaml:"agent" doc:"claude, codex, opencode, or one of agents.commands or agents.apis"`
-	Model      string             `yaml:"model" doc:"a model, in the agent's own spelling"`
-	Permission trellis.Permission `yaml:"permission" oneof:"none read edit full" doc:"less than the role has, or full (without the agent's own sandbox) for a role that edits"`
+	Model      string             `yaml:"model" doc:"the model, as the agent spells it"`
+	Permission trellis.Permission `yaml:"permission" oneof:"none read edit full" doc:"a lower permission than the role has, or full (without the agent's own sandbox) for a role that edits"`
 }
 
 // Command is a program of the project's own that plays roles.
 type Command struct {
-	Command []string          `yaml:"command" doc:"the program and its arguments; a relative path of the program begins at the main checkout"`
-	Read    []string          `yaml:"read" doc:"further arguments for roles with permission none or read"`
-	Edit    []string          `yaml:"edit" doc:"further arguments for roles with permission edit or full"`
-	Session []string          `yaml:"session" doc:"the last arguments when it goes on in a session, whose name takes the place of {{session}}; empty: it has no sessions"`
+	Command []string          `yaml:"command" doc:"the program and its arguments; a relative path starts at the main checkout"`
+	Read    []string          `yaml:"read" doc:"additional arguments for roles with permission none or read"`
+	Edit    []string          `yaml:"edit" doc:"additional arguments for roles with permission edit or full"`
+	Session []string          `yaml:"session" doc:"the last arguments to resume a session, with {{session}} replaced by its name; empty: no sessions"`
 	Env     map[string]string `yaml:"env" key:"variable" doc:"environment variables that the program gets besides the usual ones"`
-	EnvPass []string          `yaml:"env_pass" doc:"names of variables of your environment that the program gets besides the usual ones, such as that of its key"`
-	Output  string            `yaml:"output" oneof:"text events" doc:"what it prints: its answer, or one JSON event a line"`
+	EnvPass []string          `yaml:"env_pass" doc:"names of environment variables passed to the program besides the usual ones, such as that of its key"`
+	Output  string            `yaml:"output" oneof:"text events" doc:"what it prints: text (its answer), or events (one JSON event per line)"`
 	Type    string            `yaml:"type" oneof:"acp" doc:"acp: it speaks the Agent Client Protocol, as gemini --acp does; empty: it reads the prompt from its standard input"`
 }
 
 // API is a model that is called directly, without a program. It can play roles that answer or read.
 type API struct {
-	API     string `yaml:"api" oneof:"anthropic openai" doc:"how it is asked: Anthropic's Messages, or OpenAI's chat completions, which many servers speak"`
-	Model   string `yaml:"model" doc:"the model, in the server's spelling"`
+	API     string `yaml:"api" oneof:"anthropic openai" doc:"the protocol: Anthropic's Messages, or OpenAI's chat completions, which many servers support"`
+	Model   string `yaml:"model" doc:"the model, as the server spells it"`
 	BaseURL string `yaml:"base_url" doc:"the server, with /v1 for openai; empty: the provider's own"`
 	KeyEnv  string `yaml:"key_env" doc:"the environment variable that holds the key; empty: ANTHROPIC_API_KEY or OPENAI_API_KEY, and no key with a base_url"`
 }
 
 // Price is what a model costs, in USD for a million tokens. The cost of agents that report none is estimated by it.
 type Price struct {
-	Input      float64 `yaml:"input" doc:"USD for a million tokens of input"`
-	Output     float64 `yaml:"output" doc:"USD for a million tokens of output"`
-	CacheRead  float64 `yaml:"cache_read" unset:"that of input" doc:"USD for a million tokens of input that comes from the provider's cache; not said: as input"`
-	CacheWrite float64 `yaml:"cache_write" unset:"that of input" doc:"USD for a million tokens of input that is written to it; not said: as input"`
+	Input      float64 `yaml:"input" doc:"USD per million tokens of input"`
+	Output     float64 `yaml:"output" doc:"USD per million tokens of output"`
+	CacheRead  float64 `yaml:"cache_read" unset:"that of input" doc:"USD per million tokens of input read from the provider's cache; unset: as input"`
+	CacheWrite float64 `yaml:"cache_write" unset:"that of input" doc:"USD per million tokens of input written to it; unset: as input"`
 }
 
 // Planning is how a requirement becomes a task.
 type Planning struct {
 	TaskSpec        bool          `yaml:"taskspec" doc:"write down the intent before the plan"`
-	Speculate       bool          `yaml:"speculate" doc:"ask for research and TaskSpec while a requirement of 120 bytes or more is evaluated, and end both when it is rejected; false: only once it is accepted"`
+	Speculate       bool          `yaml:"speculate" doc:"start research and TaskSpec while a requirement of 120 bytes or more is evaluated, and cancel both if it is rejected; false: only once it is accepted"`
 	Judge           bool          `yaml:"judge" doc:"have a second agent judge each plan"`
 	Approval        string        `yaml:"approval" oneof:"none plan" doc:"none, or plan: every plan waits for a person"`
 	Approvers       int           `yaml:"approvers" min:"1" doc:"how many different people must approve"`
-	ApprovalExpires time.Duration `yaml:"approval_expires" doc:"after this an approval counts no more; 0: never"`
-	MaxSteps        int           `yaml:"max_steps" min:"1" doc:"the most steps of a plan"`
+	ApprovalExpires time.Duration `yaml:"approval_expires" doc:"how long an approval is valid; 0: forever"`
+	MaxSteps        int           `yaml:"max_steps" min:"1" doc:"the maximum number of steps in a plan"`
 }
 
 // Worktree is where and how a task's worktree is made.
 type Worktree struct {
-	Dir          string        `yaml:"dir" doc:"the folder of all worktrees, from the main checkout; <repo> is that one's name"`
-	Copy         []string      `yaml:"copy" doc:"files and folders of the main checkout that git does not have and a worktree needs"`
-	Setup        []string      `yaml:"setup" doc:"commands that make a fresh worktree usable; what they leave there has to be ignored by git"`
-	Warm         []string      `yaml:"warm" doc:"folders that setup fills from lock files alone, node_modules say: kept as setup made them at base, and copied into checkouts with the same lock files, where setup is not run when it makes nothing else; not for setup that does something outside of the worktree, nor for folders that name their own path, as .venv, or whose files have to keep their times, as target"`
-	SetupTimeout time.Duration `yaml:"setup_timeout" doc:"how long one of them may take; 0: no limit"`
+	Dir          string        `yaml:"dir" doc:"the folder of all worktrees, relative to the main checkout; <repo> is the main checkout's name"`
+	Copy         []string      `yaml:"copy" doc:"files and folders of the main checkout that git does not track and a worktree needs"`
+	Setup        []string      `yaml:"setup" doc:"commands that make a fresh worktree usable; the files they leave must be ignored by git"`
+	Warm         []string      `yaml:"warm" doc:"folders that setup fills from lock files alone, such as node_modules: kept as setup made them at base, and copied into checkouts with the same lock files, where setup is skipped if it makes nothing else; not for setup with effects outside the worktree, nor for folders that contain their own path, such as .venv, or whose files must keep their times, such as target"`
+	SetupTimeout time.Duration `yaml:"setup_timeout" doc:"how long one setup command may take; 0: no limit"`
 }
 
 // Runs says how much `trellis cleanup --runs` leaves of the runs of completed and archived tasks.
 type Runs struct {
-	Keep time.Duration `yaml:"keep" doc:"how long cleanup --runs keeps what agents were told and did in runs of completed and archived tasks; 0: for good"`
-	Size int           `yaml:"size" doc:"the most megabytes of it that cleanup --runs keeps, the newest; 0: no limit"`
+	Keep time.Duration `yaml:"keep" doc:"how long cleanup --runs keeps records of what agents were told and did for completed and archived tasks; 0: forever"`
+	Size int           `yaml:"size" doc:"how many megabytes of these cleanup --runs keeps, the newest first; 0: no limit"`
 }
 
 // Limits bounds what tasks and agents may use. Zero means no limit where it is allowed.
 type Limits struct {
-	Parallel   int            `yaml:"parallel" min:"1" doc:"tasks that run at once"`
-	PerAgent   map[string]int `yaml:"per_agent" key:"agent" min:"1" doc:"tasks that run at once with this agent in any role"`
-	Rounds     int            `yaml:"rounds" min:"1" doc:"check rounds of one run"`
-	Attempts   int            `yaml:"attempts" min:"1" doc:"tries of what failed for a passing reason, over a task's life"`
+	Parallel   int            `yaml:"parallel" min:"1" doc:"how many tasks run at once"`
+	PerAgent   map[string]int `yaml:"per_agent" key:"agent" min:"1" doc:"how many tasks run at once with this agent in any role"`
+	Rounds     int            `yaml:"rounds" min:"1" doc:"check rounds per run"`
+	Attempts   int            `yaml:"attempts" min:"1" doc:"attempts at what failed for a temporary reason, over a task's life"`
 	Idle       time.Duration  `yaml:"idle" doc:"how long an agent may be silent; 0: no limit"`
 	Evaluate   time.Duration  `yaml:"evaluate" doc:"how long each planning call and each grade may take; 0: no limit"`
 	Implement  time.Duration  `yaml:"implement" doc:"how long the implement phase may take; 0: no limit"`
 	Check      time.Duration  `yaml:"check" doc:"how long a check may take; 0: no limit"`
 	Debug      time.Duration  `yaml:"debug" doc:"how long a debug or heal may take; 0: no limit"`
 	Accept     time.Duration  `yaml:"accept" doc:"how long the acceptance may take; 0: no limit"`
-	Tokens     int64          `yaml:"tokens" doc:"tokens of one task; 0: no limit"`
-	CostUSD    float64        `yaml:"cost_usd" doc:"what one task may cost; 0: no limit"`
-	Seconds    int64          `yaml:"seconds" doc:"agents' time for one task; 0: no limit"`
-	DayTokens  int64          `yaml:"day_tokens" doc:"tokens of all agents in one day, on all machines that share the tasks, by local time unless shared.time_zone says otherwise; 0: no limit"`
-	DayCostUSD float64        `yaml:"day_cost_usd" doc:"what all agents may cost in one day, on all machines that share the tasks, by local time unless shared.time_zone says otherwise; 0: no limit"`
+	Tokens     int64          `yaml:"tokens" doc:"tokens per task; 0: no limit"`
+	CostUSD    float64        `yaml:"cost_usd" doc:"cost per task; 0: no limit"`
+	Seconds    int64          `yaml:"seconds" doc:"agents' time per task; 0: no limit"`
+	DayTokens  int64          `yaml:"day_tokens" doc:"tokens of all agents per day, on all machines that share the tasks, in local time unless shared.time_zone is set; 0: no limit"`
+	DayCostUSD float64        `yaml:"day_cost_usd" doc:"cost of all agents per day, on all machines that share the tasks, in local time unless shared.time_zone is set; 0: no limit"`
 }
 
 // Delivery says what is done with the commit.
 type Delivery struct {
 	Push       bool     `yaml:"push" doc:"push the branch"`
 	PR         bool     `yaml:"pr" doc:"open a pull request with gh, or a merge request on GitLab; pushes the branch too"`
-	Draft      bool     `yaml:"draft" doc:"as a draft"`
+	Draft      bool     `yaml:"draft" doc:"open it as a draft"`
 	CommitType string   `yaml:"commit_type" doc:"the type in the commit's subject, as in feat(scope): title"`
-	Update     string   `yaml:"update" oneof:"none merge rebase" doc:"bring the branch up to its base before it is delivered, when that has moved: none, merge, or rebase"`
+	Update     string   `yaml:"update" oneof:"none merge rebase" doc:"update the branch before delivery if its base has moved: none, merge, or rebase"`
 	React      bool     `yaml:"react" doc:"work on review comments and failed CI of pull requests"`
 	Labels     []string `yaml:"labels" doc:"labels of the pull request"`
-	Reviewers  []string `yaml:"reviewers" doc:"who is asked to review it: people, or teams as ORG/TEAM"`
+	Reviewers  []string `yaml:"reviewers" doc:"requested reviewers of the pull request: people, or teams as ORG/TEAM"`
 }
 
 // EveryPlan is the reason why a plan waits by Planning.Approval.
@@ -154,29 +154,29 @@ const EveryPlan = "planning.approval wants a person's approval of every plan"
 
 // Package is one part of a repository that holds several.
 type Package struct {
-	Path string `yaml:"path" doc:"its folder, from the top of the repository"`
+	Path string `yaml:"path" doc:"its folder, relative to the top of the repository"`
 	Type string `yaml:"type" oneof:"submodule" doc:"submodule, or empty for a plain folder"`
 }
 
 // Hooks are commands that run when something has happened to a task. A hook that fails stops nothing.
 type Hooks struct {
-	AfterCreate  []string `yaml:"after_create" doc:"commands that run after a task was made"`
-	AfterStart   []string `yaml:"after_start" doc:"commands that run after a task was started"`
-	AfterFinish  []string `yaml:"after_finish" doc:"commands that run after a task ended"`
-	AfterArchive []string `yaml:"after_archive" doc:"commands that run after a task was archived"`
+	AfterCreate  []string `yaml:"after_create" doc:"commands to run after a task is created"`
+	AfterStart   []string `yaml:"after_start" doc:"commands to run after a task is started"`
+	AfterFinish  []string `yaml:"after_finish" doc:"commands to run after a task has ended"`
+	AfterArchive []string `yaml:"after_archive" doc:"commands to run after a task is archived"`
 }
 
 // Objectives says how roadmaps are worked on.
 type Objectives struct {
-	Watch bool `yaml:"watch" doc:"the watcher writes into objectives what becomes of their tasks, and plans the steps of those with auto_advance"`
+	Watch bool `yaml:"watch" doc:"the watcher records results of tasks in objectives, and plans the steps of those with auto_advance"`
 }
 
 // Shared says how several machines share the tasks of the repository.
 type Shared struct {
-	Remote      string        `yaml:"remote" doc:"the git remote whose checkouts share their tasks: each is one machine's at a time; empty: the one that watch --shared named here last, until watch --shared none"`
-	Silence     time.Duration `yaml:"silence" doc:"how long nothing is heard of a machine before its tasks are taken from it; it is heard of four times in that"`
-	Transcripts bool          `yaml:"transcripts" doc:"give the others what agents were told and wrote too, from which trellis logs is made"`
-	TimeZone    string        `yaml:"time_zone" doc:"the time zone in which the days of limits.day_tokens, day_cost_usd and trellis stats begin, as Europe/Berlin or UTC: the same for all machines; empty: each machine's own"`
+	Remote      string        `yaml:"remote" doc:"the git remote whose checkouts share their tasks, each held by one machine at a time; empty: the remote last given to watch --shared here, until watch --shared none"`
+	Silence     time.Duration `yaml:"silence" doc:"how long a machine may be silent before its tasks are taken over; it reports four times in that period"`
+	Transcripts bool          `yaml:"transcripts" doc:"also share what agents were told and wrote, from which trellis logs is made"`
+	TimeZone    string        `yaml:"time_zone" doc:"the time zone in which the days of limits.day_tokens, day_cost_usd and trellis stats begin, such as Europe/Berlin or UTC, the same for all machines; empty: each machine's own"`
 }
 
 // Zone returns the time zone in which days begin.
@@ -197,10 +197,10 @@ func zoneOf(name string) (*time.Location, error) {
 
 // Cluster is the Temporal server by which trellis-cluster, a separate program, says which machine runs what.
 type Cluster struct {
-	Address    string        `yaml:"address" doc:"host and port of the Temporal server that trellis-cluster asks who runs what; keys and certificates come from the environment"`
-	Namespace  string        `yaml:"namespace" doc:"the namespace there"`
-	Repo       string        `yaml:"repo" doc:"what the repository is called there, the same on all machines; its queues and workflows are named after it"`
-	PreferLast time.Duration `yaml:"prefer_last" doc:"how long the machine that had a task last, and has its worktree, is waited for before another one may go on with it; 0: not at all"`
+	Address    string        `yaml:"address" doc:"host and port of the Temporal server that tells trellis-cluster who runs what; keys and certificates come from the environment"`
+	Namespace  string        `yaml:"namespace" doc:"the namespace on that server"`
+	Repo       string        `yaml:"repo" doc:"the repository's name there, the same on all machines; its queues and workflows are named after it"`
+	PreferLast time.Duration `yaml:"prefer_last" doc:"how long to wait for the machine that last had a task, and has its worktree, before another one may resume it; 0: not at all"`
 }
 
 // Mergeable is what notifications may be about besides a status: a task's pull request is approved, and its checks pass.

@@ -487,9 +487,9 @@ func TestTable(t *testing.T) {
 		t.Errorf("no row %+v", want)
 	}
 	for _, want := range []config.Row{
-		{Key: "worktree.dir", Type: "text", Default: `"../<repo>-worktrees"`, Meaning: "the folder of all worktrees, from the main checkout; <repo> is that one's name"},
+		{Key: "worktree.dir", Type: "text", Default: `"../<repo>-worktrees"`, Meaning: "the folder of all worktrees, relative to the main checkout; <repo> is the main checkout's name"},
 		{Key: "delivery.push", Type: "true or false", Default: "false", Meaning: "push the branch"},
-		{Key: "packages.<name>.path", Type: "text", Default: `""`, Meaning: "its folder, from the top of the repository"},
+		{Key: "packages.<name>.path", Type: "text", Default: `""`, Meaning: "its folder, relative to the top of the repository"},
 	} {
 		if !has(want) {
 			t.Errorf("no row %+v", want)

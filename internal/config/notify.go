@@ -35,20 +35,20 @@ var Topics = []string{NeedsYou, IsFailed, Delivered, Spent, Watcher}
 
 // Notify is a notifier, which reports what becomes of tasks: to a program or a webhook by JSON, to people by a message.
 type Notify struct {
-	Kind        string   `yaml:"kind" oneof:"command webhook desktop slack discord ntfy email" doc:"how it is told; empty: by command or webhook, whichever is there"`
-	Name        string   `yaml:"name" doc:"what it is called here; empty: its kind, or the program or host"`
-	On          []string `yaml:"on" doc:"command, webhook: statuses that are told of when a task gets them; mergeable: its pull request is approved and its checks pass. All others: needs_you, failed, delivered, budget, watcher; empty: all of these"`
-	Command     []string `yaml:"command" doc:"a program and its arguments, which gets the news as JSON on stdin; a relative path of the program begins at the main checkout"`
-	Webhook     string   `yaml:"webhook" doc:"a URL that the news is posted to, as JSON"`
+	Kind        string   `yaml:"kind" oneof:"command webhook desktop slack discord ntfy email" doc:"the channel; empty: command or webhook, whichever is set"`
+	Name        string   `yaml:"name" doc:"the name of this entry; empty: its kind, or the program or host"`
+	On          []string `yaml:"on" doc:"command, webhook: task statuses to report; mergeable: its pull request is approved and its checks pass. All others: needs_you, failed, delivered, budget, watcher; empty: all of these"`
+	Command     []string `yaml:"command" doc:"a program and its arguments, which gets the message as JSON on stdin; a relative path starts at the main checkout"`
+	Webhook     string   `yaml:"webhook" doc:"a URL that the message is posted to, as JSON"`
 	URL         string   `yaml:"url" doc:"ntfy: the URL of the topic"`
 	URLEnv      string   `yaml:"url_env" doc:"slack, discord, ntfy: the environment variable that holds the URL"`
 	TokenEnv    string   `yaml:"token_env" doc:"ntfy: the environment variable that holds the access token"`
 	Server      string   `yaml:"server" doc:"email: host:port of the mail server"`
-	TLS         string   `yaml:"tls" oneof:"starttls tls" doc:"email: starttls, which empty means, or tls from the first byte; nothing is sent without"`
-	User        string   `yaml:"user" doc:"email: who signs in to the server; empty: nobody"`
+	TLS         string   `yaml:"tls" oneof:"starttls tls" doc:"email: starttls (the default), or tls from the first byte; nothing is sent unencrypted"`
+	User        string   `yaml:"user" doc:"email: the user who signs in to the server; empty: no sign-in"`
 	PasswordEnv string   `yaml:"password_env" doc:"email: the environment variable that holds the user's password"`
-	From        string   `yaml:"from" doc:"email: the address it comes from"`
-	To          []string `yaml:"to" doc:"email: the addresses it goes to"`
+	From        string   `yaml:"from" doc:"email: the sender's address"`
+	To          []string `yaml:"to" doc:"email: the recipients' addresses"`
 }
 
 // ForPeople reports whether the notifier gets messages for people.

@@ -4,7 +4,7 @@ import "strings"
 
 // Trackers says where the issues are that tasks come from.
 type Trackers struct {
-	Comment bool        `yaml:"comment" doc:"write the address of a task's pull request into the issue that it came from"`
+	Comment bool        `yaml:"comment" doc:"add the URL of a task's pull request to the issue that it came from"`
 	Linear  Tracker     `yaml:"linear"`
 	Jira    JiraTracker `yaml:"jira"`
 	GitLab  SiteTracker `yaml:"gitlab"`
@@ -13,20 +13,20 @@ type Trackers struct {
 
 // Tracker is a tracker with one address for everybody.
 type Tracker struct {
-	TokenCommand []string `yaml:"token_command" doc:"a program and its arguments whose first line of output is the token, where no variable of the environment has one; it stands in PATH, or begins with /"`
+	TokenCommand []string `yaml:"token_command" doc:"a program and its arguments whose first line of output is the token, if no environment variable has one; it is in PATH, or begins with /"`
 }
 
 // SiteTracker is a tracker that people can run themselves.
 type SiteTracker struct {
-	URL          string   `yaml:"url" doc:"where it is, as https://git.example.org; empty: the one that all use"`
-	TokenCommand []string `yaml:"token_command" doc:"a program and its arguments whose first line of output is the token, where no variable of the environment has one; it stands in PATH, or begins with /"`
+	URL          string   `yaml:"url" doc:"its URL, such as https://git.example.org; empty: gitlab.com"`
+	TokenCommand []string `yaml:"token_command" doc:"a program and its arguments whose first line of output is the token, if no environment variable has one; it is in PATH, or begins with /"`
 }
 
 // JiraTracker is a Jira site.
 type JiraTracker struct {
-	URL          string   `yaml:"url" doc:"where it is, as https://acme.atlassian.net"`
-	Email        string   `yaml:"email" doc:"the account whose token it is, in the cloud, where JIRA_EMAIL has none; empty: a data center, whose tokens stand for an account"`
-	TokenCommand []string `yaml:"token_command" doc:"a program and its arguments whose first line of output is the token, where no variable of the environment has one; it stands in PATH, or begins with /"`
+	URL          string   `yaml:"url" doc:"its URL, such as https://acme.atlassian.net"`
+	Email        string   `yaml:"email" doc:"in the cloud, the account of the token, unless JIRA_EMAIL is set; empty: a data center, whose tokens identify the account"`
+	TokenCommand []string `yaml:"token_command" doc:"a program and its arguments whose first line of output is the token, if no environment variable has one; it is in PATH, or begins with /"`
 }
 
 // trackers checks that tokens go to valid addresses, and that no program of the checkout is asked for them.

@@ -14,16 +14,16 @@ import (
 // Limits are floors: settings of a project may be stricter, and are raised to the floors where they are not.
 type User struct {
 	Trust    Trust  `yaml:"trust"`
-	Sandbox  string `yaml:"sandbox" oneof:"off auto require" doc:"the least sandbox of every project: off, auto (where there is one), require"`
+	Sandbox  string `yaml:"sandbox" oneof:"off auto require" doc:"the minimum sandbox for every project: off, auto (if available), require"`
 	Approval string `yaml:"approval" oneof:"none plan" doc:"plan: every plan waits for a person, in every project"`
 	Limits   Limits `yaml:"limits"`
 }
 
 // Trust says what may run here although nobody on this machine wrote it.
 type Trust struct {
-	Branch     string   `yaml:"branch" doc:"the branch whose content is trusted, such as origin/main; empty: the default branch of the remote"`
-	Keys       []string `yaml:"keys" doc:"files with public keys (Ed25519, PEM) whose approvals count; absolute or below ~/"`
-	Everything []string `yaml:"everything" doc:"folders in which whatever is checked out may run, absolute or below ~/"`
+	Branch     string   `yaml:"branch" doc:"the branch whose content is trusted, such as origin/main; empty: the remote's default branch"`
+	Keys       []string `yaml:"keys" doc:"files with public keys (Ed25519, PEM) whose approvals count, absolute or below ~/"`
+	Everything []string `yaml:"everything" doc:"folders in which everything checked out may run, absolute or below ~/"`
 }
 
 // LoadUser returns the User of a file. Like Load it always returns one, with what could be used.
