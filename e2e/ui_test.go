@@ -384,7 +384,7 @@ func TestUIOnATerminal(t *testing.T) {
 	p.press("o") // a shell that leaves all terminal modes on and is killed
 	p.until("signal: killed", "[now]")
 	p.press("?")
-	p.until("next task, or a line down")
+	p.until("next task, or one line down")
 	p.press("?")
 	p.until("[now]")
 	p.press("C-c")

@@ -28,23 +28,23 @@ type section struct {
 func sheet() []section {
 	return []section{
 		{"move", []key{
-			{[]string{"j", "down"}, "j ↓", "next task, or a line down in a page", func(m *Model) tea.Cmd { return m.move(1) }},
-			{[]string{"k", "up"}, "k ↑", "task before, or a line up", func(m *Model) tea.Cmd { return m.move(-1) }},
-			{[]string{"pgdown", "ctrl+d", "space"}, "space", "a screen down", func(m *Model) tea.Cmd { return m.move(m.screenful()) }},
-			{[]string{"pgup", "ctrl+u"}, "ctrl+u", "a screen up", func(m *Model) tea.Cmd { return m.move(-m.screenful()) }},
-			{[]string{"g", "home"}, "g", "to the beginning", func(m *Model) tea.Cmd { return m.move(-beyondEnd) }},
-			{[]string{"G", "end"}, "G", "to the end", func(m *Model) tea.Cmd { return m.move(beyondEnd) }},
+			{[]string{"j", "down"}, "j ↓", "next task, or one line down in a page", func(m *Model) tea.Cmd { return m.move(1) }},
+			{[]string{"k", "up"}, "k ↑", "previous task, or one line up", func(m *Model) tea.Cmd { return m.move(-1) }},
+			{[]string{"pgdown", "ctrl+d", "space"}, "space", "one screen down", func(m *Model) tea.Cmd { return m.move(m.screenful()) }},
+			{[]string{"pgup", "ctrl+u"}, "ctrl+u", "one screen up", func(m *Model) tea.Cmd { return m.move(-m.screenful()) }},
+			{[]string{"g", "home"}, "g", "go to the top", func(m *Model) tea.Cmd { return m.move(-beyondEnd) }},
+			{[]string{"G", "end"}, "G", "go to the end", func(m *Model) tea.Cmd { return m.move(beyondEnd) }},
 			{[]string{"enter"}, "enter", "read the page", func(m *Model) tea.Cmd { m.pageFocused = m.list.selected != ""; return nil }},
-			{[]string{"esc"}, "esc", "back: to the list, then to all tasks", (*Model).back},
+			{[]string{"esc"}, "esc", "back to the list, then to all tasks", (*Model).back},
 			{[]string{"tab", "l", "right"}, "tab →", "next page", func(m *Model) tea.Cmd { return m.switchTab(1) }},
-			{[]string{"shift+tab", "h", "left"}, "h ←", "page before", func(m *Model) tea.Cmd { return m.switchTab(-1) }},
+			{[]string{"shift+tab", "h", "left"}, "h ←", "previous page", func(m *Model) tea.Cmd { return m.switchTab(-1) }},
 			{[]string{"]"}, "]", "next file of a diff", func(m *Model) tea.Cmd { return m.jump(1) }},
-			{[]string{"["}, "[", "file before", func(m *Model) tea.Cmd { return m.jump(-1) }},
+			{[]string{"["}, "[", "previous file", func(m *Model) tea.Cmd { return m.jump(-1) }},
 			{[]string{"/"}, "/", "search names and titles", func(m *Model) tea.Cmd { m.mode, m.typed = searching, m.list.search; return nil }},
-			{[]string{"f"}, "f", "only one status, then the next", func(m *Model) tea.Cmd { m.list.filterByNextStatus(); return m.showSelected() }},
+			{[]string{"f"}, "f", "show only one status, then the next", func(m *Model) tea.Cmd { m.list.filterByNextStatus(); return m.showSelected() }},
 		}},
-		{"tell the task", []key{
-			{[]string{"s"}, "s", "start, or go on", order(Start, "")},
+		{"control the task", []key{
+			{[]string{"s"}, "s", "start or resume", order(Start, "")},
 			{[]string{"S"}, "S", "stop", order(Stop, "stop %s? Its agents are ended; its work stays, and s goes on with it")},
 			{[]string{"a"}, "a", "approve what [plan] shows", func(m *Model) tea.Cmd { return m.forTask(string(Approve), m.approve) }},
 			{[]string{"x"}, "x", "reject what [plan] shows, with a reason", (*Model).startReject},
@@ -56,13 +56,13 @@ func sheet() []section {
 			{[]string{"n"}, "n", "plan a new task", func(m *Model) tea.Cmd { return m.runProgram(NewPlan) }},
 			{[]string{"r"}, "r", "review the plan", func(m *Model) tea.Cmd { return m.runProgram(Review) }},
 			{[]string{"e"}, "e", "edit the requirement", func(m *Model) tea.Cmd { return m.runProgram(Edit) }},
-			{[]string{"o"}, "o", "a shell in the worktree", func(m *Model) tea.Cmd { return m.runProgram(Shell) }},
-			{[]string{"O"}, "O", "the worktree in $EDITOR", func(m *Model) tea.Cmd { return m.runProgram(Editor) }},
+			{[]string{"o"}, "o", "open a shell in the worktree", func(m *Model) tea.Cmd { return m.runProgram(Shell) }},
+			{[]string{"O"}, "O", "open the worktree in $EDITOR", func(m *Model) tea.Cmd { return m.runProgram(Editor) }},
 		}},
 		{"trellis ui", []key{
-			{[]string{"?"}, "?", "this sheet", func(m *Model) tea.Cmd { m.mode, m.typed = readingSheet, ""; m.sheetTop = 0; return nil }},
-			{[]string{"ctrl+z"}, "ctrl+z", "to the shell; fg comes back", func(*Model) tea.Cmd { return tea.Suspend }},
-			{[]string{"q", "ctrl+c"}, "q", "end; what runs goes on", (*Model).quit},
+			{[]string{"?"}, "?", "show this help", func(m *Model) tea.Cmd { m.mode, m.typed = readingSheet, ""; m.sheetTop = 0; return nil }},
+			{[]string{"ctrl+z"}, "ctrl+z", "suspend to the shell; fg returns", func(*Model) tea.Cmd { return tea.Suspend }},
+			{[]string{"q", "ctrl+c"}, "q", "quit; running tasks continue", (*Model).quit},
 		}},
 	}
 }
@@ -120,5 +120,5 @@ func sheetLines(width int) (list []line) {
 		}
 	}
 	list = append(list, line{})
-	return append(list, line{"The mouse is the terminal's: text can be selected and copied.", plain}.wrapped(width)...)
+	return append(list, line{"The mouse belongs to the terminal: text can be selected and copied.", plain}.wrapped(width)...)
 }

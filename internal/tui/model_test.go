@@ -321,7 +321,7 @@ func TestWidths(t *testing.T) {
 			t.Errorf("it is cut: %s", row)
 		}
 	}
-	d.want("j ↓      next task, or a line down in ", "           a page ", "text can be")
+	d.want("j ↓      next task, or one line down ", "           in a page ", "can be selected")
 }
 
 // What is said in the list is what the other half says: a run that was asked for is not cut off.
@@ -514,7 +514,7 @@ func TestSheet(t *testing.T) {
 	for range 60 {
 		d.press("j")
 	}
-	d.want("The mouse is the terminal's")
+	d.want("The mouse belongs to the terminal")
 }
 
 // A page is read with the keys that else go through the list.
