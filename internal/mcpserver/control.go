@@ -8,13 +8,13 @@ import (
 )
 
 type planArguments struct {
-	Requirement string `json:"requirement,omitempty" jsonschema:"what is wanted, and how one sees that it is done"`
+	Requirement string `json:"requirement,omitempty" jsonschema:"what to build, and how to verify that it is done"`
 	Name        string `json:"name,omitempty"`
 	Type        string `json:"type,omitempty" jsonschema:"backend, frontend, fullstack, test or docs"`
 	Priority    string `json:"priority,omitempty" jsonschema:"P0 to P3"`
 	Package     string `json:"package,omitempty"`
-	Task        string `json:"task,omitempty" jsonschema:"plan this one again"`
-	Feedback    string `json:"feedback,omitempty" jsonschema:"with task: what should be different"`
+	Task        string `json:"task,omitempty" jsonschema:"task to plan again"`
+	Feedback    string `json:"feedback,omitempty" jsonschema:"with task: what to change"`
 }
 
 // beginTimeout is how long a program that goes on by itself may take to say that it can't begin.
@@ -45,8 +45,8 @@ func (s *Server) plan(_ context.Context, p *app.Project, in planArguments) (any,
 type controlArguments struct {
 	Task     string `json:"task"`
 	Action   string `json:"action" jsonschema:"start, stop, retry, cancel or deliver"`
-	Feedback string `json:"feedback,omitempty" jsonschema:"with retry: what should be different about the work"`
-	Fresh    bool   `json:"fresh,omitempty" jsonschema:"with retry: begin again at the base"`
+	Feedback string `json:"feedback,omitempty" jsonschema:"with retry: what to change in the work"`
+	Fresh    bool   `json:"fresh,omitempty" jsonschema:"with retry: start over from the base"`
 }
 
 func (s *Server) control(ctx context.Context, p *app.Project, in controlArguments) (any, error) {

@@ -101,8 +101,8 @@ func jsonSize(s string) (n int) {
 
 type approveArguments struct {
 	Task string `json:"task"`
-	Hash string `json:"hash" jsonschema:"from the last page of task_review, or of its step"`
-	Step string `json:"step,omitempty" jsonschema:"path of the waiting step; none: the plan"`
+	Hash string `json:"hash" jsonschema:"hash from the last page of task_review, or of its step"`
+	Step string `json:"step,omitempty" jsonschema:"path of the waiting step; default: the plan"`
 }
 
 type rejectArguments struct {

@@ -11,9 +11,9 @@ import (
 )
 
 type listArguments struct {
-	Status   []string `json:"status,omitempty" jsonschema:"only these, as ready or review"`
+	Status   []string `json:"status,omitempty" jsonschema:"only these statuses, such as ready or review"`
 	Archived bool     `json:"archived,omitempty"`
-	Limit    int      `json:"limit,omitempty" jsonschema:"1 to 100, 30"`
+	Limit    int      `json:"limit,omitempty" jsonschema:"1 to 100, default 30"`
 	Cursor   string   `json:"cursor,omitempty"`
 }
 

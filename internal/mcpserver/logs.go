@@ -50,9 +50,9 @@ func (l *logs) openLog(dir string) *taskLog {
 
 type logArguments struct {
 	Task   string `json:"task" jsonschema:"name from task_list"`
-	Limit  int    `json:"limit,omitempty" jsonschema:"lines, 1 to 400, 60"`
-	Cursor string `json:"cursor,omitempty" jsonschema:"newer or older of an answer; none: the end"`
-	Before bool   `json:"before,omitempty" jsonschema:"the lines before the cursor, not from it on"`
+	Limit  int    `json:"limit,omitempty" jsonschema:"lines, 1 to 400, default 60"`
+	Cursor string `json:"cursor,omitempty" jsonschema:"newer or older of an earlier answer; default: the end"`
+	Before bool   `json:"before,omitempty" jsonschema:"return lines before the cursor, not from it on"`
 }
 
 type logAnswer struct {

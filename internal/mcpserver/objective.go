@@ -8,7 +8,7 @@ import (
 )
 
 type objectiveArguments struct {
-	Objective string `json:"objective,omitempty" jsonschema:"only this one, with its open steps"`
+	Objective string `json:"objective,omitempty" jsonschema:"only this objective, with its open steps"`
 	Cursor    string `json:"cursor,omitempty"`
 }
 
