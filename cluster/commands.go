@@ -39,19 +39,19 @@ func commands(a *command.Console) []*cli.Command {
 var orderExitCodes = []int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitUnmet, command.ExitWaiting, command.ExitNotFound, command.ExitLocked}
 
 func serveCommand(a *command.Console) *cli.Command {
-	return &cli.Command{Name: "serve", Usage: "take tasks of this repository, until interrupted", Flags: []cli.Flag{&cli.IntFlag{Name: "parallel", Usage: "`N` tasks at once; limits.parallel of config.yaml"}, command.SharedFlag()},
-		Description: command.Manual(`Waits at the Temporal server that cluster.address names for tasks that the agents of this machine can work on, and runs
-each as trellis start would, in a worktree of this clone. Interrupted, it ends its agents, and gives the server back what is not done: another
-machine goes on with it. Settings and agents are read when it starts.`,
+	return &cli.Command{Name: "serve", Usage: "run tasks of this repository, until interrupted", Flags: []cli.Flag{&cli.IntFlag{Name: "parallel", Usage: "run `N` tasks at once (default: limits.parallel in config.yaml)"}, command.SharedFlag()},
+		Description: command.Manual(`Waits at the Temporal server in cluster.address for tasks that the agents of this machine can work on, and runs
+each as trellis start would, in a worktree of this clone. When interrupted, it stops its agents and returns unfinished tasks to the server:
+another machine resumes them. Settings and agents are read when it starts.`,
 			[]int{command.ExitFailed, command.ExitUsage, command.ExitLocked, command.ExitNoAgent, command.ExitInterrupted}, "trellis-cluster serve --parallel 2"),
 		Action: a.InGuard(func(c *cli.Context) error { return serve(a, c) })}
 }
 
 func submitCommand(a *command.Console) *cli.Command {
-	return &cli.Command{Name: "submit", Usage: "give a task to the machines, or with --plan a requirement", ArgsUsage: "TASKDIR | --plan", Flags: planFlags(),
-		Description: command.Manual(`The task directory goes to the git remote that shared.remote names, and the server hands the task out. Of two who submit
-it the second reads who has it. With --plan a machine makes the task of a requirement; what becomes ready, or waits for a yes, is handed
-out by itself. trellis-cluster pull brings back what becomes of it.`,
+	return &cli.Command{Name: "submit", Usage: "submit a task to the machines, or with --plan a requirement", ArgsUsage: "TASKDIR | --plan", Flags: planFlags(),
+		Description: command.Manual(`Sends the task directory to the git remote in shared.remote, and the server hands the task out. If two people submit
+it, the second is told who has it. With --plan a machine makes a task from a requirement; if it is ready, or waits for approval, it is
+handed out automatically. trellis-cluster pull fetches the results.`,
 			orderExitCodes, "trellis-cluster submit 02-03-paging", "trellis-cluster submit --plan --name paging --type backend --requirement-file paging.md"),
 		Action: func(c *cli.Context) error {
 			if c.Bool("plan") {
@@ -62,51 +62,51 @@ out by itself. trellis-cluster pull brings back what becomes of it.`,
 }
 
 func startCommand(a *command.Console) *cli.Command {
-	return &cli.Command{Name: "start", Usage: "have the machines go on with a task", ArgsUsage: "TASKDIR", Flags: []cli.Flag{command.JSONFlag()},
-		Description: command.Manual("Has a machine look at a task now: one that rests, waits, or was never handed out.", orderExitCodes, "trellis-cluster start 02-03-paging"),
+	return &cli.Command{Name: "start", Usage: "have the machines resume a task", ArgsUsage: "TASKDIR", Flags: []cli.Flag{command.JSONFlag()},
+		Description: command.Manual("Has a machine look at a task now: one that is idle, waits, or was never handed out.", orderExitCodes, "trellis-cluster start 02-03-paging"),
 		Action:      taskCommand(a, start)}
 }
 
 func retryCommand(a *command.Console) *cli.Command {
-	return &cli.Command{Name: "retry", Usage: "have the machines run a task again that failed or was cancelled", ArgsUsage: "TASKDIR", Flags: []cli.Flag{&cli.BoolFlag{Name: "fresh", Usage: "begin again at the base"}, command.JSONFlag()},
-		Description: command.Manual("As trellis retry, and hands the task out again. What was done so far counts, unless --fresh.", orderExitCodes, "trellis-cluster retry 02-03-paging"),
+	return &cli.Command{Name: "retry", Usage: "have the machines run a failed or cancelled task again", ArgsUsage: "TASKDIR", Flags: []cli.Flag{&cli.BoolFlag{Name: "fresh", Usage: "start over from the base"}, command.JSONFlag()},
+		Description: command.Manual("Works as trellis retry, and hands the task out again. The work so far is kept, unless --fresh.", orderExitCodes, "trellis-cluster retry 02-03-paging"),
 		Action:      taskCommand(a, retry)}
 }
 
 func approveCommand(a *command.Console) *cli.Command {
-	return &cli.Command{Name: "approve", Usage: "agree to a plan, or to a step that waits for it", ArgsUsage: "TASKDIR", Flags: decisionFlags(),
-		Description: command.Manual("The machine that runs the task is told by the git remote; else it is written down here. The machines look at the task then.", orderExitCodes, "trellis-cluster approve 02-03-paging"),
+	return &cli.Command{Name: "approve", Usage: "approve a plan, or a step that waits for approval", ArgsUsage: "TASKDIR", Flags: decisionFlags(),
+		Description: command.Manual("Tells the machine that runs the task, through the git remote; if none does, the approval is recorded here. Then the machines look at the task.", orderExitCodes, "trellis-cluster approve 02-03-paging"),
 		Action: orderCommand(a, func(c *cli.Context, o app.Orders, dir string) (app.OrderResult, error) {
 			return o.Approve(c.Context, dir, decision(c))
 		})}
 }
 
 func rejectCommand(a *command.Console) *cli.Command {
-	return &cli.Command{Name: "reject", Usage: "say no to a plan, or to a step that waits for approval", ArgsUsage: "TASKDIR", Flags: append(decisionFlags(), &cli.StringFlag{Name: "reason", Usage: "why, as `TEXT`"}),
-		Description: command.Manual("As trellis-cluster approve, and the answer is no.", orderExitCodes, "trellis-cluster reject 02-03-paging --reason 'too much at once'"),
+	return &cli.Command{Name: "reject", Usage: "reject a plan, or a step that waits for approval", ArgsUsage: "TASKDIR", Flags: append(decisionFlags(), &cli.StringFlag{Name: "reason", Usage: "the reason, as `TEXT`"}),
+		Description: command.Manual("Works as trellis-cluster approve, but rejects.", orderExitCodes, "trellis-cluster reject 02-03-paging --reason 'too much at once'"),
 		Action: orderCommand(a, func(c *cli.Context, o app.Orders, dir string) (app.OrderResult, error) {
 			return o.Reject(c.Context, dir, decision(c))
 		})}
 }
 
 func stopCommand(a *command.Console) *cli.Command {
-	return &cli.Command{Name: "stop", Flags: []cli.Flag{command.JSONFlag()}, Usage: "pause a task that runs", ArgsUsage: "TASKDIR",
-		Description: command.Manual("The machine that runs it ends its agents and keeps the work. trellis-cluster start goes on.", orderExitCodes, "trellis-cluster stop 02-03-paging"),
+	return &cli.Command{Name: "stop", Flags: []cli.Flag{command.JSONFlag()}, Usage: "pause a running task", ArgsUsage: "TASKDIR",
+		Description: command.Manual("The machine that runs it stops its agents and keeps the work. trellis-cluster start resumes it.", orderExitCodes, "trellis-cluster stop 02-03-paging"),
 		Action:      orderCommand(a, func(c *cli.Context, o app.Orders, dir string) (app.OrderResult, error) { return o.Stop(c.Context, dir) })}
 }
 
 func cancelCommand(a *command.Console) *cli.Command {
 	return &cli.Command{Name: "cancel", Flags: []cli.Flag{command.JSONFlag()}, Usage: "cancel a task", ArgsUsage: "TASKDIR",
-		Description: command.Manual("The machine that runs it ends its agents; else it is cancelled here. trellis-cluster retry takes that back.", orderExitCodes, "trellis-cluster cancel 02-03-paging"),
+		Description: command.Manual("The machine that runs it stops its agents; if none does, it is cancelled here. trellis-cluster retry reverts this.", orderExitCodes, "trellis-cluster cancel 02-03-paging"),
 		Action: orderCommand(a, func(c *cli.Context, o app.Orders, dir string) (app.OrderResult, error) {
 			return o.Cancel(c.Context, dir)
 		})}
 }
 
 func pullCommand(a *command.Console) *cli.Command {
-	return &cli.Command{Name: "pull", Usage: "bring what the machines made of the tasks", Flags: share.PullFlags(),
-		Description: command.Manual(`What the machines did appears in the task directories here, without their worktrees, for trellis list, status, logs, diff, board
-and ui. The directories that changed go to stdout, a line each. It asks the git remote alone.`,
+	return &cli.Command{Name: "pull", Usage: "fetch what the machines did for the tasks", Flags: share.PullFlags(),
+		Description: command.Manual(`Writes what the machines did to the task directories here, without their worktrees, for trellis list, status, logs, diff, board
+and ui. The changed directories go to stdout, one per line. It asks only the git remote.`,
 			[]int{command.ExitDone, command.ExitFailed, command.ExitUsage, command.ExitInterrupted}, "trellis-cluster pull", "trellis-cluster pull --follow"),
 		Action: func(c *cli.Context) error { return share.Pull(a, c) }}
 }
@@ -119,7 +119,7 @@ func statusCommand(a *command.Console) *cli.Command {
 }
 
 func decisionFlags() []cli.Flag {
-	return []cli.Flag{command.JSONFlag(), &cli.StringFlag{Name: "step", Usage: "the step with this `PATH`"}, &cli.StringFlag{Name: "by", Usage: "`NAME` of who decides; the git user"}}
+	return []cli.Flag{command.JSONFlag(), &cli.StringFlag{Name: "step", Usage: "the step with this `PATH`"}, &cli.StringFlag{Name: "by", Usage: "`NAME` of the person who decides (default: the git user)"}}
 }
 
 func decision(c *cli.Context) app.Decision {

@@ -49,8 +49,8 @@ func TestCommandLine(t *testing.T) {
 		"sumbit x":                     "2 trellis: trellis-cluster has no command \"sumbit\"\ntrellis: next: did you mean: trellis-cluster submit\n",
 		"serve --paralel 2":            "2 trellis: trellis-cluster serve has no flag --paralel\ntrellis: next: did you mean: --parallel\n",
 		"stop":                         "2 trellis: missing argument: trellis-cluster stop TASKDIR\ntrellis: next: trellis-cluster help stop\n",
-		"__complete s":                 "0 serve\ttake tasks of this repository, until interrupted\nsubmit\tgive a task to the machines, or with --plan a requirement\nstart\thave the machines go on with a task\nstop\tpause a task that runs\nstatus\tshow the machines, and who has what since when\n",
-		"__complete retry --f":         "0 --fresh\tbegin again at the base\n",
+		"__complete s":                 "0 serve\trun tasks of this repository, until interrupted\nsubmit\tsubmit a task to the machines, or with --plan a requirement\nstart\thave the machines resume a task\nstop\tpause a running task\nstatus\tshow the machines, and who has what since when\n",
+		"__complete retry --f":         "0 --fresh\tstart over from the base\n",
 		"__complete completion z":      "0 zsh\n",
 		"__complete submit --type bac": "0 backend\n",
 	} {

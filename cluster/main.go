@@ -39,19 +39,19 @@ func withoutAccount(env []string) []string {
 }
 
 func program(a *command.Console) commandline.Program {
-	return commandline.New("trellis-cluster", "shares the tasks of a repository among machines by a Temporal server", commands(a))
+	return commandline.New("trellis-cluster", "share the tasks of a repository among machines through a Temporal server", commands(a))
 }
 
 func helpCommand(a *command.Console) *cli.Command {
 	return &cli.Command{Name: "help", Usage: "show help for a command", ArgsUsage: "[COMMAND]",
-		Description: command.Manual("Shows the commands, or what one of them does.", []int{command.ExitDone, command.ExitUsage}, "trellis-cluster help submit"),
+		Description: command.Manual("Lists the commands, or describes one of them.", []int{command.ExitDone, command.ExitUsage}, "trellis-cluster help submit"),
 		Action: func(c *cli.Context) error {
 			return commandline.ShowHelp(a.Stdout, program(a).Root(), c.Args().Slice()...)
 		}}
 }
 
 func completionCommand(a *command.Console) *cli.Command {
-	return &cli.Command{Name: "completion", Usage: "print a script that completes commands, flags and tasks in a shell", ArgsUsage: "bash|zsh|fish",
+	return &cli.Command{Name: "completion", Usage: "print shell completion of commands, flags and tasks", ArgsUsage: "bash|zsh|fish",
 		Description: command.Manual("Load it for one session as in the examples.", []int{command.ExitDone, command.ExitUsage},
 			"trellis-cluster completion bash   # source <(trellis-cluster completion bash)", "trellis-cluster completion fish   # trellis-cluster completion fish | source"),
 		Action: func(c *cli.Context) error {

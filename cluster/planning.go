@@ -132,11 +132,11 @@ func (s *server) startPlanning(ctx context.Context, in Wanted) error {
 
 func planFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.BoolFlag{Name: "plan", Usage: "have a machine plan a requirement, and hand out what comes of it"},
-		&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "with --plan: `NAME` of the task; small letters and digits with single dashes"},
+		&cli.BoolFlag{Name: "plan", Usage: "have a machine plan a requirement, and hand out the resulting task"},
+		&cli.StringFlag{Name: "name", Aliases: []string{"n"}, Usage: "with --plan: `NAME` of the task: lower-case letters and digits with single dashes"},
 		&cli.StringFlag{Name: "type", Aliases: []string{"t"}, Usage: "with --plan: `TYPE` of the work"},
-		&cli.StringFlag{Name: "requirement", Aliases: []string{"r"}, Usage: "with --plan: what is wanted, as `TEXT`"},
-		&cli.StringFlag{Name: "requirement-file", Usage: "with --plan: what is wanted, in a `FILE`; - is standard input"},
+		&cli.StringFlag{Name: "requirement", Aliases: []string{"r"}, Usage: "with --plan: the requirement, as `TEXT`"},
+		&cli.StringFlag{Name: "requirement-file", Usage: "with --plan: read the requirement from `FILE`; - is standard input"},
 		&cli.StringFlag{Name: "agent", Usage: "with --plan: `NAME` of the agent that plans"},
 		command.JSONFlag(),
 	}
