@@ -107,7 +107,7 @@ func (s *server) options(task string) client.StartWorkflowOptions {
 	return client.StartWorkflowOptions{ID: s.workflowID(task), TaskQueue: s.Repo, WorkflowExecutionErrorWhenAlreadyStarted: true}
 }
 
-// start hands a task out. It returns a *runner.ElsewhereError or an error of kind locked if the task is handed out already and
+// start hands a task out. It returns a *runner.OtherMachineError or an error of kind locked if the task is handed out already and
 // has not ended.
 func (s *server) start(ctx context.Context, t *taskdir.Task) error {
 	for {

@@ -27,7 +27,7 @@ type Findings struct {
 	remarks        []forge.Remark
 }
 
-// NewFindings returns the findings of a pull request. past are the reactions to it; with again, what they dealt with counts as new.
+// NewFindings returns the findings of a pull request. past are the reactions to it; with includeHandled, what they dealt with counts as new.
 func NewFindings(pr OpenPR, past pipeline.Reactions, includeHandled bool) *Findings {
 	reviews := slices.DeleteFunc(slices.Clone(pr.Status.Wanted), func(v forge.Review) bool { return !v.Trusted })
 	return &Findings{head: pr.PR.HeadSHA, past: past, includeHandled: includeHandled, checks: pr.Status.Failed, reviews: reviews}

@@ -107,7 +107,7 @@ func (p Pull) write(disk *durable.Disk, dir string) error {
 	return disk.WriteFile(filepath.Join(dir, taskdir.Run, pullFile), append(data, '\n'), 0o600)
 }
 
-// NotePull replaces the Noted part of the recorded pull request of the task in dir. It does nothing if none is recorded.
+// NotePull replaces the ReactionState of the recorded pull request of the task in dir. It does nothing if none is recorded.
 func NotePull(disk *durable.Disk, dir string, n ReactionState) error {
 	p, err := ReadPull(dir)
 	if err != nil || p == nil || p.Note == n.Note && p.Rounds == n.Rounds && slices.Equal(p.Reacted, n.Reacted) {

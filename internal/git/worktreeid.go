@@ -39,7 +39,7 @@ func (e *ReplacedError) Error() string {
 	return fmt.Sprintf("%s is no longer the worktree that Trellis made: %s", e.Path, e.Reason)
 }
 
-// CheckUnchanged returns a *SwappedError unless the worktree still is the one that was created: the same folder, which is not reached
+// CheckUnchanged returns a *ReplacedError unless the worktree still is the one that was created: the same folder, which is not reached
 // through a link, whose .git leads to the same folder in Common, which leads back. The worktree is read through one open handle.
 func (m WorktreeID) CheckUnchanged() error {
 	if m.Path == "" {
@@ -64,7 +64,7 @@ func (m WorktreeID) CheckUnchanged() error {
 	return nil
 }
 
-// checkLinks returns the FileID of a worktree's folder. It returns a *SwappedError unless the worktree and its folder in Common lead
+// checkLinks returns the FileID of a worktree's folder. It returns a *ReplacedError unless the worktree and its folder in Common lead
 // to each other, without a symbolic link on the way.
 func (m WorktreeID) checkLinks() (id FileID, err error) {
 	swapped := func(format string, args ...any) (FileID, error) {

@@ -27,7 +27,7 @@ type Worktrees struct {
 	modules Modules
 }
 
-// CheckOwn returns a *SwappedError unless dir is the main checkout or a worktree in the state in which it was created.
+// CheckOwn returns a *ReplacedError unless dir is the main checkout or a worktree in the state in which it was created.
 func (r Worktrees) CheckOwn(dir string) error {
 	if dir == r.repo.Main {
 		return nil
@@ -67,7 +67,7 @@ func (r Worktrees) checkout(ctx context.Context, path, commit string) error {
 	})
 }
 
-// Identify returns the identity of the worktree at path as it is now. It returns a *SwappedError if there is no worktree of this
+// Identify returns the identity of the worktree at path as it is now. It returns a *ReplacedError if there is no worktree of this
 // repository at path, if it only seems to be one because of a link, or if the folder isn't the one recorded when it was created.
 func (r Worktrees) Identify(path string) (WorktreeID, error) {
 	m := WorktreeID{Path: resolvedPath(path), Common: r.repo.Common}
@@ -94,7 +94,7 @@ func (r Worktrees) Identify(path string) (WorktreeID, error) {
 	return m, err
 }
 
-// Check returns a *SwappedError if an existing worktree was replaced by something else. See Identify.
+// Check returns a *ReplacedError if an existing worktree was replaced by something else. See Identify.
 func (r Worktrees) Check(w Worktree) error {
 	if _, err := (WorktreeID{Path: w.Path, Admin: w.admin, Common: r.repo.Common}).checkLinks(); err != nil {
 		return err
@@ -385,7 +385,7 @@ func (r Worktrees) Relink(w Worktree) error {
 	return nil
 }
 
-// checkSameFolder returns a *SwappedError if a worktree without its .git file is not the folder that was created.
+// checkSameFolder returns a *ReplacedError if a worktree without its .git file is not the folder that was created.
 func (r Worktrees) checkSameFolder(w Worktree) error {
 	o, err := readOwner(w.admin)
 	if err != nil || o.Folder == (FileID{}) {
@@ -472,7 +472,7 @@ func (r Worktrees) ForTask(ctx context.Context, task, branch, at string) (found 
 }
 
 // Resumable reports whether there is a worktree at path in which work can go on. If something else is there, it returns a
-// *SwappedError or a *PathError, which says what to do about it; a missing or empty folder is not an error.
+// *ReplacedError or a *PathError, which says what to do about it; a missing or empty folder is not an error.
 func (r Worktrees) Resumable(ctx context.Context, path string) (bool, error) {
 	all, err := r.List(ctx)
 	if err != nil {

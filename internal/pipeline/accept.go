@@ -48,8 +48,8 @@ type proveIn struct {
 	Fresh    []CriterionResult `json:"fresh,omitempty"`  // results that commands decided in a fresh checkout
 }
 
-// accept judges the criteria: those with a command by running it, the others by a session that took no part in the work. What
-// nobody can judge is unmet.
+// accept judges the criteria: those with a command by running it, the others by a session that took no part in the work. A
+// criterion without a usable verdict is unknown, which blocks the work like an unmet one.
 func (r *run) accept(f flow.Flow) (*trouble, error) {
 	content, err := r.observe(f, "accept")
 	if err != nil {
@@ -107,7 +107,7 @@ type verdicts struct {
 	} `json:"criteria"`
 }
 
-// pending returns the ids of the criteria that no command can judge.
+// pending returns the ids of the criteria without a verdict so far.
 func pending(judged []CriterionResult) (ids []string) {
 	for _, j := range judged {
 		if j.Verdict == "" {

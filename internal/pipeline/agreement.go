@@ -132,7 +132,7 @@ func Approvers(cfg *config.Config, t *taskdir.Task) int {
 	return max(1, cfg.Planning.Approvers, t.Pipeline.Approval.Approvers)
 }
 
-// Approval is the signal that the plan was rejected, or needs no further approval.
+// Approval is the name of the signal by which a waiting run learns what people decided about the plan.
 const Approval = "approval"
 
 // awaitApproval waits until people approve the plan. An approval that was required at the claim is written back to task.json, so

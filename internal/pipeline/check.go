@@ -10,7 +10,7 @@ import (
 )
 
 // check has a fresh session review the change and fix what it finds. It returns the markers that are missing at the end of its
-// report (its last 2 KB), which count if no command decides. observe makes the markers.
+// report (its last 2 KB). They fail the round only if no command decides (see failedCommands). observe makes the markers.
 func (r *run) check(f flow.Flow) (missing []string, err error) {
 	content, err := r.observe(f, "check")
 	if err != nil {

@@ -22,12 +22,20 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Code is the version of Run in this binary. A run is finished by the code that began it: version 1 gives the whole plan to one
-// agent, 2 ends with the commit, 3 stays on the base at which the run began, 4 runs groups of verification steps like other steps,
-// 5 mends a step as long as there are rounds, 6 verifies in the worktree and then the commit again, 7 lets no agent work before
-// the baseline is known, 8 repeats a call with the limits of the first one, 9 does not mark a cost as partial, 10 asks as soon as
-// a provider's limit is said to be over, however often that was wrong, and 11 lets the debug agent go on when the accept agent
-// gave no usable answer.
+// Code is the version of Run in this binary. A run is finished by the rules of the version that began it, so that a replay asks for
+// the same activities. What the versions before this one do, each in addition to those after it:
+//
+//	1   give the whole plan to one agent
+//	2   end with the commit
+//	3   stay on the base at which the run began
+//	4   run groups of verification steps like other steps
+//	5   mend a step as long as there are rounds
+//	6   verify in the worktree, and then the commit again
+//	7   let no agent work before the baseline is known
+//	8   repeat a call with the limits of the first one
+//	9   do not mark a cost as partial
+//	10  ask as soon as a provider's limit is said to be over, however often that was wrong
+//	11  continue with the debug agent when the accept agent gave no usable answer
 const Code = 12
 
 // Flow is the name of this flow in a journal.

@@ -17,7 +17,7 @@ import (
 
 const update flow.Act[updateIn, Updated] = "update"
 
-const unresolvedConflicts flow.Act[checksIn, Checks] = "unmended" // returns as Stray the files that still hold both sides of a conflict
+const unresolvedConflicts flow.Act[checksIn, Checks] = "unmended" // returns as UncommittedPaths the files that still hold both sides of a conflict
 
 // Clash is an update to a base that is in the worktree already, but not yet in the branch: files hold both sides of a conflict, or
 // the merge has still to be committed.

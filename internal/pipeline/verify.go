@@ -48,7 +48,7 @@ type FreshResults struct {
 	Judged      []CriterionResult `json:"judged,omitempty"`
 }
 
-// Checks is the result of the project's own commands on a tree.
+// Checks is the result of the project's own commands on a tree. Its JSON is part of journals, where some names are older.
 type Checks struct {
 	Results          []CommandResult   `json:"results,omitempty"`
 	Tree             string            `json:"tree,omitempty"`
@@ -441,7 +441,7 @@ type CheckNews struct {
 	Wait *events.Wait `json:"wait,omitempty"`
 }
 
-// reportCheck reports told in this process, and to other processes in ToldChecks.
+// reportCheck reports told in this process, and to other processes in CheckNewsFile.
 func (v *verifier) reportCheck(c flow.Call, news CheckNews) error {
 	if v.onCheck != nil {
 		v.onCheck(c, news)

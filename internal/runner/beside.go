@@ -50,7 +50,7 @@ func (rs Roles) AgentsOf(roles []trellis.Role, agent string) []string {
 	return list
 }
 
-// checkConflicts returns a *CrowdedError if a task does not fit beside the running tasks in the given directories: they change the
+// checkConflicts returns a *ConflictError if a task does not fit beside the running tasks in the given directories: they change the
 // same files, or take up its agents. competes reports whether the answer depends on what runs at all.
 func (s TaskRunner) checkConflicts(t *taskdir.Task, running []string) (competes bool, err error) {
 	own, players := s.Assessor().Touches(t), s.Roles().AgentsOf(pipeline.Roles(), t.Pipeline.Agent)

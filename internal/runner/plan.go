@@ -312,8 +312,8 @@ func (s PlanRunner) plannerDeps(dir, final string) planner.Deps {
 	return planner.Deps{Dir: dir, Final: final, Repo: s.Repo, Store: s.Store, Config: s.Config, Choose: s.Roles().chooseOrSuspend, LookPath: s.LookPath, Disk: s.Disk, Now: s.Clock}
 }
 
-// plan runs the planner over a directory and publishes it, however the planning ends, unless this process is told to stop:
-// then the folder stays as it is.
+// plan runs the planner over a draft and publishes it when the planning has ended: planned, rejected or failed. After an interrupt,
+// a wait that ends the process, missing trust or any other error the draft stays, and the planning is resumed later.
 func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*journal.Run) (planner.Input, error)) (PlanResult, error) {
 	marker := runlock.Marker(dir)
 	deps := s.plannerDeps(dir, final)

@@ -31,7 +31,7 @@ type RunOptions struct {
 	Adopt bool   // use an existing branch that the task did not create
 	// Deliver asks for push and pull request, whatever the configuration says.
 	Deliver bool
-	// Beside makes Run return a *CrowdedError unless the task fits beside those that run on all machines which share them.
+	// OnlyIfFits makes Run return a *ConflictError unless the task fits beside those that run on all machines which share them.
 	OnlyIfFits bool
 }
 
@@ -60,7 +60,7 @@ type RefusedError struct{ Why, Hint string }
 func (e *RefusedError) Error() string { return e.Why }
 
 // Run runs one task from where its journal ends to the end of the run, or as far as it gets now. It holds the task's lock all
-// the time. It returns a *durable.HeldError if another process holds the lock, and an *ElsewhereError if another machine has
+// the time. It returns a *durable.HeldError if another process holds the lock, and an *OtherMachineError if another machine has
 // the task. Once the run has begun, it calls begun, unless that is nil.
 func (s TaskRunner) Run(ctx context.Context, dir string, o RunOptions, begun func(dir string) error) (Result, error) {
 	if s.Sharing == nil {

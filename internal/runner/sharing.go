@@ -29,7 +29,7 @@ type Sharing interface {
 	Last(dir string) bool
 	// Take makes a task this machine's, and its directory and worktree what the last machine left, if fit allows it. Of two
 	// tasks that compete, one is taken after the other, on whatever machines, and for the second the first is among the
-	// running ones. Errors: *ElsewhereError; the error of fit; others if nobody could be asked, and then the task is not run.
+	// running ones. Errors: *OtherMachineError; the error of fit; others if nobody could be asked, and then the task is not run.
 	Take(ctx context.Context, dir string, fit FitCheck) (Lease, error)
 	// SpentElsewhere returns what agents of other machines used today, as far as this one heard. It asks no other machine.
 	SpentElsewhere() trellis.Usage
@@ -42,7 +42,7 @@ type FitCheck func(running []string) (competes bool, err error)
 // Lease is the right of this machine to work on a task.
 type Lease interface {
 	lease
-	// Hold keeps the lease while the task is worked on. The context ends with an *ElsewhereError as its cause if another
+	// Hold keeps the lease while the task is worked on. The context ends with an *OtherMachineError as its cause if another
 	// machine took the task over. end publishes where the task stands, and gives it back.
 	Hold(ctx context.Context) (held context.Context, end func(Result) error)
 }

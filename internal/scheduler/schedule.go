@@ -23,8 +23,8 @@ func newSchedule() schedule {
 	return schedule{map[string]time.Time{}, map[string]time.Time{}, map[string]bool{}}
 }
 
-// put has a directory inspected at a time. If there is work to do then, and a run would sit out as long a wait, a watch
-// --once waits for it.
+// put has a directory inspected at a time. work: the directory will be run then, so a watch --once waits for it, unless that is more
+// than runner.ParkAfter away.
 func (c *schedule) put(dir string, at time.Time, work bool) {
 	c.due[dir], c.onceWaits[dir] = at, work && time.Until(at) <= runner.ParkAfter
 }

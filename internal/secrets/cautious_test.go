@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/secrets"
 )
 
-// MayName, by which variables are withheld from commands, recognizes the names whose values are masked, and more (edge S9):
+// NameMayBeSecret, by which variables are withheld from commands, recognizes the names whose values are masked, and more (edge S9):
 // whatever is surely secret may be secret.
 func TestMayName(t *testing.T) {
 	for name := range strings.FieldsSeq(`API_KEY_PROD dbPassword JWT SENTRY_DSN SLACK_WEBHOOK_URL DB_PASS MYSQL_PWD GITHUB_PAT CREDS GIT_ASKPASS COMPOSER_AUTH NODE_AUTH_TOKEN

@@ -14,7 +14,7 @@ import (
 
 // Change makes a change to a task that no other machine works on, after it brought what others did to it, and publishes the
 // result if the task is on the remote: [Team.Submit] puts it there. A task that this machine works on is changed as it is,
-// and published by its run. Change returns a *runner.ElsewhereError if another machine works on the task.
+// and published by its run. Change returns a *runner.OtherMachineError if another machine works on the task.
 func (t *Team) Change(ctx context.Context, dir string, change func() error) error {
 	if _, held := runner.Held(dir); held {
 		return change()

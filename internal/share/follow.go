@@ -38,7 +38,7 @@ func (t *Team) Mirror(ctx context.Context, look func(dir string)) {
 }
 
 // Pull brings what other machines did, once, also for tasks whose directories were removed here, since the caller asks for
-// it. It returns the directories that changed. An *UnbroughtError says which tasks could not be brought; the others were.
+// it. It returns the directories that changed. A *SyncError says which tasks could not be brought; the others were.
 func (t *Team) Pull(ctx context.Context) (changed []string, err error) {
 	f := t.follower(func(dir string) { changed = append(changed, dir) }, true)
 	f.bringRemoved = true
@@ -124,7 +124,7 @@ type follower struct {
 	reported        map[string]string    // by task: the error that was reported
 }
 
-// round brings and publishes once. An error with one task stops no other: round then returns an *UnbroughtError.
+// round brings and publishes once. An error with one task stops no other: round then returns a *SyncError.
 func (f *follower) round(ctx context.Context) error {
 	before, err := f.Remote.KnownAll(ctx)
 	if err != nil {

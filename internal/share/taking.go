@@ -106,7 +106,7 @@ func (g taking) checkNotWithdrawn(ctx context.Context, s taskref.State) error {
 	return &unfitError{&runner.RefusedError{Why: task + " was taken off " + g.t.Remote.Name + ", and no machine runs it", Hint: "trellis submit " + trellis.ShellWord(task)}}
 }
 
-// checkTwin returns a *runner.ElsewhereError if a copy of this clone has the task: it uses the same ID, and published a state unknown here.
+// checkTwin returns a *runner.OtherMachineError if a copy of this clone has the task: it uses the same ID, and published a state unknown here.
 func (g taking) checkTwin(ctx context.Context, s taskref.State) error {
 	t := g.t
 	one, heard := t.sightings.find(s.Task)

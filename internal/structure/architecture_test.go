@@ -58,8 +58,8 @@ func TestArchitectureIsTheCode(t *testing.T) {
 			walk(t, head, files)
 		}
 	}
-	if walks != 2 {
-		t.Errorf("%d walks were found, want 2", walks)
+	if walks != 3 {
+		t.Errorf("%d walks were found, want 3", walks)
 	}
 }
 
@@ -75,7 +75,7 @@ func walk(t *testing.T, head string, files []string) {
 			seen = append(seen, f)
 		}
 	}
-	if len(seen) > walkFiles || len(seen) < 10 {
+	if len(seen) > walkFiles || len(seen) < 8 {
 		t.Errorf("%s: one reads %d files, want at most %d", head, len(seen), walkFiles)
 	}
 	if len(again) > walkReturns {

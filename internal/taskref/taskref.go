@@ -89,8 +89,8 @@ type LocalError struct{ err error }
 func (e *LocalError) Error() string { return e.err.Error() }
 func (e *LocalError) Unwrap() error { return e.err }
 
-// Remote is a git remote through which tasks of a repository are shared. The methods that change a task, Save, Beat, Bring,
-// BringWork and Drop, must not run concurrently for the same task: they are called by the process that has its run lock.
+// Remote is a git remote through which tasks of a repository are shared. The methods that change a task, Save, RenewClaim,
+// Import, ImportWork and Remove, must not run concurrently for the same task: they are called by the process that has its run lock.
 type Remote struct {
 	Repo        *git.Repo
 	Name        string // name of the remote, or its URL

@@ -14,7 +14,7 @@ import (
 const checkInterval = 5 * time.Second
 
 // startKeeper starts the goroutine that handles events from outside: messages, the end of ctx, the loss of the lock. Only that goroutine
-// records messages and parks the run. It has made its first check when keep returns. stop ends it and may be called twice.
+// records messages and parks the run. It has made its first check when startKeeper returns. stop ends it and may be called twice.
 func (e *engine) startKeeper(ctx context.Context) (stop func()) {
 	first, quit, gone := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
