@@ -153,3 +153,31 @@ func TestWordsOfComments(t *testing.T) {
 		t.Fatalf("only %d lines were read", lines)
 	}
 }
+
+var errorNamed = regexp.MustCompile(`\*(?:[a-z]+\.)?([A-Z]\w+Error)\b`)
+
+// Errors that comments promise exist under that name.
+func TestErrorsOfComments(t *testing.T) {
+	types := map[string]bool{"PathError": true} // of io/fs
+	named := map[string]token.Position{}
+	for _, p := range sourcesOf(t, "internal/...", "taskdir", "contextfiles", "specs", "agents", "templates") {
+		for _, name := range p.Types.Scope().Names() {
+			types[name] = true
+		}
+		for _, f := range p.Syntax {
+			for _, group := range f.Comments {
+				for _, m := range errorNamed.FindAllStringSubmatch(group.Text(), -1) {
+					named[m[1]] = p.Fset.Position(group.Pos())
+				}
+			}
+		}
+	}
+	for name, at := range named {
+		if !types[name] {
+			t.Errorf("%s:%d promises a *%s, which does not exist", filepath.Base(at.Filename), at.Line, name)
+		}
+	}
+	if len(named) < 30 {
+		t.Errorf("only %d errors are named", len(named))
+	}
+}
