@@ -20,7 +20,7 @@ import (
 
 const prove flow.Act[proveIn, []CriterionResult] = "criteria"
 
-const unproven flow.Act[proveIn, []string] = "ground" // returns the ids of criteria without evidence
+const unproven flow.Act[proveIn, []string] = "ground" // returns the ids of criteria that only a claim says are met
 
 // Criterion is one acceptance criterion of the work.
 type Criterion struct {
@@ -171,8 +171,8 @@ func unmetTrouble(judged []CriterionResult, tree string) *trouble {
 	return t
 }
 
-// acceptUnchanged accepts that a run changed nothing if each criterion is proven at base, by a command or by evidence that names
-// a file there. A mere claim that all is well is not enough.
+// acceptUnchanged accepts that a run changed nothing if each blocking criterion is proven at base, by a command or by evidence
+// that names a file there. A mere claim that all is well is not enough.
 func (r *run) acceptUnchanged(f flow.Flow) error {
 	if r.in.React != nil || r.in.Feedback != nil && r.in.seenCommit() != "" {
 		return flow.Fail(string(trellis.EmptyDiff), "all of the work was taken back")
@@ -258,7 +258,7 @@ func commandCriteria(list []Criterion) (out []Criterion) {
 	return out
 }
 
-// unproven returns the ids of the criteria that are met only by somebody's claim. What a command proved has to hold in a fresh
+// unproven returns the ids of the blocking criteria that are met only by somebody's claim. What a command proved has to hold in a fresh
 // checkout too. Other evidence counts if it names an existing line of a file, but only if some criterion was proven by a command.
 func (pv *prover) unproven(ctx context.Context, c flow.Call, in proveIn) (bare []string, err error) {
 	held, err := pv.proveFresh(ctx, c, in)

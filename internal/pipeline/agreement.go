@@ -132,11 +132,11 @@ func Approvers(cfg *config.Config, t *taskdir.Task) int {
 	return max(1, cfg.Planning.Approvers, t.Pipeline.Approval.Approvers)
 }
 
-// Approval is the name of the signal by which a waiting run learns what people decided about the plan.
+// Approval is the name of the signal that a waiting run gets when its plan needs no approval any more, or was rejected.
 const Approval = "approval"
 
-// awaitApproval waits until people approve the plan. An approval that was required at the claim is written back to task.json, so
-// that only people can lift it.
+// awaitApproval waits for the signal Approval; its caller judges the plan again. An approval that was required at the claim is
+// written back to task.json, so that only people can lift it.
 func (r *run) awaitApproval(f flow.Flow) error {
 	s := r.taskState(trellis.Waiting)
 	s.Asks = r.job.Approval > 0

@@ -51,7 +51,7 @@ type Deps struct {
 	TrustedBase  func(ctx context.Context, base bases.Base) error
 	// TrustedTexts returns an error if files of the checkout, given as they were read, must not be used. Nil: all is trusted.
 	TrustedTexts func(ctx context.Context, texts map[string][]byte) error
-	Counts       proof.Filter        // which approvals count; nil: all
+	Counts       proof.Filter        // which decisions count; nil: all
 	Committed    func(commit string) // called with each commit that was made; may be nil
 
 	OnState func(TaskState) // called with what was written to task.json; may be nil

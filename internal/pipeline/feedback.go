@@ -12,8 +12,8 @@ import (
 
 // Feedback is what people said about the work that a run continues. The debug agent gets it once.
 type Feedback struct {
-	// Said are their texts, below run/, in the order in which they were given. Texts that no agent has got are in the input of the
-	// next run again.
+	// Said are their texts, below run/, in the order in which they were given. Texts that no agent has got and ended well with are
+	// in the input of the next run again.
 	Said []agentcall.Ref `json:"said"`
 	// Session is the session of the Agent that did the work in review, to be continued.
 	Agent   string `json:"agent,omitempty"`
@@ -50,7 +50,7 @@ func (in Input) session(round int, t *trouble) (agent, session string) {
 	return "", ""
 }
 
-// recordFeedback records that an agent got people's feedback.
+// recordFeedback records that an agent got people's feedback, unless that agent failed.
 func (p *Progress) recordFeedback(request agentcall.Request, reply agentcall.Reply) error {
 	if p.Feedback == nil || reply.Failure != nil {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Debug gets people's feedback on the work once, before the first round, whatever state the run finds the work in.
+// Debug gets people's feedback on the work once, before the first check, whatever state the run finds the work in.
 func TestFlowHeedsFeedback(t *testing.T) {
 	t.Parallel()
 	reviewed := &pipeline.Report{Content: "h1", Commit: "c0", Checks: pipeline.Checks{Tree: "t2"}}

@@ -190,8 +190,8 @@ func (p *FreshResults) covers(commands []string, criteria []Criterion) bool {
 		!slices.ContainsFunc(criteria, func(cr Criterion) bool { return resultOf(p.Judged, cr) == nil })
 }
 
-// inspectCommit reports whether the commit holds what was verified, and otherwise checks its contents: a hook, or a process that
-// was still running, may have changed them.
+// inspectCommit reports whether the commit holds what was verified. Otherwise it checks its contents, which a hook or a process
+// that was still running may have changed, and takes the commits back if they hold a secret or a path that is never committed.
 func (fv *freshVerifier) inspectCommit(ctx context.Context, c flow.Call, in checksIn, out *Checks) (same bool, err error) {
 	j := in.Job
 	if in.Tree == "" {

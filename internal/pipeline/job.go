@@ -72,7 +72,7 @@ type Job struct {
 	Baseline     bool                              `json:"baseline"`
 	// BaselineBeside runs the baseline beside the first agent whenever it has to run.
 	BaselineBeside bool `json:"baseline_beside,omitempty"`
-	InPlace        bool `json:"in_place,omitempty"` // run final verify in the worktree, not in a fresh checkout
+	InPlace        bool `json:"in_place,omitempty"` // run verify and final verify in the worktree, not in a fresh checkout
 	// VerifyAll runs all commands even after one has failed, and VerifyParallel is how many run at once; 0: one.
 	VerifyAll      bool             `json:"verify_all,omitempty"`
 	VerifyParallel int              `json:"verify_parallel,omitempty"`

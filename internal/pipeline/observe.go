@@ -54,7 +54,7 @@ func (r *run) observe(f flow.Flow, phase string) (Content, error) {
 			return c, err
 		}
 		if c.Hash == r.rep.Content {
-			c.Criteria = r.criteria // as they were read when the run began
+			c.Criteria = r.criteria // as they were read when this content was first taken in
 		}
 		r.criteria = c.Criteria
 		r.rep.note(c.Notes)

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/pipeline/passes"
 )
 
-// passRecords knows commands that passed: at base, and on delivered work, at which other tasks begin.
+// passRecords knows commands that passed: at base, and on verified commits, at which other tasks begin once they are merged.
 type passRecords struct {
 	repo        *git.Repo
 	environment *fingerprinter

@@ -41,8 +41,8 @@ const Code = 12
 // Flow is the name of this flow in a journal.
 const Flow = "pipeline"
 
-// Run returns the flow that takes one task from its claim to its report. A Failure that it returns has been written to task.json
-// and report.md before. bundle returns the plan with the given hash, the same one on every call.
+// Run returns the flow that takes one task from its claim to its report. A Failure that it returns was written to task.json and
+// report.md before, unless a newer trellis began the run. bundle returns the plan with the given hash, the same on every call.
 func Run(bundle func(hash string) (*plan.Bundle, error)) func(flow.Flow, Input) (Report, error) {
 	return func(f flow.Flow, in Input) (Report, error) { return runFlow(f, in, bundle) }
 }

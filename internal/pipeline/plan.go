@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// LoadPlan returns the plan.json of a task directory with the files that it calls, nil if there is none. If it can't be read, the
+// LoadPlan returns the plan.json of a task directory with the files that it calls, nil if there is none. If it is not valid, the
 // error is a failure with code invalid_task that names file and line. The files that it calls are read from the main checkout.
 func LoadPlan(s taskdir.Store, dir string) (*plan.Bundle, error) {
 	text, err := taskdir.ReadOptional(dir, taskdir.Plan)

@@ -36,8 +36,8 @@ type sealer struct {
 	chain  *proof.Chain
 }
 
-// seal ends the chain of proofs of a task that has a plan, with a record for each of the plan's checks and one of the committed
-// tree. It returns the head of the chain, "" if there was nothing to prove.
+// seal ends the chain of proofs of a task that has a plan, with a record for each of the plan's checks that passed and one of the
+// committed tree. It returns the head of the chain, "" if there was nothing to prove.
 func (k *sealer) seal(ctx context.Context, c flow.Call, in sealIn) (string, error) {
 	p, err := k.inputs.frozenPlan(in.Content)
 	if err != nil || p == nil {

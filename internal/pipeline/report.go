@@ -114,8 +114,8 @@ func (w *reporter) conclude(ctx context.Context, _ flow.Call, in concludeIn) (st
 	return struct{}{}, w.task.disk.WriteFile(filepath.Join(w.task.dir, taskdir.Report), []byte(text), 0o644)
 }
 
-// planOf returns the plan that a run used, or the current one if it took none in. It returns nil if there is none, or if it can't
-// be read, which is then why the run failed.
+// planOf returns the plan that a run used, or the current one if it took none in. It returns nil if there is none, or if it is
+// not valid, which is then why the run failed.
 func (w *reporter) planOf(r Report) (*plan.Plan, error) {
 	read := func() (*plan.Plan, error) { return ReadPlan(w.store, w.task.dir) }
 	if r.Content != "" {

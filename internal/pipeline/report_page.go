@@ -73,7 +73,7 @@ func page(in concludeIn, h *journal.History, p *plan.Plan, feedback string) stri
 	return b.String()
 }
 
-// sandboxUse names the sandbox in which agents and commands ran, and how many of their calls, "" if none did.
+// sandboxUse names the sandbox in which agents and commands ran, and says how many of all their calls did, "" if none.
 func sandboxUse(h *journal.History) string {
 	name, in, all := "", 0, 0
 	count := func(sandbox string) {
@@ -301,7 +301,7 @@ func checkTable(b *strings.Builder, in concludeIn) {
 	}
 }
 
-// phaseTable writes one row for each call of an agent, each run of checks, and each command of a step that failed.
+// phaseTable writes one row for each completed activity that is worth telling.
 func phaseTable(b *strings.Builder, h *journal.History) {
 	b.WriteString("## Phases\n\n| What | Began | Seconds | Result |\n| --- | --- | --- | --- |\n")
 	for _, e := range h.Calls {

@@ -56,7 +56,7 @@ func (r *restorer) begin(ctx context.Context, c flow.Call, j Job) (snap *snapsho
 	return snap, notes, end, nil
 }
 
-// restoreTree restores the tree was in the worktree, after backing up its current files.
+// restoreTree restores the worktree to the tree was, after backing up its current files.
 func (r *restorer) restoreTree(ctx context.Context, c flow.Call, j Job, snap *snapshot.Snapshot, was string) (notes []string, err error) {
 	if snap.Tree == was {
 		return nil, nil

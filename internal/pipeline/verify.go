@@ -441,7 +441,7 @@ type CheckNews struct {
 	Wait *events.Wait `json:"wait,omitempty"`
 }
 
-// reportCheck reports told in this process, and to other processes in CheckNewsFile.
+// reportCheck reports news in this process, and to other processes in CheckNewsFile.
 func (v *verifier) reportCheck(c flow.Call, news CheckNews) error {
 	if v.onCheck != nil {
 		v.onCheck(c, news)

@@ -239,7 +239,7 @@ func (w *warmFolders) coversSetup(ctx context.Context, j Job) (bool, error) {
 	return true, nil
 }
 
-// removeOld removes the oldest sets, and folders that are not sets: left by a process that was killed while it made one.
+// removeOld removes the oldest sets, and old folders that are not sets: left by a process that was killed while it made one.
 func (w *warmFolders) removeOld() error {
 	list, err := os.ReadDir(w.folder)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
 )
 
-// Unsaid returns the first wait for a task that has to go on, and ignores waits that have a Next.
+// FirstWithoutNext returns the first wait for a task that has to go on, and ignores waits that have a Next.
 func TestUnsaid(t *testing.T) {
 	lost, rejected := bases.Wait{For: "lost", Next: "trellis retry lost"}, bases.Wait{For: "rejected, which is rejected: take it out"}
 	ready := bases.Wait{For: "ready", Task: "ready"}

@@ -259,7 +259,7 @@ func TestAskOtherThings(t *testing.T) {
 	}
 }
 
-// Took adds up the seconds of the last pass of each command, on any files, and returns 0 if a command has no pass.
+// SecondsOf adds up the seconds of the last pass of each command, on any files, and returns 0 if a command has no pass.
 func TestTook(t *testing.T) {
 	now := time.Now()
 	s := store(t, &now)
