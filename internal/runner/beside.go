@@ -21,7 +21,7 @@ func SameFilesText(dir, glob string) string {
 	return fmt.Sprintf("%s, which changes the same files (%s)", filepath.Base(dir), glob)
 }
 
-// BusyAgent returns which of the agents in own already works for as many tasks as it may, or "" if all can take another one.
+// BusyAgent describes which of the agents in own already works for as many tasks as it may, or "" if all can take another one.
 // others are the agents of each task that runs.
 func (rs Roles) BusyAgent(own []string, others [][]string) string {
 	for _, agent := range own {

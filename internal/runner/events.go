@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// watchEvents calls poke when something changes in a task directory. Without file events, the journal checks by itself every few seconds.
+// watchEvents calls poke when task.json or approvals.jsonl in dir changes. Without file events, the journal checks by itself every few seconds.
 func watchEvents(dir string, poke func()) (stop func()) {
 	w, err := fsnotify.NewWatcher()
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 // SendBack asks for another run of a task, as Retry does, with a person's feedback on the work. Work in review can be sent
 // back too: it stays in review unchanged if nothing comes of the run. Agents are told the feedback once, by this run or, if
-// it makes no call, by the next one; giving the same feedback twice before that has the effect of giving it once.
+// no agent that was told it ended well, by the next one; giving the same feedback twice before that counts once.
 func (s Orders) SendBack(ctx context.Context, dir, said string) error {
 	if by, held := Held(dir); held {
 		id := filepath.Base(dir)

@@ -308,7 +308,7 @@ func (g trustGuard) commitToJudge(base bases.Base) string {
 	return base.Commit
 }
 
-// stackedMost is how many tasks on each other below follows.
+// stackedMost is how many tasks, each on the branch of the next, commitToJudge follows.
 const stackedMost = 100
 
 // trustedPush returns an error if what people pushed to a task's branch, whose local tip is tip, may not be taken in; nil if it may.

@@ -138,7 +138,7 @@ func (l *dayLedger) changeDay(dir string, now time.Time) {
 	}
 	l.day, l.lost = day, trellis.Usage{}
 	l.reset()
-	names, _ := filepath.Glob(filepath.Join(dir, "????-??-??.jsonl")) // sorted; after an error, the next turn tries again
+	names, _ := filepath.Glob(filepath.Join(dir, "????-??-??.jsonl")) // sorted; old files that stay are removed on another day
 	for _, name := range names[:max(0, len(names)-keepDays)] {        // by number, so that a clock that is briefly ahead makes none of them old
 		os.Remove(name)
 	}

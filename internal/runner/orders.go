@@ -147,7 +147,7 @@ func (s Orders) retry(ctx context.Context, dir string, o retryOptions) error {
 	return s.makeReady(dir, was.Status, p.Revision, o) // last, since whoever sees the status may run the task
 }
 
-// checkRetryable returns why there is nothing to retry, and what to do instead, before it checks anything that a run would need.
+// checkRetryable returns why there is nothing to retry, and what to do instead. It checks nothing that a run would need.
 func (s Orders) checkRetryable(ctx context.Context, dir string, o retryOptions) error {
 	if err := refuseArchived(s.Store, dir); err != nil {
 		return err

@@ -339,8 +339,8 @@ type Phase struct {
 	Round int
 }
 
-// CheckAgents returns an error unless the agents of a task's run are available and there is room for the temporary files of
-// its checks. If only the delivery is left, no agent is asked, so none has to be available; if it turns out that something
+// CheckAgents returns an error unless the agents of a task's run are available, git has an identity to commit with, and temporary
+// files can be made. If only the delivery is left, no agent is asked, and none of this is checked; if it turns out that something
 // was changed since, the run itself reports what is missing.
 func (s TaskRunner) CheckAgents(ctx context.Context, t *taskdir.Task, flag string) error {
 	h, err := journal.Read(filepath.Join(t.Dir, taskdir.Run))

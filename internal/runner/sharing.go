@@ -53,8 +53,8 @@ type lease interface {
 	Brought() bool
 	// Fits records that the worktree was made fit.
 	Fits() error
-	// Save publishes the current state of the task to the other machines. Its error matches [flow.ErrSuspended] if that
-	// failed, or if another machine has the task by now.
+	// Save publishes the current state of the task to the other machines. Its error matches [flow.ErrSuspended] if the remote
+	// does not take it or another machine has the task by now, and is a *flow.Failure if it can't be saved here.
 	Save(ctx context.Context, why string) error
 }
 

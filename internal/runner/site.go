@@ -139,7 +139,7 @@ func baseFinder(s *Site) bases.Finder {
 	return bases.Finder{Repo: s.Repo, Store: s.Store, OnlyMerged: s.Config.DependsOnMerged, Merges: &s.shared().merges}
 }
 
-// ReplaceSite makes s, which has newer settings, replace old: s takes over what old has learned and reports to the same callbacks.
+// ReplaceSite makes s, which has newer settings, replace old: s takes over what old has learned, and its Event, Seen and Sharing.
 func (s *Site) ReplaceSite(old *Site) {
 	s.common, s.Event, s.Seen, s.Sharing = old.shared(), old.Event, old.Seen, old.Sharing
 }
@@ -154,7 +154,7 @@ type Event struct {
 	Asked   *agentcall.Request  // the call that begins; only while planning
 	Reply   *agentcall.Reply    // what the call returned; only while planning
 	State   *pipeline.TaskState // new state of the run
-	Step    *workflow.Event     // what a step of a file did
+	Step    *workflow.Event     // what a step of a plan or a file did
 	Told    *events.Event       // a check, a wait or the end of a run, as all interfaces report it
 	Ended   *Result             // set with a Told that the run has ended: the state of the task
 	Watch   *WatchState         // what a watcher does not run, whenever that changes

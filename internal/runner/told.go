@@ -67,7 +67,7 @@ func (t eventSender) sendEnd(h *journal.History, r Result) {
 	t.tell(Event{Task: e.Task, Told: &e, Ended: &r})
 }
 
-// WatchState is what a watcher does besides running tasks.
+// WatchState is what a watcher runs, and why it does not run other tasks.
 type WatchState struct {
 	Runs  []string       // the tasks that it runs
 	Idle  time.Time      // since when nothing has run; zero while something runs
