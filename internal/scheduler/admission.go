@@ -36,7 +36,7 @@ type needs struct {
 	agents  []string // agents that play its roles; nil: not looked up yet
 }
 
-// fileUse is a glob of files that a task changes that runs, or comes earlier in the queue.
+// fileUse is a glob of the files that a task changes which runs, or comes earlier in the queue.
 type fileUse struct{ glob, dir string }
 
 // limit is an agent whose provider is not asked before a time, according to a paused task.

@@ -22,7 +22,7 @@ func beside(first, other string) string {
 	return strings.Replace(runnertest.Quickly, "run: [\"", fmt.Sprintf("run: [\"log=$TRELLIS_REPO/../log; echo begin $TRELLIS_TASK_ID >> $log; n=0; while test $TRELLIS_TASK_ID = %s && ! grep -q 'begin %s' $log && test $n -lt 9000; do n=$((n+1)); sleep 0.05; done; echo end $TRELLIS_TASK_ID >> $log; ", first, other), 1)
 }
 
-// task makes a ready task with more fields in its task.json.
+// with makes a ready task with more fields in its task.json.
 func (w *world) with(name, fields string) string {
 	w.Helper()
 	dir := w.Ready(name)[0]

@@ -152,7 +152,7 @@ type inspectionResult struct {
 	dirs      []string // for the folder of tasks: the directories in it
 }
 
-// inspectDir assesses a task directory, and subscribes to its events. With withStamps, it fills in files.
+// inspectDir assesses a task directory, updates its status, and subscribes to its events. With withStamps, it fills in files.
 func inspectDir(ctx context.Context, s *runner.Site, dir string, e events, withStamps bool) (f inspectionResult) {
 	f.eventsErr = e.add(dir)
 	f.Assessment, f.err = s.Assessor().AssessAndUpdate(ctx, dir)

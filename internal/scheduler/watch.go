@@ -44,9 +44,9 @@ type WatchOptions struct {
 	Look <-chan string
 }
 
-// Watch runs ready tasks, and those that were cut off, until ctx ends (or, with Once, nothing is left). It returns the final
-// Result of each task that ran, without a status if its task.json can't be read, and the errors that were never resolved. One
-// process watches a repository: a second one gets a *durable.HeldError.
+// Watch runs ready tasks, and those that were cut off, until ctx ends (or, with Once, nothing is left). It returns the last
+// Result of each task that ran or was held back, without a status if its task.json can't be read, and the errors that were never
+// resolved. One process watches a repository: a second one gets a *durable.HeldError.
 func Watch(ctx context.Context, s *runner.Site, o WatchOptions) ([]runner.Result, error) {
 	lock, err := lockWatch(s)
 	if err != nil {
@@ -87,7 +87,7 @@ type watch struct {
 
 	queue         []runner.Assessment
 	startDeadline time.Time          // when tasks that could begin stop waiting for inspections that are due; zero: they need not wait
-	waiting       map[string]bool    // directories that wait for the end of another task, or for trust
+	waiting       map[string]bool    // directories that wait for another task, for people, or for trust
 	rest          map[string]rest    // directories that are not run for a while
 	settling      settling           // invalid directories that are still being written to
 	stalls        stalls             // directories whose runs came to nothing
