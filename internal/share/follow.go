@@ -32,7 +32,7 @@ func (t *Team) Sync(ctx context.Context, look func(dir string)) {
 	t.follower(look, false).run(ctx)
 }
 
-// Mirror is Follow in one direction: nothing that is done here is published.
+// Mirror is Sync in one direction: nothing that is done here is published.
 func (t *Team) Mirror(ctx context.Context, look func(dir string)) {
 	t.follower(look, true).run(ctx)
 }
@@ -111,7 +111,7 @@ func unbroughtText(task string, why error) string {
 	return fmt.Sprintf("%s is not the same here and on other machines: %v", task, why)
 }
 
-// follower is what Follow keeps from one round to the next.
+// follower is what Sync, Mirror and Pull keep from one round to the next.
 type follower struct {
 	*Team
 	look            func(dir string)

@@ -158,7 +158,7 @@ type unfitError struct{ why error }
 
 func (e *unfitError) Error() string { return e.why.Error() }
 
-// asSuspended makes an error that may pass suspend the run. An error that says that another machine has the task is returned as it is.
+// asSuspended makes an error that may pass suspend the run. It returns a *runner.OtherMachineError as it is, and the reason of an *unfitError.
 func asSuspended(err error) error {
 	if unfit, ok := errors.AsType[*unfitError](err); ok {
 		return unfit.why
