@@ -191,8 +191,8 @@ func (pp *preparer) furnish(ctx context.Context, c flow.Call, in prepareIn, made
 // filledFile is where a call records which submodules held files before worktree.setup.
 const filledFile = "filled.json"
 
-// filledSubmodules returns the value of [Prepared.Filled]: all submodules with files in a new worktree; in another one those of
-// the previous run and those that setup filled. before are the submodules that held files before setup.
+// filledSubmodules returns the value of [Prepared.Filled]: all submodules with files, if no agent has worked in the worktree; else
+// those of the previous run and those that setup filled. before are the submodules that held files before setup.
 func (pp *preparer) filledSubmodules(ctx context.Context, in prepareIn, before []string, made bool) ([]string, error) {
 	list, err := pp.repo.Index().PopulatedSubmodules(ctx, in.Job.Worktree)
 	switch {
@@ -209,8 +209,8 @@ func (pp *preparer) filledSubmodules(ctx context.Context, in prepareIn, before [
 	return list, nil
 }
 
-// setUpCleanly is setUp, but undoes what git would commit: it would be taken for the work of agents. After agents have worked in
-// the worktree nothing is undone, since it may be theirs.
+// setUpCleanly is setUp, but fails if that left what git would commit, which is undone: it would be taken for the work of agents.
+// After agents have worked in the worktree nothing is undone, since it may be theirs.
 func (pp *preparer) setUpCleanly(ctx context.Context, c flow.Call, in prepareIn, made bool) (note string, err error) {
 	if in.Begun && !made || len(in.Job.Setup.Run) == 0 {
 		return pp.setUp(ctx, c, in.Job, made)
