@@ -31,7 +31,7 @@ type RunOptions struct {
 	Adopt bool   // use an existing branch that the task did not create
 	// Deliver asks for push and pull request, whatever the configuration says.
 	Deliver bool
-	// OnlyIfFits makes Run return a *ConflictError unless the task fits beside those that run on all machines which share them.
+	// OnlyIfFits is set if no person starts the task: Run returns a *ConflictError unless it fits beside those on all sharing machines.
 	OnlyIfFits bool
 }
 

@@ -157,7 +157,7 @@ type Event struct {
 	Step    *workflow.Event     // what a step of a plan or a file did
 	Told    *events.Event       // a check, a wait or the end of a run, as all interfaces report it
 	Ended   *Result             // set with a Told that the run has ended: the state of the task
-	Watch   *WatchState         // what a watcher does not run, whenever that changes
+	Watch   *WatchState         // what a watcher runs, and why it does not run other tasks; with each heartbeat
 	Message string              // text to show in addition
 	Level   slog.Level          // severity of Message
 }
