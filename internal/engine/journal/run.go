@@ -118,8 +118,8 @@ func (r *Run) Poke() {
 	}
 }
 
-// Begin begins a new run. The journal of the previous run, whether ended or not, is kept as journal.<n>.jsonl. At every moment
-// journal.jsonl is either the complete old journal or the complete new one. Begin can't be called during Execute.
+// Begin begins a new run. The journal of the previous run, whether ended or not, is kept as journal.<n>.jsonl. Where hard links
+// work, journal.jsonl is at every moment the complete old journal or the complete new one. Begin can't be called during Execute.
 func (r *Run) Begin(s Spec) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -156,7 +156,7 @@ func (r *Run) begin(s Spec) error {
 }
 
 // archiveJournal links the current journal to its archive name. The first name is replaced when the new journal is renamed to it, so
-// that there is always a journal.
+// that there is always a journal. Where there are no hard links, the current journal is renamed.
 func (r *Run) archiveJournal() error {
 	path := filepath.Join(r.o.Dir, journalName)
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {

@@ -15,7 +15,7 @@ type scanResult struct {
 	prev   string // hash of the last record
 }
 
-// scan decodes the journal called name. If the error is not nil, it is an ErrDamaged, and the reading is the part before the
+// scan decodes the journal called name. If the error is not nil, it is an ErrDamaged, and the result is the part before the
 // damage.
 func scan(name string, data []byte) (scanResult, error) {
 	got := scanResult{ledger: newLedger()}
