@@ -23,7 +23,7 @@ const TempPrefix = ".tmp-"
 // Disk writes files. The zero value and a nil *Disk are ready for use. It is safe for concurrent use by goroutines and processes;
 // of several writers of one file the last one wins.
 type Disk struct {
-	// Fault, if set, is called before every step, and its error becomes the step's. Steps are mkdir, create, truncate, write,
+	// Fault, if set, is called before every step, and its error becomes the step's. Steps here are mkdir, create, truncate, write,
 	// sync, rename, remove, look and syncdir; path is the file that the caller named, or the folder for mkdir and syncdir. Data is
 	// then written in two halves with a call before each, so that a write can be torn.
 	Fault func(step, path string) error

@@ -239,7 +239,7 @@ func ReadOwn(path string, max int64) ([]byte, error) {
 	return ReadOpen(f, path, max)
 }
 
-// ReadOpen returns the content of a file that OpenOwn opened at path, at most max bytes.
+// ReadOpen returns the content of an open file, at most max bytes. Errors name path.
 func ReadOpen(f *os.File, path string, max int64) ([]byte, error) {
 	data, err := readAll(f, max)
 	if err != nil {
@@ -253,7 +253,7 @@ func Read(path string, max int64) ([]byte, error) {
 	return ReadBelow(filepath.Dir(path), filepath.Base(path), max)
 }
 
-// ReadDirBelow lists a folder below another one, which it opens as OpenBelow opens a file.
+// ReadDirBelow lists a folder below another one, sorted by name. It follows no link that leads out of the other one.
 func ReadDirBelow(dir, name string) ([]fs.DirEntry, error) {
 	f, err := openFolder(dir, filepath.FromSlash(name))
 	if err != nil {

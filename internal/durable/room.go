@@ -17,11 +17,11 @@ func IsDiskError(err error) bool {
 	return slices.ContainsFunc(diskErrors, func(cause error) bool { return errors.Is(err, cause) })
 }
 
-// roomSize is the number of bytes that Room writes, more than most files of Trellis have.
+// roomSize is the number of bytes that CheckSpace writes, more than most files of Trellis have.
 const roomSize = 64 << 10
 
 // CheckSpace returns an error if the folder dir can't take more files. It writes to a file that it has already removed, so that nothing
-// is left. Programs report a full disk in their own words; Room tells whether it was the disk.
+// is left. Programs report a full disk in their own words; CheckSpace tells whether it was the disk.
 func (d *Disk) CheckSpace(dir string) error {
 	path := filepath.Join(dir, TempPrefix+"room")
 	if err := d.Step("create", path); err != nil {
