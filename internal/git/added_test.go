@@ -150,7 +150,7 @@ func TestTextsAt(t *testing.T) {
 	}
 }
 
-// Makes reports true for a commit of what was staged on its parent, if nothing else was staged in between.
+// HasTreeAndParent returns true for a commit of what was staged on its parent, if nothing else was staged in between.
 func TestStagedAndMade(t *testing.T) {
 	b := gittest.New(t)
 	base := b.Git("rev-parse", "HEAD")

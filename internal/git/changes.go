@@ -61,7 +61,7 @@ const gitlink = "160000"
 // Submodule reports whether the path is a submodule now.
 func (c Change) Submodule() bool { return c.Mode == gitlink }
 
-// CachedChanges returns the changes between a commit and a tree: cached, or from ask, which runs git diff --raw --numstat.
+// CachedChanges returns the changes between a commit and a tree: cached, or from diff, which runs git diff --raw --numstat.
 func (r *Repo) CachedChanges(base, tree string, diff func() (string, error)) ([]Change, error) {
 	key := base + ":" + tree
 	if list, ok := r.diffs.recall(key); ok {

@@ -51,7 +51,7 @@ func TestCheckout(t *testing.T) {
 	}
 }
 
-// Unhide makes git check tracked files again that it was told not to check, with and without extensions of the repository.
+// ClearHiddenFlags makes git check tracked files again that it was told not to check, with and without extensions of the repository.
 func TestUnhide(t *testing.T) {
 	for _, extended := range []bool{false, true} {
 		b := gittest.New(t)

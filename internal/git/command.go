@@ -125,8 +125,8 @@ type Command struct {
 	RawIndex bool      // reads the index of a worktree as it is, without renewIndex
 }
 
-// Run runs the command and returns its standard output and exit code. A failed command is retried, unless c.Once is set or
-// c.Stdout may have received part of the output already. If others hold locks in a worktree, Run waits for them.
+// Run runs the command and returns its standard output and exit code. A failed command is retried, and locks that others hold in
+// a worktree are waited for, unless c.Once is set or c.Stdout may have received part of the output already.
 func (r *Repo) Run(ctx context.Context, c Command) (out string, code int, err error) {
 	do := func() (err error) {
 		out, code, err = r.runOnce(ctx, c)
@@ -209,7 +209,7 @@ func (r *Repo) Line(ctx context.Context, c Command) (string, error) {
 }
 
 // environ returns the environment of a command. It keeps git from searching above the checkout if its .git was removed, from
-// replacing objects by others (git replace), and from translating messages. Hooks get the user's language otherwise.
+// replacing objects by others (git replace), and from translating messages. With c.Hooks the locale stays the user's.
 func (r *Repo) environ(c Command) []string {
 	base := r.Env
 	if base == nil {

@@ -58,7 +58,7 @@ type CommitOptions struct {
 // HookError means that a hook of the user refused.
 type HookError struct {
 	Hook   string // its name, or the names of those that may have refused
-	Output string // its whole output, or a text that there was none
+	Output string // its output, see Error.Stderr, or a text that there was none
 }
 
 func hookError(hook string, failed *Error) *HookError {

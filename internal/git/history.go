@@ -360,7 +360,7 @@ func (r History) isRecentAncestor(old, tip string) bool {
 type Proof string
 
 const (
-	InHistory Proof = "ancestor" // the commits themselves
+	InHistory Proof = "ancestor" // the commits themselves: no line can get lost; the other two ignore white space
 	InPatches Proof = "patches"  // the patch of each commit, rebased or picked
 	InOne     Proof = "squash"   // all changes, in one commit
 )

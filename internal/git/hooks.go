@@ -250,7 +250,7 @@ func touch(path string) error {
 }
 
 // Settings returns a hash of each setting that affects git in a checkout, by name: keys of the repository's and the user's
-// configuration, hooks, the files below info/, and alternates. Settings of branches and remotes are left out. The result is for
+// configuration, hooks, the files below info/, shallow and alternates. Settings of branches and remotes are left out. The result is for
 // comparison with that of another time; nothing is run.
 func (r Hooks) Settings(dir string) (map[string]string, error) {
 	admin, err := r.repo.gitDir(dir)

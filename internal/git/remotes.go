@@ -48,7 +48,7 @@ func (r Remotes) addresses(ctx context.Context, remote string, ask Command) ([]s
 	return list, nil
 }
 
-// withoutSecret removes any password from a URL, and from one of http or https also the user, which may be a token.
+// withoutSecret removes user and password from a URL with a password, and from one of http or https also a user alone, maybe a token.
 func withoutSecret(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.User == nil {

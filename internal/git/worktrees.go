@@ -314,7 +314,7 @@ func (r Worktrees) asHookError(ctx context.Context, n NewWorktree, err error) er
 	return err
 }
 
-// Remove removes the worktree at path with everything in it; if there is none, it returns nil. The branch stays. Back it up first
+// Remove removes the worktree at path with everything in it; if nothing is at path, it returns nil. The branch stays. Back it up first
 // with snapshot.Backups.Backup.
 func (r Worktrees) Remove(ctx context.Context, path string) error {
 	path = resolvedPath(path)

@@ -32,7 +32,7 @@ func NewBackups(r *git.Repo) Backups {
 
 // Backup saves all of a checkout, staged and unstaged changes and untracked files, as a commit, points ref at it, and touches
 // nothing else. Of excluded paths it saves the staged content. It returns the commit, which is HEAD itself if everything is
-// committed. The former commit of ref is in the history of the new one, so that no backup is lost to another. A submodule that is
+// committed and ref is new. The former commit of ref is in the history of the new one, so that no backup is lost to another. A submodule that is
 // a worktree (see [git.Module]) is saved under the same name in its own repository. If there are other repositories within the
 // work tree, or changed submodules, which can't be saved, it returns an *EmbeddedRepoError; ignored files are not saved.
 func (r Backups) Backup(ctx context.Context, dir, ref, message string, exclude ...string) (string, error) {

@@ -53,8 +53,8 @@ type Options struct {
 	Called      string // name of Base for people
 	Merge       bool   // one commit with both as parents; else the branch's own commits are replayed on Base
 	About       string
-	// Backup is the ref that keeps what the update replaces: the old tip of the branch, and files that differ from those that a
-	// cut-off call wrote.
+	// Backup is the ref that keeps the old tip of the branch if Merge is not set; with -files behind it, it keeps files that differ
+	// from those that a cut-off call wrote.
 	Backup string
 }
 
