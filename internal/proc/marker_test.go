@@ -103,7 +103,7 @@ func TestInsideRun(t *testing.T) {
 	}
 }
 
-// inside prints the result of InsideRun, with "child" in a child process without markers, with "sweep" after a Sweep of its marker.
+// inside prints the result of StartedByRun, with "child" in a child process without markers, with "sweep" after a Sweep of its marker.
 func inside(args []string) int {
 	switch strings.Join(args, " ") {
 	case "child":
