@@ -368,7 +368,7 @@ func cancelledReply(r Reply, res *agents.Result, m *meter) Reply {
 // Recheck checks, after a call, for forbidden changes and undoes what it can. A change is noted, or fails the call.
 type Recheck = func(context.Context) (notes []string, undue *flow.Failure, err error)
 
-// endWatch runs the watcher of a call that err ended, even if ctx has ended, and joins the errors.
+// endWatch runs the Recheck of a call that ended without an answer, even if ctx has ended, and joins its error with err.
 func endWatch(ctx context.Context, w Recheck, err error) error {
 	_, _, werr := w(context.WithoutCancel(ctx))
 	return errors.Join(err, werr)

@@ -29,7 +29,7 @@ func (co *Checkout) Before(ctx context.Context, fresh bool) (git.WorktreeState, 
 	return co.Now(ctx)
 }
 
-// NoteChanges returns a Watcher that notes what changed since before while an agent that may only read was at work. The changes
+// NoteChanges returns a Recheck that notes what changed since before while an agent that may only read was at work. The changes
 // are kept, because people or other agents may have made them.
 func NoteChanges(before git.WorktreeState, now func(context.Context) (git.WorktreeState, error)) Recheck {
 	return func(ctx context.Context) (notes []string, _ *flow.Failure, err error) {
