@@ -35,8 +35,8 @@ func acpPermits(p trellis.Permission, kind string) bool {
 	return false
 }
 
-// answerPermission answers a permission request. It chooses an option by its kind, regardless of names and order. "Always" is chosen
-// only where everything is allowed, because nothing is asked after it.
+// answerPermission answers a permission request. It chooses an option by its kind, regardless of names and order. "Allow always" is
+// chosen only where everything is allowed, because nothing is asked after it.
 func (c *acp) answerPermission(m *jsonrpc.Request, t *tally) {
 	var asked acpPermission
 	decode(string(m.Params), &asked)

@@ -27,7 +27,7 @@ type codexThread struct {
 	model       string // model that answers
 	limits      codexLimits
 	calls       []string // names of the tools that this run called
-	// problem is codex's error code for the last failed turn.
+	// errorInfo is codex's error code for the last failed turn.
 	errorInfo json.RawMessage
 }
 

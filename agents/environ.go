@@ -39,7 +39,7 @@ func (o Options) sharedEnviron() (env []string) {
 }
 
 // environ returns the environment of an agent. Later entries win: the shared variables, the variables of o.Environ that are
-// allowed, defaults for variables that are not set by then, the variables fixed by the adapter, and those of the request.
+// allowed, the variables fixed by the adapter, defaults for variables that neither of the first two sets, and those of the request.
 func (o Options) environ(allow, defaults, fixed []string, r Request) []string {
 	env := append(o.sharedEnviron(), proc.Environ(o.Environ, slices.Concat(commonEnv, allow))...)
 	extra := slices.Clone(fixed)

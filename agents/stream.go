@@ -28,7 +28,7 @@ type logs struct {
 	redact *proc.Redactor
 	stream io.WriteCloser // stream.jsonl
 	stderr io.WriteCloser // stderr.log
-	tail   *proc.Capped   // the end of stderr
+	tail   *proc.Capped   // beginning and end of stderr
 	mask   io.WriteCloser // writer for stderr, which masks secrets
 }
 

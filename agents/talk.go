@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// conversation is the exchange with a model, stored in a file so that a later call can resume it. It holds only complete rounds: each
-// question with its answer.
+// conversation is the exchange with a model, stored in a file so that a later call can resume it. It holds only complete rounds: no
+// prompt without a reply, no tool call without its result.
 type conversation struct {
 	Version  int       `json:"version"`
 	Messages []message `json:"messages"`
