@@ -23,7 +23,7 @@ func RunEntrance(args []string) (code int, is bool) {
 	return 126, true
 }
 
-// runEntrance implements Entered. It returns only on an error.
+// runEntrance implements RunEntrance. It returns only on an error.
 func runEntrance(args []string) error {
 	n := slices.Index(args, "--")
 	if n < 1 || len(args) == n+1 {

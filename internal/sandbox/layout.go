@@ -271,7 +271,7 @@ func checkoutTop(dir string) string {
 	}
 }
 
-// gitStore returns the git files of a checkout. If top does not belong to this project's repository, nothing of it can be written,
+// gitStore returns the git files of a checkout. If top does not belong to this project's repository, none of them can be written,
 // nor the files that make git run programs in the worktree around it: a program may have created top there.
 func (b *Box) gitStore(top string) (s git.Store, err error) {
 	s.Fixed = []string{filepath.Join(top, ".git")}

@@ -45,7 +45,7 @@ type Box struct {
 	Network []string  // kinds (Verify, Steps) and roles that have the machine's network
 	Offline []string  // kinds of programs, and roles, that have no network
 	Hosts   []string  // hosts that agents reach if their network is restricted, see gateway.ParseHost; with Auto it is restricted if this is not nil
-	Program string    // path of a program that calls Entered first; required for restricting a network
+	Program string    // path of a program that calls RunEntrance first; required for restricting a network
 	// How hosts are resolved and dialled, see gateway.Options. Nil: as this machine does it.
 	Lookup func(ctx context.Context, name string) ([]netip.Addr, error)
 	Dial   func(ctx context.Context, to netip.AddrPort) (net.Conn, error)
