@@ -121,7 +121,7 @@ type twins struct {
 
 	untrusted map[author][]string // commits that are not known to be trusted; nil until needed
 	trusted   map[author][]string
-	abouts    map[string]git.About // of new and old
+	abouts    map[string]git.About // of the commits in untrusted and trusted
 }
 
 type author struct {

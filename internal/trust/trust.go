@@ -10,7 +10,7 @@
 // An item is trusted if somebody here agreed to it, if a command of Trellis made it here at a person's request, if the same
 // file of the trusted branch has it, or if it was made in this clone: no commit from elsewhere has it, and it is in no commit
 // at all or in one that a reflog says was committed here. Reflogs do not come by git. Commits that rebase, cherry-pick,
-// revert or am make do not count as made here, since their content may be from elsewhere; neither do commits of agents.
+// revert or am make do not by themselves count as made here, since their content may be from elsewhere; neither do commits of agents.
 //
 // A base commit is judged in the same way: by each of its commits that the trusted branch does not have.
 package trust
