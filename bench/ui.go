@@ -116,7 +116,7 @@ func (b *bench) ui(s *site, what string, over time.Duration) error {
 	}
 	for range b.manySamples {
 		began := time.Now()
-		if err := errors.Join(u.press("?"), u.waitFor("beginning")); err != nil {
+		if err := errors.Join(u.press("?"), u.waitFor("go to the top")); err != nil {
 			return err
 		}
 		key.samples = append(key.samples, msSince(began))
