@@ -82,7 +82,7 @@ func approveCommand(a *command.Console) *cli.Command {
 }
 
 func rejectCommand(a *command.Console) *cli.Command {
-	return &cli.Command{Name: "reject", Usage: "reject a plan, or a step that waits for approval", ArgsUsage: "TASKDIR", Flags: append(decisionFlags(), &cli.StringFlag{Name: "reason", Usage: "the reason, as `TEXT`"}),
+	return &cli.Command{Name: "reject", Usage: "reject a plan, or a step that waits for approval", ArgsUsage: "TASKDIR", Flags: append(decisionFlags(), &cli.StringFlag{Name: "reason", Usage: "the reason (required), as `TEXT`"}),
 		Description: command.Manual("Works as trellis-cluster approve, but rejects.", orderExitCodes, "trellis-cluster reject 02-03-paging --reason 'too much at once'"),
 		Action: orderCommand(a, func(c *cli.Context, o app.Orders, dir string) (app.OrderResult, error) {
 			return o.Reject(c.Context, dir, decision(c))
@@ -97,7 +97,7 @@ func stopCommand(a *command.Console) *cli.Command {
 
 func cancelCommand(a *command.Console) *cli.Command {
 	return &cli.Command{Name: "cancel", Flags: []cli.Flag{command.JSONFlag()}, Usage: "cancel a task", ArgsUsage: "TASKDIR",
-		Description: command.Manual("The machine that runs it stops its agents; if none does, it is cancelled here. trellis-cluster retry reverts this.", orderExitCodes, "trellis-cluster cancel 02-03-paging"),
+		Description: command.Manual("The machine that runs it stops its agents; if none does, it is cancelled here. trellis-cluster retry resumes the task.", orderExitCodes, "trellis-cluster cancel 02-03-paging"),
 		Action: orderCommand(a, func(c *cli.Context, o app.Orders, dir string) (app.OrderResult, error) {
 			return o.Cancel(c.Context, dir)
 		})}

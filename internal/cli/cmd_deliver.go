@@ -26,7 +26,7 @@ func deliverCommand(a *command.Console) *cli.Command {
 		Usage:     "push the branch of a task and open its pull request",
 		ArgsUsage: "TASKDIR",
 		Flags:     []cli.Flag{&cli.BoolFlag{Name: "dry-run", Usage: "show what would be pushed, the commands and the text, without changing anything"}, command.JSONFlag()},
-		Description: command.Manual(`Takes a task in review, whatever delivery.push and delivery.pr say, or one whose delivery failed: that
+		Description: command.Manual(`Takes a task in review, whatever delivery.push and delivery.pr say, or one whose delivery failed, which
 resumes from its commit, without an agent. Nothing is pushed twice, and an open pull request is
 updated. Commits of others are never overwritten. Without a remote, or without gh or
 its sign-in, or GitLab's token, the commands to run are shown. The URL of the pull request goes to stdout.`,

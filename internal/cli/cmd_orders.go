@@ -85,7 +85,7 @@ func retryWithFeedback(a *command.Console, c *cli.Context, p *app.Project, dir s
 func approveCommand(a *command.Console) *cli.Command {
 	return &cli.Command{Name: "approve", Usage: "approve a plan, or a step that waits for approval", ArgsUsage: "TASKDIR | ID",
 		Flags: []cli.Flag{stepFlag(), &cli.StringFlag{Name: "by", Usage: "`NAME` of the person who approves (default: the git user)"}, signFlag(), command.JSONFlag()},
-		Description: command.Manual(`Without --step it approves the plan of a task, or the only step that a run of a file waits with.
+		Description: command.Manual(`Without --step it approves the plan of a task, or the only waiting step of a run of a file.
 The approval applies to the current content: an edit voids it. It is a line in approvals.jsonl.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitWaiting, command.ExitNotFound}, "trellis approve 02-03-paging --by ann", "trellis approve 260201-090503-k3fq --step publish"),
 		Action: func(c *cli.Context) error {
@@ -95,7 +95,7 @@ The approval applies to the current content: an edit voids it. It is a line in a
 
 func rejectCommand(a *command.Console) *cli.Command {
 	return &cli.Command{Name: "reject", Usage: "reject a plan, or a step that waits for approval", ArgsUsage: "TASKDIR | ID",
-		Flags: []cli.Flag{stepFlag(), &cli.StringFlag{Name: "reason", Usage: "the reason, as `TEXT`"}, &cli.StringFlag{Name: "by", Usage: "`NAME` of the person who rejects (default: the git user)"}, signFlag(), command.JSONFlag()},
+		Flags: []cli.Flag{stepFlag(), &cli.StringFlag{Name: "reason", Usage: "the reason (required), as `TEXT`"}, &cli.StringFlag{Name: "by", Usage: "`NAME` of the person who rejects (default: the git user)"}, signFlag(), command.JSONFlag()},
 		Description: command.Manual(`Rejecting its plan rejects the task, and REJECTED.md says by whom and why. A rejected step fails.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitNotFound}, "trellis reject 02-03-paging --reason 'the API is going away'", "trellis reject 260201-090503-k3fq --reason 'not today'"),
 		Action: func(c *cli.Context) error {
@@ -108,7 +108,7 @@ func stepFlag() cli.Flag {
 }
 
 func signFlag() cli.Flag {
-	return &cli.StringFlag{Name: "key", Usage: "PEM `FILE` with a private Ed25519 key to sign it, for people with its public key in trust.keys"}
+	return &cli.StringFlag{Name: "key", Usage: "PEM `FILE` with a private Ed25519 key to sign it, for those whose trust.keys has its public key"}
 }
 
 func readKey(a *command.Console, file string) ([]byte, error) {

@@ -55,7 +55,7 @@ func planCommand(a *command.Console) *cli.Command {
 			command.JSONFlag(),
 		},
 		Description: command.Manual(`An agent evaluates the requirement. Either it rejects it, with a reason and suggestions in REJECTED.md, or
-agents read the code, write down the intent, and make a plan in steps that code checks and a judge
+agents read the code, write down the intent, and make a plan in steps, which Trellis checks and a judge
 accepts: plan.json, prd.md, and the context for each phase. Tiny work needs no plan, large work
 waits for approval. The directory appears under .trellis/tasks when planning ends, whatever
 the result; a watcher picks it up once it is ready.

@@ -25,7 +25,7 @@ func startCommand(a *command.Console) *cli.Command {
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "detach", Usage: "run in the background"},
 			&cli.StringFlag{Name: "agent", Usage: "`NAME` of the agent for all phases"},
-			&cli.BoolFlag{Name: "adopt-branch", Usage: "use the task's branch even if it exists and does not belong to the task"},
+			&cli.BoolFlag{Name: "adopt-branch", Usage: "use the task's branch even if it exists and was not made for the task"},
 			command.PlainFlag(),
 			command.SharedFlag(),
 			command.JSONFlag(),

@@ -31,7 +31,7 @@ func upgradeCommand(a *command.Console) *cli.Command {
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "check", Usage: "only check for a newer release; exit with 3 if there is one"},
 			&cli.BoolFlag{Name: "rollback", Usage: "restore the program from before the last upgrade"},
-			&cli.StringFlag{Name: "version", Usage: "`VERSION` to install, such as v0.2.0, or an older one (default: the newest)"},
+			&cli.StringFlag{Name: "version", Usage: "`VERSION` to install, such as v0.2.0; may be older (default: the newest)"},
 		},
 		Description: command.Manual(`Downloads the archive of the release for this system, checks that the key in this program signed its checksum,
 starts the new program once, and only then replaces this one, in one step. The old one is kept

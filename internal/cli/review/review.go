@@ -33,7 +33,7 @@ func Command(a *command.Console, readKey func(*command.Console, string) (ed25519
 		ArgsUsage: "TASKDIR",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "by", Usage: "`NAME` of the person who decides (default: the git user)"},
-			&cli.StringFlag{Name: "key", Usage: "PEM `FILE` with a private Ed25519 key to sign the decision, for people with its public key in trust.keys"},
+			&cli.StringFlag{Name: "key", Usage: "PEM `FILE` with a private Ed25519 key to sign the decision, for those whose trust.keys has its public key"},
 			command.JSONFlag(),
 		},
 		Description: command.Manual(`Shows the plan of a task: what will be built, the command that proves each criterion, the steps, the

@@ -38,7 +38,7 @@ func Command(a *command.Console) *cli.Command {
 			&cli.IntFlag{Name: "parallel", Usage: "run `N` tasks at once (default: limits.parallel in config.yaml)"},
 			&cli.DurationFlag{Name: "rescan", Value: 30 * time.Second, Usage: "rescan everything every `D`, whatever file events report"},
 			&cli.BoolFlag{Name: "poll", Usage: "ignore file events and only rescan"},
-			&cli.StringFlag{Name: "log-level", Usage: "write records of `LEVEL` debug, info, warn or error and above, even on a terminal"},
+			&cli.StringFlag{Name: "log-level", Usage: "write records of `LEVEL` (debug, info, warn, error) and above, even on a terminal"},
 			&cli.BoolFlag{Name: "json", Usage: "print records to stdout as JSON, one per line"},
 			&cli.BoolFlag{Name: "objectives", Usage: "also plan steps of objectives and record their tasks' results (objectives.watch in config.yaml)"},
 			command.PlainFlag(),
