@@ -82,7 +82,7 @@ func stopWorkers(workers []worker.Worker) {
 // workers returns a worker for the queue of tasks that name no agent, one for each agent that can work here, and one for this
 // checkout's own queue.
 func (s *servingMachine) workers(ctx context.Context, parallel int) (list []worker.Worker, queues []string, err error) {
-	usual := s.site.Roles().CanRun(ctx, "")
+	usual := s.site.Roles().CheckRunners(ctx, "")
 	first := s.worker(s.server.queue(""), parallel)
 	first.RegisterWorkflowWithOptions(Task, workflow.RegisterOptions{Name: taskType})
 	first.RegisterWorkflowWithOptions(Planning, workflow.RegisterOptions{Name: planningType})
@@ -92,7 +92,7 @@ func (s *servingMachine) workers(ctx context.Context, parallel int) (list []work
 		queues = append(queues, s.server.queue(""))
 	}
 	for _, name := range agentNames(s.site) {
-		if s.site.Roles().CanRun(ctx, name) != nil { // tasks that name this agent wait for another machine
+		if s.site.Roles().CheckRunners(ctx, name) != nil { // tasks that name this agent wait for another machine
 			continue
 		}
 		w := s.worker(s.server.queue(name), parallel)

@@ -41,9 +41,9 @@ type Row struct {
 	Raw    []byte // the line as read, without its line ending; includes unknown keys
 }
 
-// Misspelled returns the context file of a phase that name is probably meant to be, "" for any other name. Other files may be
+// LikelyContextFile returns the context file of a phase that name is probably meant to be, "" for any other name. Other files may be
 // next to the context files.
-func Misspelled(name string) string {
+func LikelyContextFile(name string) string {
 	phases := []string{"implement.jsonl", "check.jsonl", "debug.jsonl"}
 	if slices.Contains(phases, name) {
 		return ""
@@ -102,7 +102,7 @@ func parseLine(line []byte) (*Row, *trellis.Problem) {
 		if row, ok := bytes.CutSuffix(bytes.TrimSpace(line), []byte(",")); ok && json.Valid(row) { // as in a JSON list
 			return nil, &trellis.Problem{Column: bytes.LastIndexByte(line, ',') + 1, Message: "there is a comma behind the object"}
 		}
-		if trellis.ConflictMark(string(line)) {
+		if trellis.IsConflictMark(string(line)) {
 			return nil, &trellis.Problem{Message: trellis.MergeConflict, Hint: trellis.MendMergeConflict}
 		}
 		return nil, objectProblem(err)

@@ -35,5 +35,5 @@ func editTaskFile(p *Project, dir string, edit func() error) error {
 	if p.Env.InsideRun() {
 		return edit()
 	}
-	return pipeline.RecordEdit(p.Store, dir, edit)
+	return pipeline.DoRecorded(p.Store, dir, edit)
 }

@@ -201,8 +201,8 @@ func (p *Project) WarnOldSettings(ctx context.Context) {
 	}
 }
 
-// TrustedNow returns an error unless the settings that are checked out are in force.
-func (p *Project) TrustedNow(ctx context.Context) error {
+// CheckTrustedNow returns an error unless the settings that are checked out are in force.
+func (p *Project) CheckTrustedNow(ctx context.Context) error {
 	if _, err := p.InForce(ctx); err != nil {
 		return err
 	}

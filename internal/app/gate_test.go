@@ -57,7 +57,7 @@ func unsettled(t *testing.T) (*Project, func(branch string)) {
 	if _, err := p.Gate.Judge(); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := p.Gate.judge.Trunk(t.Context()); err != nil { // main is trusted from now on
+	if _, _, err := p.Gate.judge.FindTrunk(t.Context()); err != nil { // main is trusted from now on
 		t.Fatal(err)
 	}
 	return p, func(branch string) { git("switch", "-q", branch) }

@@ -119,7 +119,7 @@ func (h Sharing) known(zone *time.Location) (*share.Sightings, error) {
 	if h.p.Env.Now != nil {
 		now = h.p.Env.Now
 	}
-	return share.NewKnown(h.p.Root, clone, func() time.Time { return now().In(zone) }), nil
+	return share.NewSightings(h.p.Root, clone, func() time.Time { return now().In(zone) }), nil
 }
 
 // mayChange returns an error if a task may not be changed here because another machine has it.
@@ -168,7 +168,7 @@ func (h Sharing) join(s *runner.Site, cfg *config.Config) {
 	t := share.New(share.Options{
 		Set: p.sharedRemote == "" && cfg.Shared.Remote != "",
 		Remote: taskref.Remote{Repo: p.Repo, Name: remote, Store: p.Store, Disk: p.Store.Disk, Transcripts: cfg.Shared.Transcripts, Build: s.Build,
-			Host: host, Limit: max(cfg.Shared.Silence/2, minSilence), Exclude: pipeline.UncommittedPaths(pipeline.Job{Setup: pipeline.Setup{Copy: cfg.Worktree.Copy}}), Places: taskref.Places{Main: p.Root, Worktrees: cfg.Worktree.Dir, Clone: clone}},
+			Host: host, Limit: max(cfg.Shared.Silence/2, minSilence), Exclude: pipeline.NeverCommitted(pipeline.Job{Setup: pipeline.Setup{Copy: cfg.Worktree.Copy}}), Places: taskref.Places{Main: p.Root, Worktrees: cfg.Worktree.Dir, Clone: clone}},
 		Machine: clone, Host: host, Silence: max(cfg.Shared.Silence, minSilence), Now: func() time.Time { return s.Clock().In(cfg.Shared.Zone()) },
 		Adopt: func(dir string) error { s.RecordBrought(dir); return nil },
 		Apply: func(dir string, o taskref.Order) error { return applyOrder(s, dir, o) },

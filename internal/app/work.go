@@ -87,7 +87,7 @@ func Uncommitted(ctx context.Context, p *Project, files []string) (n int, first 
 // Readiness returns the input for checking a task directory with everything that a run checks before it begins.
 func (p *Project) Readiness(dir string) ready.Input {
 	c, _ := p.Config() // its problems are reported by `trellis validate --all`, and by whoever runs something
-	return ready.Input{Store: p.Store, Dir: dir, Repo: p.Repo, Begins: p.Repo, MaxSteps: c.Planning.MaxSteps, LookPath: p.Env.LookPath, KnowsPackage: c.KnowsPackage}
+	return ready.Input{Store: p.Store, Dir: dir, Repo: p.Repo, Begins: p.Repo, MaxSteps: c.Planning.MaxSteps, LookPath: p.Env.LookPath, CheckPackage: c.CheckPackage}
 }
 
 // Cleaner returns a cleaner with the settings cfg, which removes what tasks left behind.

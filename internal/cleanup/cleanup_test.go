@@ -277,7 +277,7 @@ func TestRemoteBranchIsTold(t *testing.T) {
 	if r.Remote != "origin" || !strings.Contains(h.Git("ls-remote", "origin"), "feature/work") {
 		t.Fatalf("got %+v", r.Leftover)
 	}
-	h.Git(strings.Fields(r.RemoteDelete())[1:]...)
+	h.Git(strings.Fields(r.RemoteDeleteCommand())[1:]...)
 	if left := h.Git("ls-remote", "origin"); strings.Contains(left, "feature/work") {
 		t.Errorf("it is still there:\n%s", left)
 	}

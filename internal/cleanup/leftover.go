@@ -56,8 +56,8 @@ func (l Leftover) Saves() bool {
 	return l.Proof != git.InHistory && l.Tip != "" && l.Tip != l.Task.Pipeline.BaseCommit
 }
 
-// RemoteDelete returns the command that deletes the branch on the remote, unless it has moved since.
-func (l Leftover) RemoteDelete() string {
+// RemoteDeleteCommand returns the command that deletes the branch on the remote, unless it has moved since.
+func (l Leftover) RemoteDeleteCommand() string {
 	name := l.Task.BranchName()
 	return fmt.Sprintf("git push --force-with-lease=%s %s %s", trellis.ShellWord(name+":"+l.There), trellis.ShellWord(l.Remote), trellis.ShellWord(":"+name))
 }

@@ -163,7 +163,7 @@ func planFolder(c *cli.Context, p *app.Project, o runner.PlanOptions) (dir strin
 			return "", app.Usagef("--detach with --retry takes no requirement and no feedback: leave out --detach")
 		}
 		dir, err = taskToReplan(p, s, ref, o)
-	} else if err = s.Roles().CanPlan(c.Context, o.Agent); err == nil {
+	} else if err = s.Roles().CheckPlanners(c.Context, o.Agent); err == nil {
 		dir, err = s.PlanRunner().Draft(o)
 	}
 	if err != nil {

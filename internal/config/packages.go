@@ -25,9 +25,9 @@ func (c *Config) Package(name string) (string, Package, error) {
 	return name, p, nil
 }
 
-// KnowsPackage returns an *UnknownPackageError if a name is not among packages. In a project that
+// CheckPackage returns an *UnknownPackageError if a name is not among packages. In a project that
 // lists no packages any name may have guidelines, and the error is nil.
-func (c *Config) KnowsPackage(name string) error {
+func (c *Config) CheckPackage(name string) error {
 	if name == "" || len(c.Packages) == 0 {
 		return nil
 	}

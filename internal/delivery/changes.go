@@ -138,7 +138,7 @@ func (o *Changes) fastForward(ctx context.Context) error {
 	if !durable.Exists(dir) {
 		dir = "" // it is created again from the branch
 	}
-	moved, err := snapshot.NewBackups(o.repo).Forward(ctx, dir, o.in.Job.Branch, o.tip, o.To, pipeline.UncommittedPaths(o.in.Job)...)
+	moved, err := snapshot.NewBackups(o.repo).Forward(ctx, dir, o.in.Job.Branch, o.tip, o.To, pipeline.NeverCommitted(o.in.Job)...)
 	if err == nil && !moved {
 		err = o.mergeFailure(ctx, errors.New("the worktree holds what is not committed, or is not on that branch"))
 	}

@@ -157,7 +157,7 @@ func (d *Disk) swap(temp *os.File, path string, old, data []byte) error {
 	case err != nil:
 		return err
 	}
-	return d.checkSwapped(name, path, old, data)
+	return d.settleSwap(name, path, old, data)
 }
 
 // lockSwaps lets one process at a time swap files in path's folder, for ten seconds at most: of two that swap the same file, each
@@ -183,9 +183,9 @@ func lockSwaps(path string) (unlock func(), err error) {
 	return func() { folder.Close() }, nil // which unlocks it
 }
 
-// checkSwapped checks the file that was swapped out of path and is now named out: at once, and again after the folder is synced, in case
+// settleSwap checks the file that was swapped out of path and is now named out: at once, and again after the folder is synced, in case
 // the kernel was just letting a writer in.
-func (d *Disk) checkSwapped(out, path string, old, data []byte) error {
+func (d *Disk) settleSwap(out, path string, old, data []byte) error {
 	err := d.Step("look", path)
 	if err == nil {
 		err = checkUnchanged(out, old)

@@ -203,9 +203,9 @@ func (r Hooks) hooksWithin(dir string) bool {
 	return err != nil || slices.ContainsFunc(folders, func(folder string) bool { return inside(dir, folder) && !inside(r.repo.Common, folder) })
 }
 
-// configuredPaths returns the paths among the files of a checkout that git's settings name: folders of hooks, and files of more
+// ensureConfiguredPaths returns the paths among the files of a checkout that git's settings name: folders of hooks, and files of more
 // settings. Missing ones are created, empty, so that nobody else creates them.
-func (r Hooks) configuredPaths(dir, admin string) (paths []string, err error) {
+func (r Hooks) ensureConfiguredPaths(dir, admin string) (paths []string, err error) {
 	add := func(path string, create func(string) error) {
 		if inside(dir, path) && !inside(r.repo.Common, path) {
 			paths = append(paths, path)

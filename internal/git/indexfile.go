@@ -50,8 +50,8 @@ func (e entry) append(b []byte) []byte {
 	return append(b, make([]byte, padded(len(b)-begin)-(len(b)-begin))...)
 }
 
-// matchesFile reports whether a checkout's file has the content of the entry. It sets e.stat to the file's stat data, or nil.
-func (e *entry) matchesFile(dir string, h hash.Hash, buffer []byte) (bool, error) {
+// compareFile reports whether a checkout's file has the content of the entry. It sets e.stat to the file's stat data, or nil.
+func (e *entry) compareFile(dir string, h hash.Hash, buffer []byte) (bool, error) {
 	e.stat = nil
 	if e.mode == gitlinkMode || e.extFlags&skipWorktree != 0 {
 		return true, nil

@@ -54,8 +54,8 @@ func (e *AlternatesError) Error() string {
 		e.File, strings.Join(e.From, ", "), trellis.ShellWord(e.File))
 }
 
-// checkAlternates returns an *AlternatesError if there are more alternates than before, and a note if there are fewer.
-func (o *Objects) checkAlternates() (notes []string, err error) {
+// updateAlternates returns an *AlternatesError if there are more alternates than before, and a note if there are fewer.
+func (o *Objects) updateAlternates() (notes []string, err error) {
 	now, err := o.trees.stores.alternates()
 	if err != nil {
 		now = []string{"folders that can't be told (" + err.Error() + ")"}
@@ -78,7 +78,7 @@ func (o *Objects) Check(ctx context.Context) (notes []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if notes, err = o.checkAlternates(); err != nil {
+	if notes, err = o.updateAlternates(); err != nil {
 		return nil, err
 	}
 	gone, changed := o.compare(now)

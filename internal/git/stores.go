@@ -210,7 +210,7 @@ func (r ObjectStores) Store(dir string) (Store, error) {
 		return Store{}, err
 	}
 	var s Store
-	configured, err := r.hooks.configuredPaths(dir, admin)
+	configured, err := r.hooks.ensureConfiguredPaths(dir, admin)
 	if err != nil {
 		return s, err
 	}

@@ -43,7 +43,7 @@ func (r Trees) importStream(ref, message string, at time.Time, files []TreeFile)
 	var in bytes.Buffer
 	fmt.Fprintf(&in, "commit %s\ncommitter trellis <trellis@localhost> %d +0000\ndata %d\n%s\n", ref, at.Unix(), len(message), message)
 	for _, f := range files {
-		if blob := hashObject("blob", f.Data, newHash); r.hasFreshLoose(blob) { // git checks its packs itself
+		if blob := hashObject("blob", f.Data, newHash); r.keepFreshLoose(blob) { // git checks its packs itself
 			fmt.Fprintf(&in, "M %o %x %s\n", f.Mode, blob, importPath(f.Path))
 			continue
 		}
@@ -53,9 +53,9 @@ func (r Trees) importStream(ref, message string, at time.Time, files []TreeFile)
 	return &in
 }
 
-// hasFreshLoose reports whether the repository itself has an object as a loose file. It renews the time of an old file, so that git gc
+// keepFreshLoose reports whether the repository itself has an object as a loose file. It renews the time of an old file, so that git gc
 // doesn't remove the object, which may be unreachable, before a ref leads to it.
-func (r Trees) hasFreshLoose(hash []byte) bool {
+func (r Trees) keepFreshLoose(hash []byte) bool {
 	const young = 24 * time.Hour // gc removes unreachable objects that are older than two weeks
 	file := looseFile(r.repo.Common, hash)
 	st, err := os.Lstat(file)

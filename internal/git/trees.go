@@ -369,7 +369,7 @@ func hashAll(ctx context.Context, dir string, list []entry, newHash func() hash.
 		all.Go(func() {
 			h, buffer := newHash(), make([]byte, 64<<10)
 			for i := range next {
-				same, hashErr := list[i].matchesFile(dir, h, buffer)
+				same, hashErr := list[i].compareFile(dir, h, buffer)
 				if same && hashErr == nil {
 					continue
 				}

@@ -206,7 +206,7 @@ func (cm *committer) commitOptions(ctx context.Context, c flow.Call, in commitIn
 	whose := TaskTrailer + ": " + in.Task
 	own, err := cm.repo.History().FindTrailer(ctx, cmp.Or(in.Seen, in.Job.BaseCommit), head, whose)
 	o := git.CommitOptions{Message: message(in), Trailers: []string{whose, callTrailer(c)},
-		Amend: own == head, Exclude: UncommittedPaths(in.Job), Branch: in.Job.Branch, Inspect: s.inspect}
+		Amend: own == head, Exclude: NeverCommitted(in.Job), Branch: in.Job.Branch, Inspect: s.inspect}
 	if err == nil && in.Job.merging() {
 		o.Merge = in.Job.BaseCommit
 		o.Merged, err = cm.mergedTree(ctx, in.Job)

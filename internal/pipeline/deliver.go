@@ -126,7 +126,7 @@ func (v *deliverer) Drifted(ctx context.Context, in DeliverIn) (what string, err
 	if _, err := os.Stat(filepath.Join(in.Report.Worktree, ".git")); in.Report.Worktree == "" || err != nil {
 		return "", nil // the worktree is made again from the branch
 	}
-	snap, err := snapshot.New(v.repo).Snapshot(ctx, in.Report.Worktree, UncommittedPaths(j)...)
+	snap, err := snapshot.New(v.repo).Snapshot(ctx, in.Report.Worktree, NeverCommitted(j)...)
 	if err != nil {
 		return "", err
 	}

@@ -114,7 +114,7 @@ func (fv *freshVerifier) final(ctx context.Context, c flow.Call, in checksIn) (o
 	if out.UncommittedPaths = shortList(list); err != nil || len(list) > 0 {
 		return out, err
 	}
-	same, err := fv.inspectCommit(ctx, c, in, &out)
+	same, err := fv.inspectOrRetract(ctx, c, in, &out)
 	if err != nil || len(out.Protected)+len(out.Leaks) > 0 {
 		return out, err
 	}
@@ -190,9 +190,9 @@ func (p *FreshResults) covers(commands []string, criteria []Criterion) bool {
 		!slices.ContainsFunc(criteria, func(cr Criterion) bool { return resultOf(p.Judged, cr) == nil })
 }
 
-// inspectCommit reports whether the commit holds what was verified. Otherwise it checks its contents, which a hook or a process
+// inspectOrRetract reports whether the commit holds what was verified. Otherwise it checks its contents, which a hook or a process
 // that was still running may have changed, and takes the commits back if they hold a secret or a path that is never committed.
-func (fv *freshVerifier) inspectCommit(ctx context.Context, c flow.Call, in checksIn, out *Checks) (same bool, err error) {
+func (fv *freshVerifier) inspectOrRetract(ctx context.Context, c flow.Call, in checksIn, out *Checks) (same bool, err error) {
 	j := in.Job
 	if in.Tree == "" {
 		return false, nil
@@ -226,7 +226,7 @@ func (fv *freshVerifier) compareCommit(ctx context.Context, j Job, known string)
 		changes, err = fv.repo.History().ChangesBetween(ctx, j.BaseCommit, j.Branch)
 		return false, changes, err
 	}
-	snap, err := snapshot.New(fv.repo).Snapshot(ctx, j.Worktree, UncommittedPaths(j)...)
+	snap, err := snapshot.New(fv.repo).Snapshot(ctx, j.Worktree, NeverCommitted(j)...)
 	if err != nil {
 		return false, nil, err
 	}
@@ -242,7 +242,7 @@ func (fv *freshVerifier) recordIgnored(ctx context.Context, j Job, out *Checks) 
 	if allPassed(*out) {
 		return nil
 	}
-	list, err := fv.repo.Index().Ignored(ctx, j.Worktree, UncommittedPaths(j)...)
+	list, err := fv.repo.Index().Ignored(ctx, j.Worktree, NeverCommitted(j)...)
 	out.IgnoredFiles = shortList(slices.DeleteFunc(list, func(path string) bool { return path == runtimeDir+"/" }))
 	return err
 }

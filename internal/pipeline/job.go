@@ -130,8 +130,8 @@ func Roles() []trellis.Role {
 	return []trellis.Role{trellis.Implement, trellis.Check, trellis.Debug, trellis.Accept, trellis.Grade, trellis.Heal}
 }
 
-// UncommittedPaths returns the paths of a worktree that are never committed, whatever git's own rules say.
-func UncommittedPaths(j Job) []string { return append(slices.Clone(ownPaths), j.Setup.Copy...) }
+// NeverCommitted returns the paths of a worktree that are never committed, whatever git's own rules say.
+func NeverCommitted(j Job) []string { return append(slices.Clone(ownPaths), j.Setup.Copy...) }
 
 // ownPaths are the paths of a worktree that are Trellis' own and never part of the work.
 var ownPaths = []string{".trellis/tasks", runtimeDir, currentTask}

@@ -29,7 +29,7 @@ type search struct {
 	repo       *git.Repo
 	job        Job
 	pathPrefix string   // prefix of all paths: the path of a submodule
-	excluded   []string // paths that are in no commit of this run, see [UncommittedPaths]
+	excluded   []string // paths that are in no commit of this run, see [NeverCommitted]
 	notes      []string
 	cleanTree  string // tree that holds no secrets other than those of the base
 }
@@ -159,7 +159,7 @@ func (l *leaks) search(ctx context.Context, j Job) (*search, error) {
 		return nil, err
 	}
 	scanner, wrong := secrets.New(secrets.Options{Config: texts[config], Ignore: texts[ignore], Known: slices.Concat(l.secrets, secrets.ValuesIn(j.Repo, j.Setup.Copy))})
-	s := &search{Scanner: scanner, repo: l.repo, job: j, excluded: UncommittedPaths(j)}
+	s := &search{Scanner: scanner, repo: l.repo, job: j, excluded: NeverCommitted(j)}
 	if len(wrong) > 0 {
 		s.note(".gitleaks.toml of the base does not count in: " + joinFirst(wrong))
 	}

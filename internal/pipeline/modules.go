@@ -152,7 +152,7 @@ func (cm *committer) commitModule(ctx context.Context, c flow.Call, m *git.Modul
 	moduleSearch := *s
 	moduleSearch.repo, moduleSearch.pathPrefix, moduleSearch.job.Worktree, moduleSearch.job.BaseCommit = m.Repo, m.Path+"/", dir, m.Base
 	defer func() { s.notes = moduleSearch.notes }()
-	o.Amend, o.Exclude = head != m.Base && own == head, m.Below(UncommittedPaths(in.Job))
+	o.Amend, o.Exclude = head != m.Base && own == head, m.Below(NeverCommitted(in.Job))
 	o.Inspect, moduleSearch.excluded = moduleSearch.inspect, o.Exclude
 	const most = 2
 	for try := 1; ; try++ {

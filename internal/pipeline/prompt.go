@@ -112,7 +112,7 @@ func (pr *prompts) listChanges(ctx context.Context, j Job) (string, error) {
 		list, _, err := pr.diff(ctx, j, 0)
 		return list, err
 	}
-	entries, err := pr.repo.Index().Status(ctx, j.Worktree, UncommittedPaths(j)...)
+	entries, err := pr.repo.Index().Status(ctx, j.Worktree, NeverCommitted(j)...)
 	var b strings.Builder
 	for i, e := range entries {
 		if i == statLines {
@@ -128,7 +128,7 @@ func (pr *prompts) listChanges(ctx context.Context, j Job) (string, error) {
 func (pr *prompts) diff(ctx context.Context, j Job, limit int) (list, diff string, err error) {
 	snap := pr.readOnly.Load()
 	if snap == nil {
-		if snap, err = snapshot.New(pr.repo).Snapshot(ctx, j.Worktree, UncommittedPaths(j)...); err != nil {
+		if snap, err = snapshot.New(pr.repo).Snapshot(ctx, j.Worktree, NeverCommitted(j)...); err != nil {
 			return "", "", err
 		}
 		defer snap.Close()

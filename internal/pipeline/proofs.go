@@ -48,7 +48,7 @@ func (k *sealer) seal(ctx context.Context, c flow.Call, in sealIn) (string, erro
 	if err != nil {
 		return "", err
 	}
-	tree, err := snapshot.New(k.repo).TreeOf(ctx, in.Job.Worktree, UncommittedPaths(in.Job)...)
+	tree, err := snapshot.New(k.repo).TreeOf(ctx, in.Job.Worktree, NeverCommitted(in.Job)...)
 	if err != nil {
 		return "", err
 	}
@@ -95,7 +95,7 @@ func (k *sealer) Prove(ctx context.Context, key string, e workflow.Evidence) (st
 	if proof.Commit, err = k.repo.Refs().Head(ctx, e.Dir); err != nil {
 		return "", err
 	}
-	if proof.Tree, err = snapshot.New(k.repo).TreeOf(ctx, e.Dir, UncommittedPaths(Job{Setup: Setup{Copy: k.config.Worktree.Copy}})...); err != nil {
+	if proof.Tree, err = snapshot.New(k.repo).TreeOf(ctx, e.Dir, NeverCommitted(Job{Setup: Setup{Copy: k.config.Worktree.Copy}})...); err != nil {
 		return "", err
 	}
 	list, err := k.chain.Append(proof)

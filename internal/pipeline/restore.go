@@ -39,7 +39,7 @@ func (r *restorer) begin(ctx context.Context, c flow.Call, j Job) (snap *snapsho
 		err = m.clear() // left by a run of the same number whose journal is gone
 	}
 	if err == nil {
-		snap, err = snapshot.New(r.repo).SnapshotIn(ctx, m.path("objects"), j.Worktree, UncommittedPaths(j)...)
+		snap, err = snapshot.New(r.repo).SnapshotIn(ctx, m.path("objects"), j.Worktree, NeverCommitted(j)...)
 	}
 	if err != nil {
 		return nil, nil, nil, err
@@ -116,7 +116,7 @@ func (r *restorer) restoreCheckpoint(ctx context.Context, c flow.Call, j Job, m 
 				return notes, err
 			}
 		}
-		snap, err := snapshot.New(r.repo).SnapshotIn(ctx, m.path("objects"), j.Worktree, UncommittedPaths(j)...)
+		snap, err := snapshot.New(r.repo).SnapshotIn(ctx, m.path("objects"), j.Worktree, NeverCommitted(j)...)
 		if err != nil {
 			return notes, err
 		}
@@ -161,7 +161,7 @@ func (r *restorer) uncommitted(ctx context.Context, j Job) (paths []string, err 
 	if _, err := os.Stat(j.Worktree); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	entries, err := r.repo.Index().Status(ctx, j.Worktree, UncommittedPaths(j)...)
+	entries, err := r.repo.Index().Status(ctx, j.Worktree, NeverCommitted(j)...)
 	for _, e := range entries {
 		if e.Path != ".trellis/" { // which git lists for the excluded paths in it
 			paths = append(paths, e.Path)

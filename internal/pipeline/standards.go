@@ -252,9 +252,9 @@ const (
 	maxEdits  = 100
 )
 
-// RecordEdit runs do, the command of a person, and records what it changes in the standards of the task in dir. A run of the task
+// DoRecorded runs do, the command of a person, and records what it changes in the standards of the task in dir. A run of the task
 // accepts such changes, even while an agent is at work. RecordEdit is called under the task's write lock.
-func RecordEdit(s taskdir.Store, dir string, do func() error) error {
+func DoRecorded(s taskdir.Store, dir string, do func() error) error {
 	before := StandardsOf(s, dir)
 	if err := do(); err != nil {
 		return err

@@ -36,10 +36,10 @@ func (sw *standardsWatch) watch(c flow.Call) (compare func(who string) (notes []
 		return nil, err
 	}
 	return func(who string) ([]string, error) {
-		now, changed, err := sw.changedByHand(before)
+		now, changed, err := sw.changedUnrecorded(before)
 		if err == nil && len(changed) > 0 { // a person's command may have replaced a file and not recorded that yet
 			err = taskdir.Look(sw.store, sw.task.dir, func() (err error) {
-				now, changed, err = sw.changedByHand(before)
+				now, changed, err = sw.changedUnrecorded(before)
 				return err
 			})
 		}
@@ -65,8 +65,8 @@ func (sw *standardsWatch) watch(c flow.Call) (compare func(who string) (notes []
 	}, nil
 }
 
-// changedByHand returns the current standards, and the names of those that something other than a command of Trellis changed.
-func (sw *standardsWatch) changedByHand(before Standards) (now Standards, changed []string, err error) {
+// changedUnrecorded returns the current standards, and the names of those that something other than a command of Trellis changed.
+func (sw *standardsWatch) changedUnrecorded(before Standards) (now Standards, changed []string, err error) {
 	now = StandardsOf(sw.store, sw.task.dir)
 	var made edits
 	if err := readRecord(sw.task.dir, editsFile, &made); err != nil {

@@ -47,7 +47,7 @@ func TestEditedWhileACallEnds(t *testing.T) {
 		return nil
 	}}
 	_, edited := store.Update(dir, func(*taskdir.Task, *taskdir.Edit) error {
-		return RecordEdit(store, dir, func() error {
+		return DoRecorded(store, dir, func() error {
 			return write("prd.md", "# X\n\n## Acceptance Criteria\n\n- [ ] it says goodbye\n")
 		})
 	})

@@ -244,7 +244,7 @@ func (up *updater) unresolvedConflicts(ctx context.Context, _ flow.Call, in chec
 		sides = append(sides, j.Clash.Ours)
 	}
 	if out.UncommittedPaths, err = up.repo.History().WithConflictMarkers(ctx, j.Worktree, j.Clash.Files, sides...); err == nil {
-		out.Tree, err = snapshot.New(up.repo).TreeOf(ctx, j.Worktree, UncommittedPaths(j)...)
+		out.Tree, err = snapshot.New(up.repo).TreeOf(ctx, j.Worktree, NeverCommitted(j)...)
 	}
 	out.UncommittedPaths = shortList(out.UncommittedPaths)
 	return out, err

@@ -273,7 +273,7 @@ func (fv *freshVerifier) verify(ctx context.Context, c flow.Call, in checksIn) (
 		return out, err
 	}
 	text := message(commitIn{Job: in.Job, Task: fv.verifier.task.id()})
-	commit, tree, err := snapshot.New(fv.repo).Commit(ctx, in.Job.Worktree, text, UncommittedPaths(in.Job)...)
+	commit, tree, err := snapshot.New(fv.repo).Commit(ctx, in.Job.Worktree, text, NeverCommitted(in.Job)...)
 	if err != nil {
 		return out, err
 	}
@@ -507,7 +507,7 @@ func (v *verifier) describe(ctx context.Context, in checksIn, changes []git.Chan
 		return err
 	}
 	out.Unchanged = len(changes) == 0
-	changes = slices.DeleteFunc(slices.Clone(changes), func(ch git.Change) bool { return git.Covers(UncommittedPaths(j), ch.Path) })
+	changes = slices.DeleteFunc(slices.Clone(changes), func(ch git.Change) bool { return git.Covers(NeverCommitted(j), ch.Path) })
 	out.Stat = stat(changes)
 	finder := newDefiningFinder(j.Worktree, j.Verify)
 	for _, ch := range changes {
@@ -524,7 +524,7 @@ func (v *verifier) describe(ctx context.Context, in checksIn, changes []git.Chan
 
 // changed describes what a phase has changed in the worktree.
 func (v *verifier) changed(ctx context.Context, _ flow.Call, in checksIn) (out Checks, err error) {
-	snap, err := snapshot.New(v.repo).Snapshot(ctx, in.Job.Worktree, UncommittedPaths(in.Job)...)
+	snap, err := snapshot.New(v.repo).Snapshot(ctx, in.Job.Worktree, NeverCommitted(in.Job)...)
 	if err != nil {
 		return out, err
 	}

@@ -225,7 +225,7 @@ func (w *warmFolders) coversSetup(ctx context.Context, j Job) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	ignored, err := w.repo.Index().Ignored(ctx, j.Worktree, UncommittedPaths(j)...)
+	ignored, err := w.repo.Index().Ignored(ctx, j.Worktree, NeverCommitted(j)...)
 	if err != nil {
 		return false, err
 	}

@@ -74,7 +74,7 @@ func (cw *callWatch) watchReader(ctx context.Context, c flow.Call, r agentcall.R
 	if err := json.Unmarshal(r.Data, &d); err != nil {
 		return nil, fmt.Errorf("reading the request: %w", err)
 	}
-	before, err := snapshot.New(cw.repo).Snapshot(ctx, r.Dir, UncommittedPaths(d.Job)...)
+	before, err := snapshot.New(cw.repo).Snapshot(ctx, r.Dir, NeverCommitted(d.Job)...)
 	if err != nil {
 		return nil, err
 	}

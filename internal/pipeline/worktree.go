@@ -303,7 +303,7 @@ func (wt *worktrees) ignoredFilesNote(ctx context.Context, j Job) ([]string, err
 	if _, err := os.Stat(j.Worktree); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	list, err := wt.repo.Index().Ignored(ctx, j.Worktree, UncommittedPaths(j)...)
+	list, err := wt.repo.Index().Ignored(ctx, j.Worktree, NeverCommitted(j)...)
 	list = shortList(slices.DeleteFunc(list, func(path string) bool {
 		return path == runtimeDir+"/" || git.IsBuildArtifact(strings.TrimSuffix(path, "/"))
 	}))

@@ -94,7 +94,7 @@ func parse(file string, data []byte) (list []Approval, problems []trellis.Proble
 		if err != nil {
 			p := trellis.Problem{File: file, Line: n, Message: err.Error(),
 				Hint: `a decision is written as {"step": "", "decision": "approve", "by": "your name", "reason": ""}`}
-			if trellis.ConflictMark(string(line)) {
+			if trellis.IsConflictMark(string(line)) {
 				p.Message, p.Hint = trellis.MergeConflict, trellis.MendMergeConflict
 			}
 			problems = append(problems, p)

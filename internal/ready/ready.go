@@ -43,7 +43,7 @@ type Input struct {
 	MaxSteps int
 	LookPath func(program string) error
 	// KnowsPackage returns an error for a package that the project does not have; nil: packages are not checked.
-	KnowsPackage func(name string) error
+	CheckPackage func(name string) error
 	// Neighbours keeps what is known about the other tasks from one check to the next; nil: each is read again.
 	Neighbours *Neighbours
 }
@@ -96,7 +96,7 @@ func IgnoredWarnings(problems []trellis.Problem) (list []trellis.Problem) {
 	for _, p := range problems {
 		name := filepath.Base(p.File)
 		written := p.Line > 0 && (name == taskdir.TaskJSON || path.Ext(name) == ".md")
-		if p.Warning && (written || contextfiles.Misspelled(name) != "") {
+		if p.Warning && (written || contextfiles.LikelyContextFile(name) != "") {
 			list = append(list, p)
 		}
 	}
@@ -256,7 +256,7 @@ func (c *check) contexts(ctx context.Context) error {
 		}
 	}
 	for _, name := range names {
-		if near := contextfiles.Misspelled(name); near != "" {
+		if near := contextfiles.LikelyContextFile(name); near != "" {
 			c.add(name, "did you mean: "+near, "no phase reads this").Warning = true
 		}
 		c.context(checker, name)

@@ -151,7 +151,7 @@ func TestCheck(t *testing.T) {
 			write(t, s.Root, "app/[id.ts", "\n")
 			dir := task(t, s, "02-01-auth", test.files)
 			defer os.RemoveAll(dir)
-			problems, err := ready.Check(t.Context(), ready.Input{Store: s, Dir: dir, Repo: repo, KnowsPackage: packages.KnowsPackage})
+			problems, err := ready.Check(t.Context(), ready.Input{Store: s, Dir: dir, Repo: repo, CheckPackage: packages.CheckPackage})
 			if err != nil {
 				t.Fatal(err)
 			}

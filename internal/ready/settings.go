@@ -14,8 +14,8 @@ func (c *check) settings() {
 	if c.Status == trellis.InProgress {
 		return
 	}
-	if c.KnowsPackage != nil {
-		if err := c.KnowsPackage(c.task.Package); err != nil {
+	if c.CheckPackage != nil {
+		if err := c.CheckPackage(c.task.Package); err != nil {
 			c.addAt("package", "name it under packages in .trellis/config.yaml, or write one that stands there", "%v", err)
 		}
 	}

@@ -57,7 +57,7 @@ func BenchmarkObjective(b *testing.B) {
 			}
 			last := r.Next(nil).Step.ID
 			for b.Loop() {
-				if err := r.Linkable(last); err != nil {
+				if err := r.CheckLinkable(last); err != nil {
 					b.Fatal(err)
 				}
 			}

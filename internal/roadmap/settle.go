@@ -74,8 +74,8 @@ func (r *Roadmap) Apply(due []Due) (_ *Roadmap, err error) {
 	return r, nil
 }
 
-// Linkable returns an error unless a cell of the step can name its task.
-func (r *Roadmap) Linkable(step string) error {
+// CheckLinkable returns an error unless a cell of the step can name its task.
+func (r *Roadmap) CheckLinkable(step string) error {
 	c, value := PR, "plan task"
 	if s := r.Step(step); s != nil && r.hasCell(*s, Plan) {
 		c, value = Plan, "task"

@@ -282,7 +282,7 @@ func recordedBase(t *taskdir.Task, h *journal.History, p pipeline.Progress) base
 // check returns a *NotReadyError if a task can't run, and the warnings to report if it can.
 func (as Assessor) check(ctx context.Context, dir string, adopt bool) (warnings []trellis.Problem, err error) {
 	problems, err := ready.Check(ctx, ready.Input{Dir: dir, Store: as.store, Status: trellis.Ready, Begins: as.repo, Adopt: adopt, Neighbours: as.neighbours,
-		MaxSteps: as.config.Planning.MaxSteps, LookPath: as.lookPath, KnowsPackage: as.config.KnowsPackage})
+		MaxSteps: as.config.Planning.MaxSteps, LookPath: as.lookPath, CheckPackage: as.config.CheckPackage})
 	if err != nil {
 		return nil, err
 	}

@@ -119,8 +119,8 @@ func (b Budgets) resumeTime(t *taskdir.Task) time.Time {
 // ResumesEarly reports whether a paused task is resumed before the time until which it was paused.
 func (l Assessment) ResumesEarly() bool { return l.Task.Status == trellis.Paused && l.At.IsZero() }
 
-// SleepingCall returns the last failed call in the journal, and its failure; nil if no call failed. It does not check that the run sleeps.
-func SleepingCall(dir string) (r agentcall.Request, fail *flow.Failure) {
+// LastFailedCall returns the last failed call in the journal, and its failure; nil if no call failed. It does not check that the run sleeps.
+func LastFailedCall(dir string) (r agentcall.Request, fail *flow.Failure) {
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
 	if err != nil {
 		return r, nil

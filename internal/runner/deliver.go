@@ -31,7 +31,7 @@ func (s *Site) Deliveries() Deliveries { return Deliveries{s} }
 func (s Deliveries) Deliver(ctx context.Context, dir string) (Result, error) {
 	t, in, err := s.deliverable(dir)
 	if err == nil {
-		err = s.guard().trustedRun(ctx, dir)
+		err = s.guard().checkRun(ctx, dir)
 	}
 	if err != nil {
 		return Result{Dir: dir}, err
@@ -136,7 +136,7 @@ func (s Deliveries) takePushed(ctx context.Context, dir string, in pipeline.Deli
 	if err != nil {
 		return err
 	}
-	said, err := with.TakeIn(ctx, s.guard().trustedPush)
+	said, err := with.TakeIn(ctx, s.guard().checkPush)
 	if err != nil {
 		return err
 	}
@@ -243,7 +243,7 @@ func (s Deliveries) bringUpToDateLocked(ctx context.Context, dir string, in pipe
 	if err != nil || behind == "" && !with.HasUnverified() {
 		return true, err
 	}
-	said, err := with.TakeIn(ctx, s.guard().trustedPush) // before anything is made that could not be pushed
+	said, err := with.TakeIn(ctx, s.guard().checkPush) // before anything is made that could not be pushed
 	if err != nil {
 		return false, err
 	}

@@ -95,7 +95,7 @@ func (s Orders) reviewedWork(ctx context.Context, t *taskdir.Task, p pipeline.Pr
 	if err != nil {
 		return nil, err
 	}
-	more, err := with.TakeIn(ctx, s.guard().trustedPush)
+	more, err := with.TakeIn(ctx, s.guard().checkPush)
 	if err != nil {
 		return nil, err
 	}

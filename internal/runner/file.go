@@ -109,10 +109,10 @@ func IsRunID(id string) bool { return runID().MatchString(id) }
 // RunFile runs a file of steps, as far as it gets now. Errors that callers tell apart are those of [Starter.Start]. Before
 // anything else happens, it calls begun with the run and what the run did before.
 func (s FileRunner) RunFile(ctx context.Context, o FileOptions, begun func(FileRun, []workflow.Event)) (FileRun, error) {
-	if err := s.guard().trustedCheckout(ctx, o.Steps.Dir); err != nil {
+	if err := s.guard().checkCheckout(ctx, o.Steps.Dir); err != nil {
 		return FileRun{}, err
 	}
-	if err := s.canRun(ctx, o.Bundle, o); err != nil {
+	if err := s.checkRunnable(ctx, o.Bundle, o); err != nil {
 		return FileRun{}, err
 	}
 	dir, err := s.newRun()
@@ -139,7 +139,7 @@ func (s FileRunner) ResumeFile(ctx context.Context, id string, o FileOptions, be
 	if err != nil {
 		return FileRun{}, err
 	}
-	if err := s.guard().trustedCheckout(ctx, old.Options.Dir); err != nil {
+	if err := s.guard().checkCheckout(ctx, old.Options.Dir); err != nil {
 		return FileRun{}, err
 	}
 	if o.Bundle != nil && o.Bundle.Hash == old.Bundle {
@@ -152,7 +152,7 @@ func (s FileRunner) ResumeFile(ctx context.Context, id string, o FileOptions, be
 		o.inherit(old.Options)
 	}
 	o.Agent = cmp.Or(o.Agent, old.Agent)
-	if err := s.canRun(ctx, b, o); err != nil {
+	if err := s.checkRunnable(ctx, b, o); err != nil {
 		return FileRun{}, err
 	}
 	return s.execute(ctx, dir, begun, func(j *journal.Run) (in workflow.FileInput, err error) {
@@ -302,8 +302,8 @@ func (s FileRunner) fileActs(dir string) *fileActs {
 	return a
 }
 
-// canRun returns an error, before anything is begun, unless the steps asked for exist and their commands and agents can work.
-func (s FileRunner) canRun(ctx context.Context, b *plan.Bundle, o FileOptions) error {
+// checkRunnable returns an error, before anything is begun, unless the steps asked for exist and their commands and agents can work.
+func (s FileRunner) checkRunnable(ctx context.Context, b *plan.Bundle, o FileOptions) error {
 	if err := s.Box.Ready(ctx); err != nil {
 		return err
 	}

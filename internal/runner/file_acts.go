@@ -39,7 +39,7 @@ type fileActs struct {
 func (a *fileActs) decide(q workflow.Request) (workflow.Answer, error) {
 	said, err := workflow.Decision(a.s.Disk, a.dir, q, nil, a.s.Clock())
 	if err == nil && said.State == workflow.Pending {
-		a.steps.Tell(workflow.Asking(q))
+		a.steps.Tell(workflow.RequestEvent(q))
 	}
 	return said, err
 }
@@ -68,13 +68,13 @@ func (a *fileActs) call(ctx context.Context, call flow.Activity, c flow.Call, in
 	if err != nil {
 		return nil, fmt.Errorf("encoding input of %s: %w", call.Name, err)
 	}
-	for _, e := range workflow.Asked(r) {
+	for _, e := range workflow.CallBeginEvents(r) {
 		a.steps.Tell(e)
 	}
 	out, err := call.Run(ctx, c, in)
 	if reply, ok := out.(agentcall.Reply); ok && err == nil {
 		a.spent.add(reply.Usage)
-		for _, e := range workflow.Replied(r, reply) {
+		for _, e := range workflow.CallEndEvents(r, reply) {
 			a.steps.Tell(e)
 		}
 	}

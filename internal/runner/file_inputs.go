@@ -109,7 +109,7 @@ func FileSince(file string, b *plan.Bundle) (edited, gone bool) {
 
 // expectedFileState returns the state of a run that its proofs are compared with.
 func expectedFileState(dir string, h *journal.History, b *plan.Bundle) proof.ExpectedState {
-	w := proof.ExpectedState{Task: filepath.Base(dir), Plan: b.Hash, Steps: workflow.Provable(b)}
+	w := proof.ExpectedState{Task: filepath.Base(dir), Plan: b.Hash, Steps: workflow.ProofSteps(b)}
 	for n := range h.Number {
 		w.Runs = append(w.Runs, fmt.Sprintf("%s/%d", w.Task, n+1))
 	}

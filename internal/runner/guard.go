@@ -46,15 +46,15 @@ type trustGuard struct {
 	tell     func(Event)
 }
 
-// trusted returns a *trust.UntrustedError if nothing of a task may run here, and nil if it may.
-func (g trustGuard) trusted(ctx context.Context, dir string) error {
-	return g.trustedTexts(ctx, dir, nil)
+// checkTrusted returns a *trust.UntrustedError if nothing of a task may run here, and nil if it may.
+func (g trustGuard) checkTrusted(ctx context.Context, dir string) error {
+	return g.checkTexts(ctx, dir, nil)
 }
 
-// trustedTexts returns an error if texts, read from the files of a task or from what agents are shown for it, may not be
+// checkTexts returns an error if texts, read from the files of a task or from what agents are shown for it, may not be
 // used. It checks what is about to be used, because another branch may have been checked out since the task was assessed.
 // With nil texts it checks everything that the task says now.
-func (g trustGuard) trustedTexts(ctx context.Context, dir string, texts map[string][]byte) error {
+func (g trustGuard) checkTexts(ctx context.Context, dir string, texts map[string][]byte) error {
 	if g.judge == nil {
 		return nil
 	}
@@ -68,13 +68,13 @@ func (g trustGuard) trustedTexts(ctx context.Context, dir string, texts map[stri
 	return g.checkSubject(ctx, of)
 }
 
-// trustedToPlan returns a check that suspends a planning before an agent is told, or works in, something that is not trusted.
-func (g trustGuard) trustedToPlan(dir string) func(context.Context, map[string][]byte) error {
+// planCheck returns a check that suspends a planning before an agent is told, or works in, something that is not trusted.
+func (g trustGuard) planCheck(dir string) func(context.Context, map[string][]byte) error {
 	return func(ctx context.Context, texts map[string][]byte) error {
-		if err := g.trustedCheckout(ctx, g.store.Root); err != nil {
+		if err := g.checkCheckout(ctx, g.store.Root); err != nil {
 			return untrustedAsSuspended(err)
 		}
-		return untrustedAsSuspended(g.trustedTexts(ctx, dir, texts))
+		return untrustedAsSuspended(g.checkTexts(ctx, dir, texts))
 	}
 }
 
@@ -171,8 +171,8 @@ func (g trustGuard) warnUnsaved(v trust.Verdict) {
 	})
 }
 
-// trustedBase returns an error if no worktree may be made on a commit and nothing of it brought into one; nil if both may be done.
-func (g trustGuard) trustedBase(ctx context.Context, base bases.Base) error {
+// checkBase returns an error if no worktree may be made on a commit and nothing of it brought into one; nil if both may be done.
+func (g trustGuard) checkBase(ctx context.Context, base bases.Base) error {
 	if g.judge == nil || base.Commit == "" {
 		return nil
 	}
@@ -192,13 +192,13 @@ func (g trustGuard) addTrustWait(ctx context.Context, l Assessment) (Assessment,
 	}
 	var err error
 	if l.Run {
-		err = g.trustedPrograms(ctx)
+		err = g.checkPrograms(ctx)
 	}
 	if err == nil {
-		err = g.trusted(ctx, l.Dir)
+		err = g.checkTrusted(ctx, l.Dir)
 	}
 	if l.Run && err == nil {
-		err = g.trustedStart(ctx, l)
+		err = g.checkStart(ctx, l)
 	}
 	if !errors.As(err, &l.Untrusted) {
 		return l, err
@@ -207,15 +207,15 @@ func (g trustGuard) addTrustWait(ctx context.Context, l Assessment) (Assessment,
 	return l, nil
 }
 
-// trustedRun returns an error if the task in dir, or the programs that the settings name, are not trusted, so that nothing may run.
-func (g trustGuard) trustedRun(ctx context.Context, dir string) error {
-	if err := g.trustedPrograms(ctx); err != nil {
+// checkRun returns an error if the task in dir, or the programs that the settings name, are not trusted, so that nothing may run.
+func (g trustGuard) checkRun(ctx context.Context, dir string) error {
+	if err := g.checkPrograms(ctx); err != nil {
 		return err
 	}
-	return g.trusted(ctx, dir)
+	return g.checkTrusted(ctx, dir)
 }
 
-func (g trustGuard) trustedPrograms(ctx context.Context) error {
+func (g trustGuard) checkPrograms(ctx context.Context) error {
 	if g.programs == nil {
 		return nil
 	}
@@ -227,7 +227,7 @@ func (g trustGuard) trustedPrograms(ctx context.Context) error {
 // the run is suspended. So is a run that was begun with an agent that the settings do not name any more.
 func (g trustGuard) trustedAgent(name string) (agents.Agent, error) {
 	if _, command := g.commands[name]; command || name == agents.Rehearsal {
-		if err := g.trustedPrograms(context.Background()); err != nil {
+		if err := g.checkPrograms(context.Background()); err != nil {
 			return nil, untrustedAsSuspended(err)
 		}
 	}
@@ -238,29 +238,29 @@ func (g trustGuard) trustedAgent(name string) (agents.Agent, error) {
 	return a, err
 }
 
-// trustedObjective returns an error if no step of an objective with this text may be planned here, and nil if it may.
-func (g trustGuard) trustedObjective(ctx context.Context, name string, text []byte) error {
-	if err := g.trustedPrograms(ctx); err != nil {
+// checkObjective returns an error if no step of an objective with this text may be planned here, and nil if it may.
+func (g trustGuard) checkObjective(ctx context.Context, name string, text []byte) error {
+	if err := g.checkPrograms(ctx); err != nil {
 		return err
 	}
 	return g.checkSubject(ctx, subject.Objective(name).Of(map[string][]byte{roadmap.File(name): text}))
 }
 
-// trustedToStart returns an error if a task may not be started here; nil if it may, or has a status in which nothing is started.
-func (g trustGuard) trustedToStart(ctx context.Context, t *taskdir.Task, h *journal.History) error {
+// checkToStart returns an error if a task may not be started here; nil if it may, or has a status in which nothing is started.
+func (g trustGuard) checkToStart(ctx context.Context, t *taskdir.Task, h *journal.History) error {
 	switch t.Status {
 	case trellis.Planning, trellis.Ready, trellis.Waiting, trellis.InProgress, trellis.Paused:
 	default:
 		return nil
 	}
-	if err := g.trusted(ctx, t.Dir); err != nil {
+	if err := g.checkTrusted(ctx, t.Dir); err != nil {
 		return err
 	}
-	return g.trustedStart(ctx, Assessment{Dir: t.Dir, Task: t, journal: h})
+	return g.checkStart(ctx, Assessment{Dir: t.Dir, Task: t, journal: h})
 }
 
-// trustedStart returns an error if the work of a task may not begin at its base, and nil if it may or has begun.
-func (g trustGuard) trustedStart(ctx context.Context, l Assessment) error {
+// checkStart returns an error if the work of a task may not begin at its base, and nil if it may or has begun.
+func (g trustGuard) checkStart(ctx context.Context, l Assessment) error {
 	if g.judge == nil {
 		return nil
 	}
@@ -275,26 +275,26 @@ func (g trustGuard) trustedStart(ctx context.Context, l Assessment) error {
 	if err != nil {
 		return err
 	}
-	return g.trustedClaim(ctx, l.Task, base, p.Begun || p.Fresh)
+	return g.checkClaim(ctx, l.Task, base, p.Begun || p.Fresh)
 }
 
-// trustedClaim checks, as trustedBase does, where the work of a task begins and what its branch has already. The branch is
+// checkClaim checks, as checkBase does, where the work of a task begins and what its branch has already. The branch is
 // left out if a run of this clone has begun the work, or takes the branch away to begin afresh.
-func (g trustGuard) trustedClaim(ctx context.Context, t *taskdir.Task, base bases.Base, begun bool) error {
-	if err := g.trustedBase(ctx, base); err != nil || begun {
+func (g trustGuard) checkClaim(ctx context.Context, t *taskdir.Task, base bases.Base, begun bool) error {
+	if err := g.checkBase(ctx, base); err != nil || begun {
 		return err
 	}
 	tip, err := g.repo.Refs().Branch(ctx, t.BranchName())
 	if err != nil {
 		return err
 	}
-	return g.trustedBase(ctx, bases.Base{Commit: tip})
+	return g.checkBase(ctx, bases.Base{Commit: tip})
 }
 
 // commitToJudge returns the commit to judge for a base. If a task begins on the branch of another task, just as a run of this clone
 // left it, that is where the work of the other task began, and so on downwards; otherwise it is base.Commit.
 func (g trustGuard) commitToJudge(base bases.Base) string {
-	for range stackedMost {
+	for range maxStacked {
 		h, err := journal.Read(filepath.Join(g.store.Tasks(), base.On, taskdir.Run))
 		if base.On == "" || err != nil || h.Flow != pipeline.Flow || g.checkJournalOrigin(context.Background(), filepath.Join(g.store.Tasks(), base.On), h) != nil {
 			return base.Commit
@@ -308,11 +308,11 @@ func (g trustGuard) commitToJudge(base bases.Base) string {
 	return base.Commit
 }
 
-// stackedMost is how many tasks, each on the branch of the next, commitToJudge follows.
-const stackedMost = 100
+// maxStacked is how many tasks, each on the branch of the next, commitToJudge follows.
+const maxStacked = 100
 
-// trustedPush returns an error if what people pushed to a task's branch, whose local tip is tip, may not be taken in; nil if it may.
-func (g trustGuard) trustedPush(ctx context.Context, tip, theirs string) error {
+// checkPush returns an error if what people pushed to a task's branch, whose local tip is tip, may not be taken in; nil if it may.
+func (g trustGuard) checkPush(ctx context.Context, tip, theirs string) error {
 	if g.judge == nil || theirs == "" || theirs == tip {
 		return nil
 	}
@@ -334,8 +334,8 @@ func (g trustGuard) trustedPush(ctx context.Context, tip, theirs string) error {
 	return v.Err()
 }
 
-// trustedCheckout returns an error if nothing may run in dir, where commands or agents use whatever is checked out, and nil if something may.
-func (g trustGuard) trustedCheckout(ctx context.Context, dir string) error {
+// checkCheckout returns an error if nothing may run in dir, where commands or agents use whatever is checked out, and nil if something may.
+func (g trustGuard) checkCheckout(ctx context.Context, dir string) error {
 	if g.judge == nil {
 		return nil
 	}
@@ -352,7 +352,7 @@ func (g trustGuard) trustedCheckout(ctx context.Context, dir string) error {
 			continue
 		}
 		if err == nil {
-			err = g.trustedBase(ctx, bases.Base{Commit: head})
+			err = g.checkBase(ctx, bases.Base{Commit: head})
 		}
 		if err != nil {
 			return err
@@ -367,8 +367,8 @@ func (g trustGuard) guardEffects(d *pipeline.Deps) {
 		return
 	}
 	d.Counts = g.decisionFilter()
-	d.TrustedClaim, d.TrustedBase = g.trustedClaim, g.trustedBase
-	d.TrustedTexts = func(ctx context.Context, texts map[string][]byte) error { return g.trustedTexts(ctx, d.Dir, texts) }
+	d.TrustedClaim, d.TrustedBase = g.checkClaim, g.checkBase
+	d.TrustedTexts = func(ctx context.Context, texts map[string][]byte) error { return g.checkTexts(ctx, d.Dir, texts) }
 	d.Committed = func(commit string) {
 		if err := g.judge.Committed(filepath.Base(d.Dir), commit); err != nil {
 			g.tell(Event{Task: filepath.Base(d.Dir), Level: slog.LevelWarn, Message: err.Error()})

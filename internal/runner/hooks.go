@@ -33,9 +33,9 @@ func (hk Hooks) hook(ctx context.Context, e hooks.Event, dir, occasion string) {
 		return
 	}
 	// Since the run began, a checkout may have brought other commands, or changed what they call.
-	err := hk.guard.trustedPrograms(ctx)
+	err := hk.guard.checkPrograms(ctx)
 	if err == nil {
-		err = hk.guard.trustedCheckout(ctx, hk.store.Root)
+		err = hk.guard.checkCheckout(ctx, hk.store.Root)
 	}
 	if err != nil {
 		r.Say("hooks." + string(e) + " of " + filepath.Base(dir) + " are not run: " + err.Error())

@@ -111,10 +111,10 @@ func (s Objectives) PlanOne(ctx context.Context, name string, o StepOptions, ask
 	if err != nil {
 		return res, err
 	}
-	if err := s.guard().trustedObjective(ctx, name, src); err != nil {
+	if err := s.guard().checkObjective(ctx, name, src); err != nil {
 		return res, err
 	}
-	if err := s.guard().trustedCheckout(ctx, s.Store.Root); err != nil {
+	if err := s.guard().checkCheckout(ctx, s.Store.Root); err != nil {
 		return res, err
 	}
 	road, err := roadmap.Parse(name, src)
@@ -168,10 +168,10 @@ func (p stepPlanning) plan(ctx context.Context, asked bool) (res PlanResult, kno
 	if p.step.HasTemplateText() {
 		return res, false, &StepError{p.road.Name, p.step.ID, roadmap.Stuck, fmt.Sprintf("%s:%d still says what a new objective says there: write what is to be done", roadmap.File(p.road.Name), p.step.Line)}
 	}
-	if err := p.road.Linkable(p.step.ID); err != nil { // before anything is paid for
+	if err := p.road.CheckLinkable(p.step.ID); err != nil { // before anything is paid for
 		return res, false, err
 	}
-	if err := p.Roles().CanPlan(ctx, p.o.Agent); err != nil {
+	if err := p.Roles().CheckPlanners(ctx, p.o.Agent); err != nil {
 		return res, false, err
 	}
 	o, draft, err := p.draft()
@@ -196,8 +196,8 @@ func (p stepPlanning) takenReason() string {
 	return why
 }
 
-// names is how many names are tried for the task of a step.
-const names = 100
+// maxNames is how many names are tried for the task of a step.
+const maxNames = 100
 
 // draft makes the folder in which the step is planned. From then on, the planning is found by the step that is recorded in the folder.
 func (p stepPlanning) draft() (o PlanOptions, dir string, err error) {
@@ -205,7 +205,7 @@ func (p stepPlanning) draft() (o PlanOptions, dir string, err error) {
 	o.New = taskdir.New{Title: p.step.Title(), DevType: p.o.DevType, Creator: p.o.Creator, Assignee: p.o.Creator,
 		DependsOn: p.road.DependencyTasks(p.works, p.step), Objective: taskdir.Objective{Name: p.road.Name, Step: p.step.ID}}
 	name := p.step.TaskName()
-	for n := 1; n <= names; n++ {
+	for n := 1; n <= maxNames; n++ {
 		if o.New.Name = name; n > 1 {
 			o.New.Name = fmt.Sprintf("%s-%d", name, n)
 		}

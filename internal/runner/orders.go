@@ -108,7 +108,7 @@ func (s Orders) retry(ctx context.Context, dir string, o retryOptions) error {
 	if err := s.checkRetryable(ctx, dir, o); err != nil {
 		return err
 	}
-	if err := s.guard().trustedRun(ctx, dir); err != nil {
+	if err := s.guard().checkRun(ctx, dir); err != nil {
 		return err
 	}
 	if _, err := s.Assessor().check(ctx, dir, o.Adopt); err != nil {

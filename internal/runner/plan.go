@@ -52,10 +52,10 @@ func (e *DraftError) Error() string { return "an unfinished planning of that nam
 // Plan takes a requirement to a published task directory. It returns a *durable.HeldError if another process plans the name,
 // a *DraftError if a dead planner left its folder, and taskdir.ErrExists if the name is taken.
 func (s PlanRunner) Plan(ctx context.Context, o PlanOptions) (PlanResult, error) {
-	if err := s.Roles().CanPlan(ctx, o.Agent); err != nil {
+	if err := s.Roles().CheckPlanners(ctx, o.Agent); err != nil {
 		return PlanResult{}, err
 	}
-	if err := s.guard().trustedCheckout(ctx, s.Store.Root); err != nil {
+	if err := s.guard().checkCheckout(ctx, s.Store.Root); err != nil {
 		return PlanResult{}, err
 	}
 	draft, err := s.Draft(o)
@@ -141,16 +141,16 @@ func (s PlanRunner) Replan(ctx context.Context, dir string, o PlanOptions) (Plan
 			agent = in.Agent
 		}
 	}
-	if err := s.Roles().CanPlan(ctx, agent); err != nil {
+	if err := s.Roles().CheckPlanners(ctx, agent); err != nil {
 		return PlanResult{}, err
 	}
-	if err := s.mendJournal(ctx, dir); err != nil {
+	if err := s.setAsideDamaged(ctx, dir); err != nil {
 		return PlanResult{}, err
 	}
-	if err := s.guard().trustedCheckout(ctx, s.Store.Root); err != nil {
+	if err := s.guard().checkCheckout(ctx, s.Store.Root); err != nil {
 		return PlanResult{}, err
 	}
-	if err := s.guard().trusted(ctx, dir); err != nil {
+	if err := s.guard().checkTrusted(ctx, dir); err != nil {
 		return PlanResult{}, err
 	}
 	return s.plan(ctx, dir, final, func(j *journal.Run) (planner.Input, error) {
@@ -177,9 +177,9 @@ func unfinishedPlanning(dir string) (in planner.Input, ok bool) {
 	return in, err == nil && canGoOn(dir, h) && json.Unmarshal(h.Input, &in) == nil
 }
 
-// mendJournal sets aside the damaged journal of a task that can be planned again. The journal of a ready task is kept, since
+// setAsideDamaged sets aside the damaged journal of a task that can be planned again. The journal of a ready task is kept, since
 // it may record work that was begun.
-func (s PlanRunner) mendJournal(ctx context.Context, dir string) error {
+func (s PlanRunner) setAsideDamaged(ctx context.Context, dir string) error {
 	if _, err := journal.Read(filepath.Join(dir, taskdir.Run)); !errors.Is(err, journal.ErrDamaged) {
 		return nil
 	}
@@ -317,7 +317,7 @@ func (s PlanRunner) plannerDeps(dir, final string) planner.Deps {
 func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*journal.Run) (planner.Input, error)) (PlanResult, error) {
 	marker := runlock.Marker(dir)
 	deps := s.plannerDeps(dir, final)
-	deps.Trusted = s.guard().trustedToPlan(dir)
+	deps.Trusted = s.guard().planCheck(dir)
 	caller := agentCallers(s.Site).caller(dir, marker)
 	deps.Equip(caller)
 	res := PlanResult{Dir: final}
@@ -358,7 +358,7 @@ func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*jou
 	}
 	if parked, ok := errors.AsType[*journal.Parked](err); ok {
 		res.Dir, res.Waits, res.Until = dir, parked.For, parked.Until
-		_, res.Failure = SleepingCall(dir)
+		_, res.Failure = LastFailedCall(dir)
 		res.Report, err = soFar(dir, h)
 		return res, err
 	}
@@ -381,7 +381,7 @@ func soFar(dir string, h *journal.History) (planner.Report, error) {
 // judgePlanned has the judge read what was planned before git has it, so that it counts as made here. It reports what is not trusted,
 // because somebody withdrew the trust or somebody else wrote exactly the same: that will not run.
 func (s PlanRunner) judgePlanned(ctx context.Context, dir string) error {
-	err := s.guard().trusted(ctx, dir)
+	err := s.guard().checkTrusted(ctx, dir)
 	var untrusted *trust.UntrustedError
 	if !errors.As(err, &untrusted) {
 		return err

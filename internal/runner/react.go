@@ -248,8 +248,8 @@ func (r *reaction) follow(ctx context.Context) (string, error) {
 	if len(r.past.Job.Modules) > 0 {
 		return "", nil // people have to say at which commits the submodules are
 	}
-	may := func(ctx context.Context) error { return r.guard().trustedPush(ctx, tip, head) }
-	there, err := r.Remote().Follow(ctx, r.task, ours, head, pipeline.UncommittedPaths(r.past.Job), may)
+	may := func(ctx context.Context) error { return r.guard().checkPush(ctx, tip, head) }
+	there, err := r.Remote().Follow(ctx, r.task, ours, head, pipeline.NeverCommitted(r.past.Job), may)
 	if err != nil || !there {
 		return "", err
 	}

@@ -165,14 +165,14 @@ func CheckTemp() error {
 	return &trellis.Problem{File: os.TempDir(), Message: "no temporary files can be made here: " + err.Error(), Hint: "have TMPDIR name a folder that you can write to"}
 }
 
-// CanPlan returns why tasks can't be planned with this agent, "" for the configured one; nil if they can.
-func (rs Roles) CanPlan(ctx context.Context, agent string) error {
+// CheckPlanners returns why tasks can't be planned with this agent, "" for the configured one; nil if they can.
+func (rs Roles) CheckPlanners(ctx context.Context, agent string) error {
 	return rs.checkAgentsAndIdentity(ctx, planner.Roles(), "", agent)
 }
 
-// CanRun returns why tasks with this agent, "" for the configured one, can't be run on this machine: a *flow.Failure
+// CheckRunners returns why tasks with this agent, "" for the configured one, can't be run on this machine: a *flow.Failure
 // agent_missing or agent_auth, agents.ErrUnknown, or what is wrong with the project's instructions for a role.
-func (rs Roles) CanRun(ctx context.Context, agent string) error {
+func (rs Roles) CheckRunners(ctx context.Context, agent string) error {
 	return rs.checkAgents(ctx, pipeline.Roles(), agent, "")
 }
 

@@ -91,7 +91,7 @@ func (s TaskRunner) Run(ctx context.Context, dir string, o RunOptions, begun fun
 }
 
 func (s TaskRunner) run(ctx context.Context, dir string, o RunOptions, begun func(dir string) error, lease lease) (Result, error) {
-	if err := s.guard().trustedRun(ctx, dir); err != nil {
+	if err := s.guard().checkRun(ctx, dir); err != nil {
 		return Result{Dir: dir}, err
 	}
 	deps, run := s.pipelineDeps(dir), ""

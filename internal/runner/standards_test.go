@@ -158,7 +158,7 @@ func TestPeoplesEditsAreTakenIn(t *testing.T) {
 			return nil
 		}, "In a friendly tone."},
 		"by a command": {"", func(w *world, dir string) error {
-			return pipeline.RecordEdit(w.Site.Store, dir, func() error {
+			return pipeline.DoRecorded(w.Site.Store, dir, func() error {
 				return os.WriteFile(filepath.Join(dir, "check.jsonl"), []byte(`{"file": "test.sh", "reason": "look twice"}`+"\n"), 0o644)
 			})
 		}, "look twice"},

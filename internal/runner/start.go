@@ -201,7 +201,7 @@ func (st Starter) checkStartable(ctx context.Context, dir string, adopt bool) (*
 	if hasUnfinishedPlanning(h) && !t.Status.Ended() {
 		return nil, res, ErrPlanning
 	}
-	if err := st.guard.trustedToStart(ctx, t, h); err != nil {
+	if err := st.guard.checkToStart(ctx, t, h); err != nil {
 		return nil, res, err
 	}
 	switch t.Status {

@@ -64,7 +64,7 @@ func addPlan(store taskdir.Store, dir string, w *proof.ExpectedState) error {
 	}
 	w.Plan = pipeline.FileDigest(data)
 	if b, err := pipeline.LoadPlan(store, dir); err == nil {
-		w.Steps = workflow.Provable(b)
+		w.Steps = workflow.ProofSteps(b)
 	}
 	return nil
 }

@@ -254,9 +254,9 @@ func isFolder(path string) bool {
 	return err == nil && st.IsDir()
 }
 
-// cacheFolders returns the other folders in which tools keep what they downloaded or built, for all projects. A missing folder is
+// ensureCacheFolders returns the other folders in which tools keep what they downloaded or built, for all projects. A missing folder is
 // created if the tool is installed, since the tool can't create it inside the sandbox.
-func (b *Box) cacheFolders() (paths []string) {
+func (b *Box) ensureCacheFolders() (paths []string) {
 	for _, c := range []struct{ variable, below, usual, tool string }{
 		{"GOCACHE", "", "", "go"},
 		{"GOMODCACHE", "", "", "go"},

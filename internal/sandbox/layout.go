@@ -166,7 +166,7 @@ func (b *Box) layout(n Need) (*layout, error) {
 	b.showNamed(l)
 	l.set(show, b.withoutProtected(n.Own.Read)...)
 	b.setCacheFolder(l)
-	l.set(write, b.withoutProtected(b.cacheFolders())...)
+	l.set(write, b.withoutProtected(b.ensureCacheFolders())...)
 	l.set(write, b.withoutProtected(n.Own.Write)...)
 	l.set(hide, n.Own.Private...)
 	l.set(show, n.Dir)

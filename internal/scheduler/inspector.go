@@ -174,7 +174,7 @@ func inspectDir(ctx context.Context, s *runner.Site, dir string, e events, withS
 // limitOf returns the limit of the provider that a task waits for, the zero value if it waits for none.
 func limitOf(dir string, t *taskdir.Task) (l limit) {
 	if t.Status == trellis.Paused && t.Pipeline.Failure.Code == trellis.RateLimited {
-		if r, fail := runner.SleepingCall(dir); fail != nil {
+		if r, fail := runner.LastFailedCall(dir); fail != nil {
 			l = limit{r.Agent, t.Pipeline.ResumeAt}
 		}
 	}

@@ -245,8 +245,8 @@ func (w *watch) start(ctx context.Context, l runner.Assessment) {
 	go func() { w.ended <- attempt(ctx, s, l, full) }()
 }
 
-// crowdedPause is how long a task rests that another machine took first: the next fetch from the remote shows what has ended there.
-const crowdedPause = 2 * time.Second
+// conflictPause is how long a task rests that another machine took first: the next fetch from the remote shows what has ended there.
+const conflictPause = 2 * time.Second
 
 // compareTasks returns a negative number if task a runs before task b.
 func compareTasks(a, b *taskdir.Task, now time.Time) int {

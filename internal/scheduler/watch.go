@@ -389,7 +389,7 @@ func (w *watch) end(r runOutcome) {
 	case errors.As(r.err, &crowded): // another machine was quicker
 		w.results.put(r.Dir, runner.Result{Dir: r.Dir, Status: trellis.Waiting, Waits: bases.Waits{{For: crowded.Why}}})
 		w.notices.inform(r.Dir, crowded.Error())
-		w.schedule.put(r.Dir, time.Now().Add(crowdedPause), false)
+		w.schedule.put(r.Dir, time.Now().Add(conflictPause), false)
 	case errors.As(r.err, &refused):
 		w.results.drop(r.Dir) // the task is left to others
 		if !w.options.Once {

@@ -79,8 +79,8 @@ type Sightings struct {
 	heard   sightings
 }
 
-// NewKnown returns what was heard by the clone at root, whose ID is machine.
-func NewKnown(root, machine string, now func() time.Time) *Sightings {
+// NewSightings returns what was heard by the clone at root, whose ID is machine.
+func NewSightings(root, machine string, now func() time.Time) *Sightings {
 	return &Sightings{root: root, machine: machine, heard: sightings{path: SightingsFile(root), now: now}}
 }
 

@@ -74,7 +74,7 @@ func TestBudgetsOfAllMachines(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(b.Dir, "../asked")); err == nil {
 		t.Error("an agent was asked")
 	}
-	if by := share.NewKnown(b.Dir, "b", noon).Elsewhere(theirs); by != nil { // who only reads hears the same
+	if by := share.NewSightings(b.Dir, "b", noon).Elsewhere(theirs); by != nil { // who only reads hears the same
 		t.Errorf("%s has it", by.Host)
 	}
 	if own, err := b.Site.Budgets().Today(); err != nil || own.Tokens() != 0 {

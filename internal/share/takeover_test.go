@@ -352,7 +352,7 @@ func TestNotAskedForLong(t *testing.T) {
 	now := time.Now()
 	b.Site.Now = func() time.Time { return now }
 	b.pull()
-	known := share.NewKnown(b.Dir, "b", b.Site.Now)
+	known := share.NewSightings(b.Dir, "b", b.Site.Now)
 	now = now.Add(time.Hour)
 	if b.team.Elsewhere(b.dir()) == nil || known.Elsewhere(b.dir()) == nil {
 		t.Error("the machine was taken for dead before it was asked for")

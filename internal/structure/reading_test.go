@@ -88,7 +88,7 @@ var openers = map[string]string{
 	"internal/git.Index.WriteFresh":          freshOpened,
 	"internal/git.Index.replaceIndex":        freshOpened,
 	"internal/git.writeNew":                  freshOpened,
-	"internal/git.entry.matchesFile":         freshOpened,
+	"internal/git.entry.compareFile":         freshOpened,
 	"internal/git.isGitProcess":              procsOpened,
 	"internal/pipeline.openWorktree":         folderOpened,
 	"internal/planner.checkout.exists":       folderOpened,

@@ -52,7 +52,7 @@ var replacesWhole = map[string]string{
 	"internal/pipeline/inputs.go freezePlan":               "run/inputs",
 	"internal/pipeline/commands.go runIn":                  "run/",
 	"internal/pipeline/standards_watch.go keepUnconfirmed": "run/",
-	"internal/pipeline/standards.go RecordEdit":            "run/",
+	"internal/pipeline/standards.go DoRecorded":            "run/",
 	"internal/plan/frozen.go Save":                         "run/inputs",
 	"internal/planner/evaluate.go reject":                  "REJECTED.md, a page of Trellis",
 	"internal/planner/log.go WriteLog":                     ".plan-log, a page of Trellis",

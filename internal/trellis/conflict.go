@@ -22,8 +22,8 @@ func ConflictAt(text string) int {
 	return -1
 }
 
-// ConflictMark reports whether a line of such a format is a conflict marker.
-func ConflictMark(line string) bool {
+// IsConflictMark reports whether a line of such a format is a conflict marker.
+func IsConflictMark(line string) bool {
 	line = strings.TrimRight(line, "\r\n")
 	return line == "=======" || ConflictAt(line) == 0 || strings.HasPrefix(line, "||||||| ")
 }

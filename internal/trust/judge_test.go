@@ -619,7 +619,7 @@ func TestTheTrustedBranchIsTold(t *testing.T) {
 	told("", "origin/main", "by its name", "git remote set-head origin --auto")
 	ada.git("branch", "-rd", "origin/main")
 	told("", "none yet")
-	if ref, _, err := ada.fresh().Trunk(context.Background()); err != nil || ref != "refs/heads/main" {
+	if ref, _, err := ada.fresh().FindTrunk(context.Background()); err != nil || ref != "refs/heads/main" {
 		t.Fatalf("the trusted branch is %q (%v)", ref, err)
 	}
 	told("", "main, which was checked out")
@@ -629,7 +629,7 @@ func TestTheTrustedBranchIsTold(t *testing.T) {
 func TestWithoutRemotes(t *testing.T) {
 	ada := person(t, "ada")
 	ada.commit(file, "first\n")
-	if ref, _, err := ada.fresh().Trunk(context.Background()); err != nil || ref != "refs/heads/main" {
+	if ref, _, err := ada.fresh().FindTrunk(context.Background()); err != nil || ref != "refs/heads/main" {
 		t.Fatalf("the trusted branch is %q (%v)", ref, err)
 	}
 	bob := person(t, "bob")

@@ -52,9 +52,9 @@ func branchError(err error, name string) error {
 	return fmt.Errorf("looking for the trusted branch %s: %w", name, err)
 }
 
-// Trunk returns the full name of the trusted branch and its commit, each "" if there is none. In a repository without
+// FindTrunk returns the full name of the trusted branch and its commit, each "" if there is none. In a repository without
 // remotes, the first call records the branch: `trellis init` makes it.
-func (j *Judge) Trunk(ctx context.Context) (ref, tip string, err error) {
+func (j *Judge) FindTrunk(ctx context.Context) (ref, tip string, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	b, err := j.book()

@@ -120,8 +120,8 @@ func EventOf(r agentcall.Request, e agents.Event) (Event, bool) {
 	return out, ok
 }
 
-// Asked returns the events at the beginning of an agent's call in a step.
-func Asked(r agentcall.Request) []Event {
+// CallBeginEvents returns the events at the beginning of an agent's call in a step.
+func CallBeginEvents(r agentcall.Request) []Event {
 	about, ok := aboutOf(r)
 	if !ok || r.Role != trellis.Heal || about.Ran == nil {
 		return nil
@@ -129,8 +129,8 @@ func Asked(r agentcall.Request) []Event {
 	return []Event{{Type: StepHealing, Step: about.Path, Attempt: about.Attempt, Code: about.Ran.Code, State: Running}}
 }
 
-// Replied returns the events at the end of an agent's call in a step.
-func Replied(r agentcall.Request, reply agentcall.Reply) (list []Event) {
+// CallEndEvents returns the events at the end of an agent's call in a step.
+func CallEndEvents(r agentcall.Request, reply agentcall.Reply) (list []Event) {
 	about, ok := aboutOf(r)
 	if !ok {
 		return nil
@@ -188,12 +188,12 @@ func PastEvents(h *journal.History) (list []Event, err error) {
 	}
 	open, err := OpenRequests(h)
 	for _, q := range open {
-		list = append(list, Asking(q))
+		list = append(list, RequestEvent(q))
 	}
 	return list, err
 }
 
-// Asking returns the event of a request to people.
-func Asking(q Request) Event {
+// RequestEvent returns the event of a request to people.
+func RequestEvent(q Request) Event {
 	return Event{Type: StepOutput, Step: q.Path, Stream: "approval", State: Waiting, Text: q.Title}
 }

@@ -166,8 +166,8 @@ func (p *FileProver) add(ctx context.Context, proof proof.Proof) (string, error)
 	return list[0].Hash, nil
 }
 
-// Provable returns all steps of a bundle, in the form that proofs are compared with.
-func Provable(b *plan.Bundle) (list []proof.Step) {
+// ProofSteps returns all steps of a bundle, in the form that proofs are compared with.
+func ProofSteps(b *plan.Bundle) (list []proof.Step) {
 	var loops []string
 	for _, l := range b.ResolvedSteps() {
 		looped := l.Loop != "" || slices.ContainsFunc(loops, func(path string) bool { return strings.HasPrefix(l.Path, path+".") })

@@ -110,7 +110,7 @@ func (t cleanedTask) print(b *strings.Builder, root string, o options) {
 		row("merged", "no: %s", t.Why)
 	}
 	if t.Remote != "" && t.Proof != "" {
-		row("remote", "%s has the branch too, and keeps it: %s", t.Remote, t.RemoteDelete())
+		row("remote", "%s has the branch too, and keeps it: %s", t.Remote, t.RemoteDeleteCommand())
 	} else if t.Remote != "" {
 		row("remote", "%s has the branch too", t.Remote)
 	}

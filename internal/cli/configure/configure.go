@@ -159,7 +159,7 @@ func (cmd settings) list(c *cli.Context) error {
 	list, problems := f.Settings()
 	cmd.SayProblems(problems)
 	if p != nil {
-		if err := p.TrustedNow(c.Context); err != nil {
+		if err := p.CheckTrustedNow(c.Context); err != nil {
 			cmd.Say("%v", app.WithNextCommand(err))
 		}
 	}

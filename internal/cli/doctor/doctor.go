@@ -245,7 +245,7 @@ func (d *diagnosis) trust(ctx context.Context, p *app.Project) {
 	default:
 		d.add(stateOK, "trust", "the trusted branch is "+branch, "")
 	}
-	if err := p.TrustedNow(ctx); err != nil { // other findings are about these settings, not about those in force
+	if err := p.CheckTrustedNow(ctx); err != nil { // other findings are about these settings, not about those in force
 		d.add(stateWarning, "trust", err.Error(), strings.Join(app.HintsOf(err), "; "))
 	}
 }

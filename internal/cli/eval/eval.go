@@ -222,7 +222,7 @@ func (e *evaluation) checkAgents(ctx context.Context, c eval.Case) (map[trellis.
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Roles().CanPlan(ctx, e.agent); err != nil {
+	if err := s.Roles().CheckPlanners(ctx, e.agent); err != nil {
 		return nil, err
 	}
 	who := map[trellis.Role]string{}

@@ -112,7 +112,7 @@ func (cmd setups) recordFiles(ctx context.Context, p *app.Project, files []strin
 	}
 	j, err := p.Gate.Judge()
 	if err == nil {
-		_, _, err = j.Trunk(ctx)
+		_, _, err = j.FindTrunk(ctx)
 	}
 	if err == nil {
 		err = j.RecordFiles(subject.Settings(), files...)

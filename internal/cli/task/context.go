@@ -114,7 +114,7 @@ func (cmd tasks) addContext(p *app.Project, dir, file, path, reason string) erro
 	if name != filepath.Base(name) || strings.HasPrefix(name, ".") || name == taskdir.Approvals || name == taskdir.Proofs {
 		return app.Usagef("%q is not a context file (implement, check, debug)", file)
 	}
-	if near := contextfiles.Misspelled(name); near != "" {
+	if near := contextfiles.LikelyContextFile(name); near != "" {
 		return app.WithHints(app.Usagef("no phase reads %s", name), "did you mean: "+strings.TrimSuffix(near, ".jsonl"))
 	}
 	if read := phaseFiles(); !slices.Contains(read, name) { // other files are allowed, for people and other tools

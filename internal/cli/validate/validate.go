@@ -116,7 +116,7 @@ func (cmd validations) agentChecker(ctx context.Context, p *app.Project) func(di
 			return wrong
 		}
 		seen[t.Pipeline.Agent] = true
-		missing := s.Roles().CanRun(ctx, t.Pipeline.Agent)
+		missing := s.Roles().CheckRunners(ctx, t.Pipeline.Agent)
 		if missing == nil {
 			return nil
 		}

@@ -274,7 +274,7 @@ func settingsReloader(ctx context.Context, p *app.Project, files config.Files) f
 		if wrong := trellis.Errors(problems); len(wrong) > 0 {
 			return nil, &wrong[0]
 		}
-		if err := p.TrustedNow(ctx); err != nil {
+		if err := p.CheckTrustedNow(ctx); err != nil {
 			return nil, app.WithNextCommand(err)
 		}
 		if judged, _ := p.Settings.Read(); !reflect.DeepEqual(judged, now) {

@@ -103,7 +103,7 @@ func (g *group) runBranch(i int) {
 		g.ended[b.Name], g.changed = true, true
 		g.running--
 		e.wakeWaiters()
-		e.markIdle()
+		e.goroutineIdle()
 	}()
 	_, err = safely(func() (struct{}, error) { return struct{}{}, b.Run(own) })
 }

@@ -19,7 +19,7 @@ func (e *engine) startKeeper(ctx context.Context) (stop func()) {
 	first, quit, gone := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(gone)
-		e.checkMailbox()
+		e.readMailbox()
 		close(first)
 		timer := time.NewTimer(checkInterval)
 		defer timer.Stop()
@@ -33,7 +33,7 @@ func (e *engine) startKeeper(ctx context.Context) (stop func()) {
 			case <-e.poke:
 			case <-timer.C:
 			}
-			e.checkMailbox()
+			e.readMailbox()
 			timer.Reset(checkInterval)
 		}
 	}()
@@ -47,8 +47,8 @@ func (e *engine) interrupt(cause error) {
 	e.halt(asSuspended(cause))
 }
 
-// checkMailbox reads the mailbox, and checks whether the run is still ours and still has something to do.
-func (e *engine) checkMailbox() {
+// readMailbox reads the mailbox, and checks whether the run is still ours and still has something to do.
+func (e *engine) readMailbox() {
 	if !e.beginCheck() {
 		return
 	}

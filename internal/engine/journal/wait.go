@@ -23,7 +23,7 @@ type waiter struct {
 
 // await waits for the outcome of a Sleep or an Await and records it.
 func (e *engine) await(w *waiter) error {
-	w.ready = func() bool { return e.hasOutcome(w) }
+	w.ready = func() bool { return e.takeOutcome(w) }
 	e.reportWait(w)
 	if w.limit != flow.Forever {
 		defer time.AfterFunc(e.remaining(w), e.wakeOnTimer).Stop()
@@ -55,9 +55,9 @@ func (e *engine) wakeOnTimer() {
 	e.wakeWaiters()
 }
 
-// hasOutcome reports whether a Sleep or Await has its outcome. An Await gives up only after a mailbox check that began after its limit
+// takeOutcome reports whether a Sleep or Await has its outcome. An Await gives up only after a mailbox check that began after its limit
 // had passed.
-func (e *engine) hasOutcome(w *waiter) bool {
+func (e *engine) takeOutcome(w *waiter) bool {
 	if w.isAwait && w.taken == nil {
 		w.taken = e.takeSignal(w.signal)
 	}
@@ -100,13 +100,13 @@ func (e *engine) wait(w *waiter) {
 	}
 	w.wake = make(chan struct{})
 	e.waiters = append(e.waiters, w)
-	e.markIdle()
+	e.goroutineIdle()
 	e.unlocked(func() { <-w.wake })
 }
 
-// markIdle records that a goroutine of the flow waits or has ended. If none is running any more, the run may be able to park, which a
+// goroutineIdle records that a goroutine of the flow waits or has ended. If none is running any more, the run may be able to park, which a
 // mailbox check decides.
-func (e *engine) markIdle() {
+func (e *engine) goroutineIdle() {
 	if e.running--; e.running == 0 {
 		e.idleSinceCheck = e.checksBegun
 		e.Poke()

@@ -68,7 +68,7 @@ func (st state) ifCommitted(tree string) string {
 
 // commitState commits the state of the checkout as ref, unless ref holds it already, and returns the commit that ref then names.
 func (s *Snapshot) commitState(ctx context.Context, ref, message string) (string, error) {
-	st, err := s.readState(ctx, ref)
+	st, err := s.captureState(ctx, ref)
 	if err != nil {
 		return "", err
 	}

@@ -321,7 +321,7 @@ func (r Backups) Covers(ctx context.Context, backup, dir string) (held bool, err
 	if err != nil || slices.ContainsFunc(changed, func(e git.Entry) bool { return e.Submodule }) {
 		return false, err
 	}
-	st, err := s.readState(ctx, backup)
+	st, err := s.captureState(ctx, backup)
 	if err != nil {
 		return false, err
 	}

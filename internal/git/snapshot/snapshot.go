@@ -314,7 +314,7 @@ func removeWithin(dir, path string) error {
 	return nil
 }
 
-func (s *Snapshot) readState(ctx context.Context, ref string) (st state, err error) {
+func (s *Snapshot) captureState(ctx context.Context, ref string) (st state, err error) {
 	if st.head, st.headTree, err = s.head(ctx); err != nil {
 		return st, err
 	}

@@ -39,7 +39,7 @@ func (r Updater) begin(ctx context.Context, o Options) (*Update, error) {
 			return nil, err
 		}
 	}
-	if err = r.checkSwitch(ctx, o, u); err == nil && !u.Merge {
+	if err = r.prepareSwitch(ctx, o, u); err == nil && !u.Merge {
 		_, err = r.backups.PinBranch(ctx, o.Branch, o.Backup)
 	}
 	if err == nil {

@@ -178,8 +178,8 @@ func (r Updater) switchFiles(ctx context.Context, o Options, u *Update, also ...
 	return r.repo.Do(ctx, git.Command{Dir: o.Dir, Args: args, Write: true, Once: true})
 }
 
-// checkSwitch returns an error if switchFiles would overwrite something.
-func (r Updater) checkSwitch(ctx context.Context, o Options, u *Update) error {
+// prepareSwitch returns an error if switchFiles would overwrite something.
+func (r Updater) prepareSwitch(ctx context.Context, o Options, u *Update) error {
 	err := r.repo.Do(ctx, git.Command{Dir: o.Dir, Args: []string{"update-index", "-q", "--refresh"}, Write: true, Accept: []int{1}})
 	if err == nil {
 		err = r.switchFiles(ctx, o, u, "--dry-run")
