@@ -127,7 +127,7 @@ func (e Edits) copyTo(dir, to string) error {
 	})
 }
 
-// MaySaveInvalid reports whether a text with mistakes may be saved: only for a task that has not begun, so that no run reads it.
+// MaySaveInvalid reports whether a text with mistakes may be saved, as no run reads it: the task has not begun, or can't be loaded.
 func (e Edits) MaySaveInvalid(dir string) bool {
 	t, err := e.p.Store.Load(dir)
 	return err != nil || t.Pipeline.BaseCommit == "" && slices.Contains([]trellis.Status{trellis.Planning, trellis.Ready, trellis.Waiting, trellis.Rejected}, t.Status)
