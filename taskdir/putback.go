@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// SetFromJournal sets the status of a task that a run holds. Then the journal is authoritative and the status only its projection: a
-// stale value from an editor or a git checkout is corrected, so the transition is not checked.
+// SetFromJournal sets the status of a task that a run holds. Until it ends, the journal is authoritative, and the status its
+// projection: a stale value from an editor or a git checkout is corrected, so the transition is not checked.
 func (e *Edit) SetFromJournal(status trellis.Status) { e.forceStatus(status, "projecting") }
 
 // RestoreStatus restores the status that a task had before a person cancelled or archived it, by transitions that Set refuses.

@@ -34,7 +34,7 @@ func ReadOptional(dir, name string) ([]byte, error) {
 	return data, nil
 }
 
-// CheckFile returns an error if a file of dir exists and can't be read. It does not check the contents.
+// CheckFile returns an error if a file of dir can't be opened, fs.ErrNotExist if there is none. It does not check the contents.
 func CheckFile(dir, name string) error {
 	f, err := durable.OpenBelow(dir, name, maxSize(name))
 	if err == nil {

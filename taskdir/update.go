@@ -69,7 +69,7 @@ func (s update) run() (*Task, error) {
 	return nil, fmt.Errorf("updating %s: %w, %d times", s.Rel(filepath.Join(s.dir, TaskJSON)), durable.ErrChanged, updateTries)
 }
 
-// try changes the current file and returns the task before and after. The error is durable.ErrChanged if somebody saved the
+// try changes the current file and returns the task before and after. The error wraps durable.ErrChanged if somebody saved the
 // file meanwhile.
 func (s update) try() (before, after *Task, err error) {
 	before, err = s.loadSettled()
