@@ -13,7 +13,7 @@ func foldName(word string) string {
 }
 
 // Nearest returns the candidate that differs from word only in capitals and separators, else the one with the fewest edits. It
-// returns "" if each is more than a third of its length away and not a [IsMisspelling], or shares no letter with word, as b and a.
+// returns "" if each is more than a third of its length away and fails [IsMisspelling], or shares no letter with word, as b and a.
 func Nearest(word string, candidates []string) string {
 	best, at := "", 0
 	for _, c := range candidates {
