@@ -107,7 +107,7 @@ func (c *checker) itemHint(item string) string {
 	return ""
 }
 
-// normalizeSentence normalizes a sentence for comparison: case, spaces, and the period at the end.
+// normalizeSentence normalizes a sentence for comparison: case, spaces, and periods and semicolons at the end.
 func normalizeSentence(s string) string {
 	return strings.ToLower(strings.TrimRight(strings.Join(strings.Fields(s), " "), ".;"))
 }

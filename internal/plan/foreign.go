@@ -88,7 +88,7 @@ func (c *converter) warn(n *node, hint, format string, args ...any) {
 	c.addProblem(n, "", format, args...).asWarning(hint)
 }
 
-// warnUnknown warns of a key that the tool does not have, unless its value is empty.
+// warnUnknown warns of a key that the tool does not have.
 func (c *converter) warnUnknown(m member, known []string) {
 	hint := trellis.NearestHint(strings.ToLower(strings.ReplaceAll(m.key, "_", "")), known)
 	c.warn(m.node, hint, "is not known as a key of %s, and passed over", c.tool)
