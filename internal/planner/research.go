@@ -254,7 +254,7 @@ func (s *slotBuilder) addResearch(d promptData) {
 	}
 }
 
-// emptyContexts returns the context files that a research leaves empty.
+// emptyContexts returns the faults of a research that leaves implement.jsonl and check.jsonl empty; nil if only one is.
 func emptyContexts(answer []byte) (wrong []string) {
 	res := research.Parse(answer)
 	for _, name := range research.ContextFiles[:2] {
