@@ -165,7 +165,7 @@ func (o Outcome) allowsNext() bool { return o.State == Done || o.State == Skippe
 
 // Report describes how a run ended.
 type Report struct {
-	Steps    int       `json:"steps"` // that ended; each round of a loop counts
+	Steps    int       `json:"steps"` // that ended; those within a loop count in each round
 	Done     int       `json:"done"`
 	Skipped  int       `json:"skipped,omitempty"`
 	Failed   int       `json:"failed,omitempty"`
