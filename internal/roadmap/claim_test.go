@@ -162,7 +162,7 @@ func TestClaim(t *testing.T) {
 	_ = one.Unlock()
 }
 
-// Settle writes the state of a step's task into a YAML block as well, where the pull request in pr may still be open.
+// WriteDue writes the state of a step's task into a YAML block as well, where the pull request in pr may still be open.
 func TestSettleYAML(t *testing.T) {
 	const block = "# Objective: Y\n\n```yaml\nschema_version: \"4\"\nnodes:\n  - id: \"1\"\n    description: One\n    status: pending # soon\n    pr: null\n```\n"
 	d, path := desk(t, block)

@@ -169,7 +169,7 @@ func (l *assessment) noStepDecision() Decision {
 }
 
 // blockers returns the steps that hold up the rest: those in progress and those that are stopped, beginning with the ones that
-// the first pending step waits for. left reports whether there are pending steps.
+// the first pending step waits for. pending reports whether there are pending steps.
 func (l *assessment) blockers() (running, stuck []int, pending bool) {
 	seen := make([]bool, len(l.Steps))
 	var visit func(i int)
