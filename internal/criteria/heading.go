@@ -14,7 +14,7 @@ const lowestLevel = 6
 
 // heading is a line, or two, that name what follows.
 type heading struct {
-	level  int // 1 to bottom, bottom+1 for a line in bold
+	level  int // 1 to lowestLevel; lowestLevel+1 for a line in bold, or with a colon at its end
 	text   string
 	size   int    // number of lines
 	rest   string // text after a colon on the same line
