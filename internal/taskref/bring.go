@@ -18,7 +18,7 @@ import (
 
 // Import replaces the task directory here by that of a fetched state. The new directory appears complete; locks and other files
 // of this machine only are preserved. Old contents that are in no state that this clone pushed or brought are first backed up
-// in the ref kept. If a state holds anything except plain files of a task, Bring returns an error, and changes nothing.
+// in the ref kept. If a state holds anything except plain files of a task, Import returns an error, and changes nothing.
 func (r Remote) Import(ctx context.Context, s State) (kept string, err error) {
 	if kept, err = r.bring(git.Hookless(ctx), s); err != nil {
 		return kept, fmt.Errorf("bringing %s from %s: %w", s.Task, r.Name, err)
