@@ -13,7 +13,7 @@ import (
 
 // Cleaner finds what tasks left in a repository: worktrees and branches. It finds out which of that work is in its base,
 // completes tasks whose work was merged, and removes what nobody needs. Nothing is lost: what is not in the history of a base
-// is stored as a commit below [snapshot.Backups] first.
+// is stored as a commit below [snapshot.BackupRefs] first.
 //
 // Every method may be called again after it was cut off at any point.
 type Cleaner struct {

@@ -38,8 +38,8 @@ func (c Completer) CompleteMerged(ctx context.Context, list []Leftover) (complet
 	return completed, nil
 }
 
-// Complete does for one task what Settle does, also if its pull request was merged: url is then the address of that, else "".
-// It checks the parents even if the task is completed already, since an earlier call may have been cut off before them.
+// Complete does for one task what CompleteMerged does, also if its pull request was merged: url is then the address of that,
+// else "". It checks the parents even if the task is completed already, since an earlier call may have been cut off before them.
 func (c Completer) Complete(l Leftover, url string) (completed []string, err error) {
 	switch {
 	case l.Status == trellis.Completed:
