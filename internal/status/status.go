@@ -40,7 +40,7 @@ type Task struct {
 	Branch     string                     `json:"branch"`
 	BaseBranch string                     `json:"base_branch"`
 	Commit     string                     `json:"commit"`   // of its work; "": there is none yet
-	Worktree   string                     `json:"worktree"` // path of its worktree, also once that was cleaned up
+	Worktree   string                     `json:"worktree"` // its path; "" before the first run, and once completed or cleaned up
 	Phase      string                     `json:"phase"`
 	Round      int                        `json:"round"`
 	Attempt    int                        `json:"attempt"`
