@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// UnknownPackageError is the error for a package that the project does not have. Meant names the nearest one.
+// UnknownPackageError is the error for a package that the project does not have. Meant suggests the nearest one, or lists all.
 type UnknownPackageError struct{ Name, Meant string }
 
 func (e *UnknownPackageError) Error() string {
