@@ -51,7 +51,7 @@ func Fix(name string, data []byte, c Checker) (fixed []byte, mends []Mend) {
 	return bytes.Join(list, nil), mends
 }
 
-// mender rewrites rows. used are the paths of rows that are kept.
+// mender rewrites rows. usedPaths are the paths of rows that are kept.
 type mender struct {
 	Checker
 	tree      tree
