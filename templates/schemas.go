@@ -18,7 +18,7 @@ func Schema(name string) (json.RawMessage, error) {
 }
 
 // StructuredOutputSchema returns the schema with only the keywords that every provider's structured output supports: types, enums, properties,
-// all of them required, no others allowed. [Schema] still demands what Native leaves out. It returns nil, without an error, for
+// all of them required, no others allowed. [Schema] still demands what this leaves out. It returns nil, without an error, for
 // a schema that can't be expressed in this way: one that refers to itself, has an object with arbitrary keys, or a value of
 // several shapes. Such an answer is requested as text, as from a program without structured output.
 // TestNativeSchemasFollowTheirs makes the files.
