@@ -8,7 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Unfilled returns the lines of a prd.md that still have the placeholder text of a new one.
+// PlaceholderLines returns the lines of a prd.md that still have the placeholder text of a new one.
 func TestUnfilled(t *testing.T) {
 	prd := string(taskdir.BlankPRD("Log in\nwith mail", ""))
 	if !strings.HasPrefix(prd, "# Log in with mail\n") {

@@ -349,7 +349,7 @@ func FuzzSet(f *testing.F) {
 	})
 }
 
-// Project sets the status of a run over any status in the file, such as one that an editor saved from an old buffer.
+// SetFromJournal sets the status of a run over any status in the file, such as one that an editor saved from an old buffer.
 func TestProjectIsNotCheckedAgainstTheTable(t *testing.T) {
 	for _, doc := range []string{`{"status": "completed"}`, `{"status": "wip"}`, `{}`} {
 		got, err := taskdir.Edited(parse(t, doc), func(_ *taskdir.Task, e *taskdir.Edit) error {
