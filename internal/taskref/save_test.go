@@ -174,7 +174,7 @@ func TestOneWins(t *testing.T) {
 	}
 }
 
-// Beat changes who has a task, and nothing else.
+// RenewClaim changes who has a task, and nothing else.
 func TestBeat(t *testing.T) {
 	t.Parallel()
 	n := newNet(t)
