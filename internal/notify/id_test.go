@@ -73,7 +73,7 @@ func TestOneChangeSeenByTwo(t *testing.T) {
 	}
 }
 
-// see passes the current task to n.Seen.
+// see passes the current task to n.CheckChange.
 func (h *house) see(n *notify.Notifier) {
 	h.Helper()
 	task, err := h.store(n).Load(h.dir)
