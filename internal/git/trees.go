@@ -331,10 +331,13 @@ func (r Trees) treeOfCommit(ctx context.Context, commit string) (string, error) 
 func (r Trees) listTree(ctx context.Context, tree string) (list []entry, err error) {
 	list, err = r.repo.lsTree(ctx, Command{Dir: r.repo.Main}, tree, []string{"-r"})
 	newHash, _ := r.repo.hashFormat()
-	if err != nil || hex.EncodeToString(hashTree(list, 0, newHash)) != tree {
-		return nil, errors.Join(r.damagedTreeError(ctx, tree, ""), err)
+	if err == nil && hex.EncodeToString(hashTree(list, 0, newHash)) == tree {
+		return list, nil
 	}
-	return list, nil
+	if damaged := r.damagedTreeError(ctx, tree, ""); damaged != nil || err != nil {
+		return nil, errors.Join(damaged, err)
+	}
+	return list, nil // git would write these trees in another way: another program left an empty one among them, or a zero before a mode
 }
 
 // damagedTreeError returns an error for the tree, at or below the given one, that doesn't match its name.
@@ -350,7 +353,7 @@ func (r Trees) damagedTreeError(ctx context.Context, tree, path string) error {
 		if !ok || len(rest) < size {
 			break
 		}
-		if mode == "40000" {
+		if strings.TrimLeft(mode, "0") == "40000" {
 			if err := r.damagedTreeError(ctx, hex.EncodeToString([]byte(rest[:size])), filepath.Join(path, name)); err != nil {
 				return err
 			}

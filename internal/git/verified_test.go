@@ -97,6 +97,21 @@ func TestPoisonedObjects(t *testing.T) {
 	}
 }
 
+// Edge S1 at a commit with a folder without files, as other programs write it: git lists no such folder.
+func TestPoisonedBesideAnEmptyTree(t *testing.T) {
+	b := poisoned(t)
+	b.Write("../tree", b.Git("ls-tree", "HEAD")+"\n040000 tree "+b.Git("-c", "alias.t=!git mktree < /dev/null", "t")+"\tempty\n")
+	commit := b.Git("commit-tree", "-m", "with an empty tree", b.Git("-c", "alias.t=!git mktree < ../tree", "t"))
+	if err := b.Repo.Worktrees().Checkout(t.Context(), b.Tree("whole"), commit); err != nil {
+		t.Error(err)
+	}
+	object := poison["blob"](b)
+	damaged := (*git.DamagedError)(nil)
+	if err := b.Repo.Worktrees().Checkout(t.Context(), b.Tree("fresh"), commit); !errors.As(err, &damaged) || damaged.Object != object {
+		t.Errorf("got %v, want %s named", err, object)
+	}
+}
+
 // Edge S1 in a repository with packed objects: a forged loose object is not used beside the pack, nor when the pack is gone.
 func TestPoisonedIndexOfAPack(t *testing.T) {
 	b := poisoned(t)
