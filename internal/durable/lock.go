@@ -86,13 +86,13 @@ func TryLock(path string, h Holder) (*Lock, error) {
 // TakeOver is TryLock for a lock whose holders start processes that may outlive them. It calls clear with the former holder, to
 // end processes that it left; if clear fails, TakeOver returns its error and does not take the lock.
 //
-// Guard and marker of the former holder stay in the file until clear has succeeded. If they were overwritten at once, nobody could
-// find those processes after a failed clear or a crash.
+// Guard, marker and control groups of the former holder stay in the file until clear has succeeded. If they were overwritten at
+// once, nobody could find those processes after a failed clear or a crash.
 func TakeOver(path string, h Holder, clear func(former Holder) error) (*Lock, error) {
 	l, err := tryLock(path, func(former Holder) Holder {
 		first := h
 		if former.Guard != 0 || former.Marker != "" {
-			first.Guard, first.GuardStart, first.Marker = former.Guard, former.GuardStart, former.Marker
+			first.Guard, first.GuardStart, first.Marker, first.Cgroups = former.Guard, former.GuardStart, former.Marker, former.Cgroups
 		}
 		return first
 	})

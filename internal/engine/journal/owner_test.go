@@ -165,18 +165,18 @@ func TestTakenOver(t *testing.T) {
 // The lock names what the former holder may have left running until that was cleared away, whatever fails in
 // between.
 func TestClear(t *testing.T) {
-	dead := durable.Holder{Claim: 1, PID: 11, Guard: 12, GuardStart: "x", Marker: "dead"}
+	dead := durable.Holder{Claim: 1, PID: 11, Guard: 12, GuardStart: "x", Marker: "dead", Cgroups: "/dead"}
 	o := journal.Options{Dir: t.TempDir(), Holder: dead}
 	begin(t, o, "")
 	alive := errors.New("process 13 does not end")
 	for range 2 {
 		refused := o
-		refused.Holder = durable.Holder{Claim: 2, PID: 21, Guard: 22, Marker: "second"}
+		refused.Holder = durable.Holder{Claim: 2, PID: 21, Guard: 22, Marker: "second", Cgroups: "/second"}
 		refused.Clear = func(former durable.Holder) error {
 			if former != dead {
 				t.Errorf("to clear: %+v, want %+v", former, dead)
 			}
-			if now, err := durable.ReadHolder(filepath.Join(o.Dir, "lock")); err != nil || now.PID != 21 || now.Marker != "dead" {
+			if now, err := durable.ReadHolder(filepath.Join(o.Dir, "lock")); err != nil || now.PID != 21 || now.Marker != "dead" || now.Cgroups != "/dead" {
 				t.Errorf("while clearing the lock says %+v, %v", now, err)
 			}
 			return alive
