@@ -240,7 +240,11 @@ func (r *room) typeOne(command string) string {
 	if err != nil {
 		r.Error(err)
 	}
-	return strings.NewReplacer(real+"/home", "/home", r.root+"/home", "/home", r.began.Format("01-02-"), "11-20-", time.Now().Format("01-02-"), "11-20-", real+"/bin/", "/usr/bin/").Replace(out)
+	as := []string{real + "/home", "/home", r.root + "/home", "/home", real + "/bin/", "/usr/bin/"}
+	for _, day := range []time.Time{r.began, time.Now()} {
+		as = append(as, day.Format("01-02-"), "11-20-", "archive/"+day.Format("2006-01"), "archive/2026-11")
+	}
+	return strings.NewReplacer(as...).Replace(out)
 }
 
 // shell runs lines where the ones before them ended.
