@@ -36,7 +36,7 @@ func (t *template) override(file string, src []byte) error {
 			return err
 		}
 		if n := len(places[s.Name]); s.Data && n > 1 {
-			return problem(file, 0, "data reaches a prompt once", "the placeholder %s stands there %d times", s.placeholder(), n)
+			return problem(file, 0, "data reaches a prompt once", "the placeholder %s appears %d times", s.placeholder(), n)
 		}
 	}
 	return nil

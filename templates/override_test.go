@@ -54,7 +54,7 @@ func TestOverridesThatAreWrong(t *testing.T) {
 		{"{{instructions}}\n{{data requirement}}\n", 0, "placeholder {{name}} is missing"},
 		{"{{name}}{{data requirement}}\n", 0, "placeholder {{instructions}} is missing"},
 		{"<!-- x\ny -->\n{{instructions}}\n{{name}}\n{{data requirment}}", 5, "unknown placeholder {{data requirment}}"},
-		{"{{instructions}}{{name}}\n{{requirement}}", 2, "has to stand in a fence"},
+		{"{{instructions}}{{name}}\n{{requirement}}", 2, "has to be in a fence"},
 		{"{{instructions}}{{name}}{{data requirement}}\n{{if feedback}}\n", 2, "has no {{end}}"},
 		{"{{instructions}}{{name}}{{data requirement}}\n\n{{end}}", 3, "{{end}} without {{if}}"},
 		{"{{instructions}}{{name}}{{data requirement}}{{data requirement}}", 0, "2 times"},

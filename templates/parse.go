@@ -213,7 +213,7 @@ func (p *parser) parseConstruct(n node, word string) (_ node, err error) {
 		n.kind = fence
 	default:
 		if s.Data {
-			err = problem(p.file, n.line, "write "+s.placeholder(), "{{%s}} is data and has to stand in a fence", n.text)
+			err = problem(p.file, n.line, "write "+s.placeholder(), "{{%s}} is data and has to be in a fence", n.text)
 		}
 	}
 	return n, err
