@@ -122,7 +122,7 @@ func TestEditsDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(data), "## Orders and edits while it runs\n")
+	_, section, _ := strings.Cut(string(data), "## Commands and edits during a run\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	var got, want []string
 	for line := range strings.Lines(section) {
