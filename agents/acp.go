@@ -216,7 +216,7 @@ func (c *acp) sessionStarted(result json.RawMessage, t *tally) {
 	case s.Models != nil:
 		c.sendRequest(acpAskModel, "session/set_model", acpSetModel{s.ID, c.r.Model})
 	default:
-		c.finishWithFailure(refusedRequest(fmt.Sprintf("the program lets nobody choose its model, and %s is asked for: name the model in its command, and none in agents.roles", c.r.Model)), t)
+		c.finishWithFailure(refusedRequest(fmt.Sprintf("the program does not let Trellis choose its model, but %s is configured: name the model in its command instead of agents.roles", c.r.Model)), t)
 	}
 }
 

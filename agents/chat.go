@@ -103,7 +103,7 @@ func (c *chat) failure(err error) error {
 	case isNetworkError(err):
 		f = fail(trellis.ProviderDown, "asking the model: %s", lastLines(err.Error()))
 	case errors.As(err, new(*json.SyntaxError)):
-		f = fail(trellis.AgentProtocol, "the answer is not what the protocol says: %s", err)
+		f = fail(trellis.AgentProtocol, "the answer does not follow the protocol: %s", err)
 	}
 	f.Detail = c.redact(f.Detail)
 	return f
@@ -124,7 +124,7 @@ func isNetworkError(err error) bool {
 func answerFailure(t turn) *flow.Failure {
 	switch t.stop {
 	case "max_tokens", "length":
-		return fail(trellis.AgentProtocol, "the answer is cut off (%s): the model said all it may say at once", t.stop)
+		return fail(trellis.AgentProtocol, "the answer is cut off (%s): the model reached its limit for one answer", t.stop)
 	case "model_context_window_exceeded":
 		return fail(trellis.ContextOverflow, "prompt and answer together are longer than the model takes")
 	case "refusal", "content_filter":

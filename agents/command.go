@@ -260,7 +260,7 @@ func (c *commandEvents) noticeUnreadable(kind EventKind, o unreadableFields, t *
 			c.noticed = map[string]bool{}
 		}
 		c.noticed[name] = true
-		t.notice(fmt.Sprintf("its event of type %s: %s can't be read, and is passed over", kind, said))
+		t.notice(fmt.Sprintf("its event of type %s: %s can't be read, and is ignored", kind, said))
 	}
 }
 

@@ -68,7 +68,7 @@ func (f *files) tools() []tool {
 		{"list_files", "List the files of the project, all or those that a glob fits.",
 			json.RawMessage(`{"type":"object","properties":{` +
 				`"glob":{"type":"string","description":"such as cmd/**/*.go, *.md or a folder; ** stands for any folders"}},"additionalProperties":false}`)},
-		{"search", "Search the project's files for a text or a regular expression (RE2). Says path, line number and line.",
+		{"search", "Search the project's files for a text or a regular expression (RE2). Returns path, line number and line.",
 			json.RawMessage(`{"type":"object","properties":{` +
 				`"text":{"type":"string","description":"what to look for"},` +
 				`"regexp":{"type":"boolean","description":"the text is a regular expression"},` +
@@ -148,7 +148,7 @@ func (f *files) read(input json.RawMessage) (string, error) {
 	var b strings.Builder
 	for n := first; n <= until; n++ {
 		if b.Len() > maxResult {
-			fmt.Fprintf(&b, "(%d more lines: go on with offset %d)\n", until-n+1, n)
+			fmt.Fprintf(&b, "(%d more lines: continue with offset %d)\n", until-n+1, n)
 			break
 		}
 		fmt.Fprintf(&b, "%d\t%s\n", n, shortenLine(strings.TrimRight(lines[n-1], "\r\n")))
@@ -172,7 +172,7 @@ func (f *files) readText(path string) ([]byte, error) {
 	case err != nil:
 		return nil, f.readError(path, err)
 	case info.IsDir():
-		return nil, fmt.Errorf("%s is a folder: list_files says what is in it", filepath.ToSlash(path))
+		return nil, fmt.Errorf("%s is a folder: list_files shows what is in it", filepath.ToSlash(path))
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is not a plain file", filepath.ToSlash(path))
 	case info.Size() > maxFile:

@@ -93,7 +93,7 @@ func (f *files) matchingLines(ctx context.Context, names []string, rule *regexp.
 			continue
 		}
 		if left -= len(data); left < 0 {
-			b.WriteString("(there is more to look at: ask with a glob)\n")
+			b.WriteString("(not all files were searched: narrow it down with a glob)\n")
 			break
 		}
 		n := 0

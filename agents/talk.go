@@ -75,7 +75,7 @@ func openConversation(r Request) (*conversation, error) {
 func (t *conversation) load() error {
 	data, err := durable.Read(t.path, durable.MaxJournal)
 	if errors.Is(err, fs.ErrNotExist) || !filepath.IsAbs(t.path) {
-		return fail(trellis.AgentProtocol, "there is no conversation %s to go on with", t.id)
+		return fail(trellis.AgentProtocol, "there is no conversation %s to continue", t.id)
 	}
 	if err == nil {
 		err = json.Unmarshal(data, t)

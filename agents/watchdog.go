@@ -11,7 +11,7 @@ import (
 )
 
 // errHung is the cause for ending a program that does not exit after its result.
-var errHung = errors.New("the program went on after its result")
+var errHung = errors.New("the program continued after its result")
 
 // watchdog ends a run that takes too long, falls silent, uses too much, or does not exit after its result.
 type watchdog struct {

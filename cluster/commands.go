@@ -63,7 +63,7 @@ handed out automatically. trellis-cluster pull fetches the results.`,
 
 func startCommand(a *command.Console) *cli.Command {
 	return &cli.Command{Name: "start", Usage: "have the machines resume a task", ArgsUsage: "TASKDIR", Flags: []cli.Flag{command.JSONFlag()},
-		Description: command.Manual("Has a machine look at a task now: one that is idle, waits, or was never handed out.", orderExitCodes, "trellis-cluster start 02-03-paging"),
+		Description: command.Manual("Has a machine check a task now: one that is idle, waits, or was never handed out.", orderExitCodes, "trellis-cluster start 02-03-paging"),
 		Action:      taskCommand(a, start)}
 }
 
@@ -75,7 +75,7 @@ func retryCommand(a *command.Console) *cli.Command {
 
 func approveCommand(a *command.Console) *cli.Command {
 	return &cli.Command{Name: "approve", Usage: "approve a plan, or a step that waits for approval", ArgsUsage: "TASKDIR", Flags: decisionFlags(),
-		Description: command.Manual("Tells the machine that runs the task, through the git remote; if none does, the approval is recorded here. Then the machines look at the task.", orderExitCodes, "trellis-cluster approve 02-03-paging"),
+		Description: command.Manual("Tells the machine that runs the task, through the git remote; if none does, the approval is recorded here. Then the machines check the task.", orderExitCodes, "trellis-cluster approve 02-03-paging"),
 		Action: orderCommand(a, func(c *cli.Context, o app.Orders, dir string) (app.OrderResult, error) {
 			return o.Approve(c.Context, dir, decision(c))
 		})}

@@ -113,7 +113,7 @@ func (s *servingMachine) planHere(ctx context.Context, in Wanted) error {
 	case errors.Is(err, durable.ErrHeld), err != nil && ctx.Err() == nil:
 		return retryAfter(retryLater, err)
 	case err != nil, res.Interrupted:
-		return retryAfter(time.Second, errors.New("this machine was told to end"))
+		return retryAfter(time.Second, errors.New("this machine is shutting down"))
 	}
 	return nil
 }
@@ -180,7 +180,7 @@ func requirementFromFlags(a *command.Console, c *cli.Context) (in Wanted, err er
 	in = Wanted{Agent: c.String("agent"), Requirement: c.String("requirement"),
 		New: taskdir.New{Name: c.String("name"), DevType: c.String("type"), Created: a.Now()}}
 	if !trellis.ValidName(in.New.Name) {
-		return in, app.Usagef("--name says how the task is called: small letters and digits with single dashes between them")
+		return in, app.Usagef("--name is the name of the task: lower-case letters and digits with single dashes between them")
 	}
 	if file := c.String("requirement-file"); file != "" && in.Requirement != "" {
 		return in, app.Usagef("--requirement and --requirement-file both say what is wanted")

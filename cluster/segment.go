@@ -160,7 +160,7 @@ func (s *servingMachine) run(ctx context.Context, l runner.Assessment) (Standing
 	case err != nil:
 		return Standing{}, retryAfter(retryLater, err)
 	case res.Interrupted:
-		return Standing{}, retryAfter(time.Second, errors.New("this machine was told to end"))
+		return Standing{}, retryAfter(time.Second, errors.New("this machine is shutting down"))
 	}
 	st := Standing{Status: res.Status, Outcome: res.Outcome, Waits: waitsOf(res.Waits), Until: res.Until, Host: s.host}
 	t, err := s.site.Store.Load(l.Dir)

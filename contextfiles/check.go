@@ -55,7 +55,7 @@ func (k *rowChecker) checkRow(r *Row) bool {
 	}
 	clean = k.tree.currentPath(clean)
 	if first, ok := k.seen[clean]; ok {
-		return k.refuse(r, "%s stands in line %d already", clean, first)
+		return k.refuse(r, "%s is already in line %d", clean, first)
 	}
 	if r.Type == Directory {
 		if !k.checkDirectory(r, clean) {
@@ -188,7 +188,7 @@ func cleanPath(p string) (clean, wrong string) {
 	case slices.Contains(parts, ".."):
 		return "", "has .. in it: write it from the top of the repository"
 	case slices.ContainsFunc(parts, func(s string) bool { return strings.EqualFold(s, ".git") }):
-		return "", "lies inside .git, which is not part of the project's files"
+		return "", "is inside .git, which is not part of the project's files"
 	}
 	return path.Clean(p), ""
 }

@@ -71,7 +71,7 @@ func TestCheck(t *testing.T) {
 		{`{"file": "docs\\one.md"}`, "", `c.jsonl:1: docs\one.md: has a \ in it: write / between folders`},
 		{`{"file": "a.md\n# header"}`, "", `c.jsonl:1: "a.md\n# header": has a control character in it`},
 		{`{"file": "a\u0000.md"}`, "", `c.jsonl:1: "a\x00.md": has a control character in it`},
-		{`{"file": ".git/config"}`, "", "c.jsonl:1: .git/config: lies inside .git, which is not part of the project's files"},
+		{`{"file": ".git/config"}`, "", "c.jsonl:1: .git/config: is inside .git, which is not part of the project's files"},
 		{`{"file": "none.md"}`, "", "c.jsonl:1: none.md does not exist"},
 		{`{"file": "a.md/b"}`, "", "c.jsonl:1: a.md/b can't be read: not a directory"},
 		{`{"file": "docs"}`, "", `c.jsonl:1: docs is a directory: end its path in / and add "type": "directory"`},
@@ -143,8 +143,8 @@ func TestCheckDuplicates(t *testing.T) {
 {"file": "docs", "type": "directory"}`))
 	valid, problems := contextfiles.Checker{Root: repository(t)}.Check("c", rows)
 	want := `c:1: docs is a directory: end its path in / and add "type": "directory"
-c:4: a.md stands in line 3 already
-c:5: docs stands in line 2 already
+c:4: a.md is already in line 3
+c:5: docs is already in line 2
 `
 	if got := said(problems); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)

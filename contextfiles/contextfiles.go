@@ -68,7 +68,7 @@ func Parse(name string, data []byte) ([]Row, []trellis.Problem) {
 		row, err := parseLine(bytes.TrimPrefix(list[i], []byte("\ufeff")))
 		if n = 1; err != nil {
 			if _, n = joinSpreadRow(list[i:]); n > 1 {
-				err = &trellis.Problem{Message: fmt.Sprintf("this row stands on %d lines: write it on one", n)}
+				err = &trellis.Problem{Message: fmt.Sprintf("this row spans %d lines: write it on one", n)}
 			}
 			err.File, err.Line, err.Hint = name, i+1, cmp.Or(err.Hint, fixHint(name))
 			problems = append(problems, *err)
@@ -122,7 +122,7 @@ func duplicateKeyProblem(object []byte) *trellis.Problem {
 	for _, m := range members(object) {
 		if seen[m.key] && slices.Contains([]string{"file", "path", "reason", "type"}, m.key) {
 			at := bytes.LastIndexByte(object[:m.keyEnd-1], '"') + 1 // our keys contain no quotes
-			return &trellis.Problem{Column: at, Message: fmt.Sprintf("%q stands in this row for the second time", m.key), Hint: "remove one of the two, or write two rows"}
+			return &trellis.Problem{Column: at, Message: fmt.Sprintf("%q appears twice in this row", m.key), Hint: "remove one of the two, or write two rows"}
 		}
 		seen[m.key] = true
 	}

@@ -70,7 +70,7 @@ func TestParseNamesBadLines(t *testing.T) {
 	for _, tt := range []struct{ line, want string }{
 		{`{"file": "a.md", "rea`, "c.jsonl:2:21: not one whole JSON object: unexpected end of JSON input"},
 		{`{"file": "a.md"} {"file": "b.md"}`, "c.jsonl:2:18: not one whole JSON object: invalid character '{' after top-level value"},
-		{"{\n\"file\": \"a.md\"\n}", "c.jsonl:2: this row stands on 3 lines: write it on one"},
+		{"{\n\"file\": \"a.md\"\n}", "c.jsonl:2: this row spans 3 lines: write it on one"},
 		{`{"file": "a.md"}, `, "c.jsonl:2:17: there is a comma behind the object"},
 		{`["a.md"]`, "c.jsonl:2: not a JSON object, but array"},
 		{`"a.md"`, "c.jsonl:2: not a JSON object, but string"},
@@ -80,8 +80,8 @@ func TestParseNamesBadLines(t *testing.T) {
 		{`{"File": "a.md"}`, `c.jsonl:2: names no file: expected {"file": "path", "reason": "why"}`},
 		{`{"file": 3}`, `c.jsonl:2: "file" is not a string`},
 		{`{"file": "a.md", "reason": ["x"]}`, `c.jsonl:2: "reason" is not a string`},
-		{`{"file": "a.md", "file": "b.md"}`, `c.jsonl:2:18: "file" stands in this row for the second time`},
-		{`{"reason": "x", "file": "a.md", "re\u0061son" : "x"}`, `c.jsonl:2:33: "reason" stands in this row for the second time`},
+		{`{"file": "a.md", "file": "b.md"}`, `c.jsonl:2:18: "file" appears twice in this row`},
+		{`{"reason": "x", "file": "a.md", "re\u0061son" : "x"}`, `c.jsonl:2:33: "reason" appears twice in this row`},
 		{`{"file": "a.md", "type": "folder"}`, `c.jsonl:2: unknown type "folder" ("directory", or none for a file)`},
 	} {
 		rows, problems := contextfiles.Parse("c.jsonl", []byte("{\"file\": \"x\"}\n"+tt.line+"\n{\"file\": \"y\"}"))

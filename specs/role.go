@@ -74,7 +74,7 @@ func (f roleFront) invalidKey(role trellis.Role, agents []string, lines map[stri
 	case key != "":
 		return key, fmt.Sprintf("unknown key %q (known: %s)", key, strings.Join(roleKeys, ", ")), trellis.NearestHint(key, roleKeys)
 	case permits && f.Permission == "":
-		return "permission", "permission says nothing (none, read, edit)", "say one, or take the line out: the role has " + string(role.Permission())
+		return "permission", "permission is empty (none, read, edit)", "name one, or remove the line: the role has " + string(role.Permission())
 	case f.Permission != "" && rank < 0:
 		return "permission", fmt.Sprintf("unknown permission %q (none, read, edit)", f.Permission), trellis.NearestHint(string(f.Permission), trellis.Strings(trellis.Permissions))
 	case rank > slices.Index(trellis.Permissions, role.Permission()):

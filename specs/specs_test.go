@@ -139,8 +139,8 @@ func TestParseRoleRefuses(t *testing.T) {
 		{"model: x\npermission: everything", `judge.md:3: unknown permission "everything" (none, read, edit)`},
 		{"permission: [none]", "judge.md:2: front matter: cannot unmarshal !!seq into trellis.Permission"},
 		{"permission: none\npermission: edit", `judge.md:3: front matter: mapping key "permission" already defined at line 2`},
-		{"model: x\npermission: # none", "judge.md:3: permission says nothing (none, read, edit)"},
-		{"permission: ''", "judge.md:2: permission says nothing (none, read, edit)"},
+		{"model: x\npermission: # none", "judge.md:3: permission is empty (none, read, edit)"},
+		{"permission: ''", "judge.md:2: permission is empty (none, read, edit)"},
 		{"model: x\npermission: edit", "judge.md:3: permission edit is more than the role judge has (none): a role file can only narrow it"},
 		{"model: x\nagent: cloude", `judge.md:3: there is no agent "cloude" (one of claude, codex)`},
 		{"<<<<<<< HEAD\nmodel: x\n=======\nmodel: y\n>>>>>>> x", "judge.md:2: git left a merge conflict here"},
@@ -160,7 +160,7 @@ func TestParseRoleWithoutFrontMatter(t *testing.T) {
 	for _, tt := range []struct{ page, want string }{
 		{"---\npermission: none\nJust look.\n", "judge.md:1: the front matter has no end"},
 		{"\n---\npermission: none\n---\nJust look.\n", "judge.md:2: this is not read as front matter"},
-		{"permission: none\n---\nJust look.\n", "judge.md:1: permission is not read, since no line of three dashes stands above it"},
+		{"permission: none\n---\nJust look.\n", "judge.md:1: permission is not read, since there is no line of three dashes above it"},
 	} {
 		r, problem := specs.ParseRole("judge.md", trellis.Judge, []byte(tt.page), nil)
 		if problem == nil || problem.Error() != tt.want || problem.Warning || problem.Hint == "" || r.Body != nil {

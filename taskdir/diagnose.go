@@ -75,7 +75,7 @@ func diagnose(doc string) (at int, message, hint string) {
 		return len(doc), "the text ends too early", "a bracket or a quote is not closed; an interrupted write looks so too: take the file back from git"
 	}
 	if strings.Contains(cause, "max depth") {
-		return at, "more brackets are open here than any JSON reader takes", "close those that stand in one another for no reason"
+		return at, "more brackets are open here than any JSON reader takes", "remove those that are nested for no reason"
 	}
 	if start, ok := unquotedValue(doc, at); ok {
 		return explainUnquoted(doc, start)
@@ -170,9 +170,9 @@ func explainByte(doc string, at int) (message, hint string) {
 	case last == '}' && json.Valid([]byte(before)):
 		return "text follows the end of the object", "remove what comes after the last }"
 	case c == '\n' || c == '\r' || c == '\t':
-		return "a line break or tab stands inside a text", `write it as \n or \t, or close the quote`
+		return "there is a line break or tab inside a text", `write it as \n or \t, or close the quote`
 	case c == '\'':
-		return "a text stands in single quotes", "JSON takes double quotes"
+		return "a text is in single quotes", "JSON takes double quotes"
 	case c == '/' || c == '#':
 		return "JSON has no comments", "remove it"
 	case (c == '}' || c == ']') && last == ',':

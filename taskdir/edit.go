@@ -84,7 +84,7 @@ func (e *Edit) set(path string, raw []byte) error {
 func (e *Edit) merge(path string, value gjson.Result) (err error) {
 	value.ForEach(func(key, v gjson.Result) bool {
 		if !plainKey(key.Str) {
-			err = fmt.Errorf("the key %q can't stand in a path", key.Str)
+			err = fmt.Errorf("the key %q can't be in a path", key.Str)
 		} else {
 			err = e.set(path+"."+key.Str, []byte(v.Raw))
 		}

@@ -280,7 +280,7 @@ func TestSetRefuses(t *testing.T) {
 		{`{}`, "title", 5, "a number given where text belongs"},
 		{`{}`, "children", "c", "text given where a list belongs"},
 		{`{"pipeline": [1]}`, "pipeline.phase", "x", `"pipeline" is a list, it must be an object`},
-		{`{"meta": {"a": 1}}`, "meta", map[string]any{"a.b": 1}, `the key "a.b" can't stand in a path`},
+		{`{"meta": {"a": 1}}`, "meta", map[string]any{"a.b": 1}, `the key "a.b" can't be in a path`},
 		{`{"status": "wip"}`, "status", "ready", `unknown status "wip"`},
 		{`{}`, "status", "wip", `unknown status "wip"`},
 	}

@@ -78,7 +78,7 @@ func (r *reader) readObject(path string, v gjson.Result, known members) {
 		}
 		take(strings.TrimPrefix(path+"."+key.Str, "."), v)
 		if slices.Contains(seen, key.Str) && r.fatal == nil {
-			r.fatal = problemAt(r.file, r.doc, key.Index, fmt.Sprintf("%q stands here for the second time", key.Str))
+			r.fatal = problemAt(r.file, r.doc, key.Index, fmt.Sprintf("%q appears twice here", key.Str))
 			r.fatal.Hint = "remove one of the two"
 		}
 		seen = append(seen, key.Str)
@@ -111,10 +111,10 @@ func (r *reader) reportMisspelled(path string, unknown []unknownMember, seen []s
 				p.Warning, p.Hint = !r.isSetBeforeWork(m.value), r.editCommand()
 				continue
 			}
-			p := r.problem(key, "%q is not a field here, and is passed over", key.Str)
+			p := r.problem(key, "%q is not a field here, and is ignored", key.Str)
 			p.Warning, p.Hint = true, "write it outside of "+strconv.Quote(path)
 		} else if near := trellis.Nearest(key.Str, slices.Concat(known, misplacedFields[path])); near != "" {
-			p := r.problem(key, "%q is not a field, and is passed over", clip(key.Str))
+			p := r.problem(key, "%q is not a field, and is ignored", clip(key.Str))
 			p.Warning, p.Hint = true, "did you mean: "+near
 			switch {
 			case !slices.Contains(misplacedFields[path], near):
@@ -127,7 +127,7 @@ func (r *reader) reportMisspelled(path string, unknown []unknownMember, seen []s
 				p.Warning, p.Message, p.Hint = false, fmt.Sprintf("%q is not a field: %s", clip(key.Str), p.Hint), r.editCommand()
 			}
 		} else if i := slices.IndexFunc(seen, func(s string) bool { return slices.Contains(guardFields, s) && trellis.IsMisspelling(key.Str, s) }); i >= 0 && r.isSetBeforeWork(m.value) {
-			r.problem(key, "%q is not a field, and %s stands here too: only that is read", clip(key.Str), seen[i]).Hint = r.editCommand()
+			r.problem(key, "%q is not a field, and %s is here too: only that is read", clip(key.Str), seen[i]).Hint = r.editCommand()
 		}
 	}
 }

@@ -145,8 +145,8 @@ func TestMisspelledKeysAreTold(t *testing.T) {
 		}
 		got = append(got, fmt.Sprintf("%d %s → %s", p.Line, p.Message, p.Hint))
 	}
-	want := []string{`2 "priorty" is not a field, and is passed over → did you mean: priority`, `3 "dependsOn" is not a field, and is passed over → did you mean: depends_on`,
-		`4 "inputTokens" is not a field, and is passed over → did you mean: input_tokens`}
+	want := []string{`2 "priorty" is not a field, and is ignored → did you mean: priority`, `3 "dependsOn" is not a field, and is ignored → did you mean: depends_on`,
+		`4 "inputTokens" is not a field, and is ignored → did you mean: input_tokens`}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
@@ -182,7 +182,7 @@ func TestMisplacedKeysAreTold(t *testing.T) {
 	}
 	want := []string{`1 false "depends_on" belongs in "pipeline": nothing reads it here → `,
 		`2 false "verify" belongs in "pipeline": nothing reads it here → `,
-		`3 true "priority" is not a field here, and is passed over → write it outside of "pipeline"`}
+		`3 true "priority" is not a field here, and is ignored → write it outside of "pipeline"`}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
@@ -237,7 +237,7 @@ func TestGuardsBesideTheirMisspelling(t *testing.T) {
 			t.Fatal(err)
 		}
 		wrong := trellis.Errors(task.Problems)
-		if len(wrong) > 0 != stops || stops && (!strings.Contains(wrong[0].Message, "stands here too: only that is read") || wrong[0].Hint != "trellis edit 02-01-a task") {
+		if len(wrong) > 0 != stops || stops && (!strings.Contains(wrong[0].Message, "is here too: only that is read") || wrong[0].Hint != "trellis edit 02-01-a task") {
 			t.Errorf("%s: got %+v", text, task.Problems)
 		}
 	}
@@ -316,11 +316,11 @@ func TestParseRefusesWhatIsNoTask(t *testing.T) {
 		{"comma too many", "{\n  \"title\": \"t\",\n}", "task.json:3:1: not valid JSON: there is a comma before the '}'", "remove the comma"},
 		{"comma missing", "{\n  \"title\": \"t\"\n  \"name\": \"n\"\n}", "task.json:3:3: not valid JSON: a comma is missing before this", "comma at the end of the line before"},
 		{"cut off", "{\n  \"title\": \"t\",\n  \"na", "task.json:3:6: not valid JSON: the text ends too early", "from git"},
-		{"single quotes", `{'title': 't'}`, "1:2: not valid JSON: a text stands in single quotes", "double quotes"},
-		{"single quoted value", `{"title": 't'}`, "1:11: not valid JSON: a text stands in single quotes", "double quotes"},
+		{"single quotes", `{'title': 't'}`, "1:2: not valid JSON: a text is in single quotes", "double quotes"},
+		{"single quoted value", `{"title": 't'}`, "1:11: not valid JSON: a text is in single quotes", "double quotes"},
 		{"comment", "{\n  // note\n  \"title\": \"t\"\n}", "2:3: not valid JSON: JSON has no comments", "remove it"},
 		{"key without quotes", `{title: "t"}`, "1:2: not valid JSON: a key without quotes", "double quotes"},
-		{"line break in text", "{\"title\": \"a\nb\"}", "1:13: not valid JSON: a line break or tab stands inside a text", `write it as \n`},
+		{"line break in text", "{\"title\": \"a\nb\"}", "1:13: not valid JSON: there is a line break or tab inside a text", `write it as \n`},
 		{"two objects", "{}\n{}", "2:1: not valid JSON: text follows the end of the object", "after the last }"},
 		{"conflict", "{\n<<<<<<< HEAD\n  \"status\": \"ready\"\n=======\n  \"status\": \"failed\"\n>>>>>>> x\n}", "2:1: not valid JSON: git left a merge conflict here", "choose one side"},
 		{"bad escape", `{"title": "\q"}`, "1:13: not valid JSON: invalid character 'q' in string escape code", ""},
@@ -332,10 +332,10 @@ func TestParseRefusesWhatIsNoTask(t *testing.T) {
 		{"utf-16", "\xff\xfe{\x00}\x00", "is not UTF-8 text", "save the file as UTF-8"},
 		{"utf-16 without its mark", "{\x00\"\x00a\x00\"\x00:\x001\x00}\x00", "1:2: not valid JSON: a NUL byte, as texts in another encoding than UTF-8 have", "save the file as UTF-8"},
 		{"YAML", "status: ready\n", "1:1: not valid JSON: the text does not begin with {", `JSON is written as {"key": value`},
-		{"double status", "{\n \"status\": \"ready\",\n \"status\": \"planning\"\n}", `task.json:3:2: "status" stands here for the second time`, "remove one"},
-		{"double in disguise", `{"status": "ready", "st\u0061tus": "planning"}`, `1:21: "status" stands here for the second time`, "remove one"},
-		{"double below", `{"pipeline": {"failure": {"code": "a", "code": "b"}}}`, `1:40: "code" stands here for the second time`, "remove one"},
-		{"nested beyond reason", strings.Repeat("[", 1<<20), "1:10001: not valid JSON: more brackets are open here than any JSON reader takes", "close those"},
+		{"double status", "{\n \"status\": \"ready\",\n \"status\": \"planning\"\n}", `task.json:3:2: "status" appears twice here`, "remove one"},
+		{"double in disguise", `{"status": "ready", "st\u0061tus": "planning"}`, `1:21: "status" appears twice here`, "remove one"},
+		{"double below", `{"pipeline": {"failure": {"code": "a", "code": "b"}}}`, `1:40: "code" appears twice here`, "remove one"},
+		{"nested beyond reason", strings.Repeat("[", 1<<20), "1:10001: not valid JSON: more brackets are open here than any JSON reader takes", "remove those"},
 		{"too large", `{"x": "` + strings.Repeat("x", 8<<20) + `"}`, "is larger than the 8 MB", ""},
 	}
 	for _, test := range tests {

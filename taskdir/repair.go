@@ -38,14 +38,14 @@ func (s Store) Repair(dir string, m *Mended) (saved string, err error) {
 			return s.loadError(dir, path, err)
 		}
 		if !bytes.Equal(now, m.Before) || !owned() {
-			return fmt.Errorf("mending %s: %w", s.Rel(path), ErrChanged)
+			return fmt.Errorf("repairing %s: %w", s.Rel(path), ErrChanged)
 		}
 		if saved, err = s.saveBroken(dir, m.Before); err != nil {
 			return err
 		}
 		err = s.Disk.Replace(path, m.Before, m.After)
 		if errors.Is(err, durable.ErrChanged) {
-			err = fmt.Errorf("mending %s: %w", s.Rel(path), ErrChanged)
+			err = fmt.Errorf("repairing %s: %w", s.Rel(path), ErrChanged)
 		}
 		return err
 	})

@@ -117,7 +117,7 @@ func TestReadFile(t *testing.T) {
 		{map[string]any{"path": "main.go", "offset": 99}, "(main.go has 3 lines)"},
 		{map[string]any{"path": "latin.txt"}, "1\tcaf\uFFFD needle\n"},
 		{map[string]any{"path": "none.go"}, "there is no none.go"},
-		{map[string]any{"path": "cmd"}, "cmd is a folder: list_files says what is in it"},
+		{map[string]any{"path": "cmd"}, "cmd is a folder: list_files shows what is in it"},
 		{map[string]any{"path": "blob.bin"}, "blob.bin is not text"},
 		{map[string]any{"path": "huge.txt"}, "huge.txt has 104857600 bytes, which is too much"},
 	} {
@@ -128,7 +128,7 @@ func TestReadFile(t *testing.T) {
 	if got := shown(t, dir, modelserver.Call{Tool: "read_file", Input: map[string]any{"path": 7}})[0]; !strings.Contains(got, "the input is wrong") {
 		t.Errorf("a path that is a number: got %q", got)
 	}
-	if got := shown(t, dir, read("many.txt"))[0]; len(got) > 64<<10 || !strings.Contains(got, "more lines: go on with offset ") {
+	if got := shown(t, dir, read("many.txt"))[0]; len(got) > 64<<10 || !strings.Contains(got, "more lines: continue with offset ") {
 		t.Errorf("many lines: got %d bytes that end with %q", len(got), got[len(got)-80:])
 	}
 	if got := shown(t, dir, read("long.txt"))[0]; len(got) > 4<<10 || !strings.Contains(got, "bytes more") {

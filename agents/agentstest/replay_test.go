@@ -284,15 +284,15 @@ func TestCommandWithOddFields(t *testing.T) {
 		code         trellis.Code
 	}{
 		"a time": {`{"type": "error", "code": "rate_limited", "text": "slow", "resume_at": "in 5m"}`,
-			`slow; its event of type error: resume_at "in 5m" can't be read, and is passed over`, trellis.RateLimited},
+			`slow; its event of type error: resume_at "in 5m" can't be read, and is ignored`, trellis.RateLimited},
 		"a time as a number": {`{"type": "error", "resume_at": 5, "code": "rate_limited", "text": "slow"}`,
-			`slow; its event of type error: resume_at 5 can't be read, and is passed over`, trellis.RateLimited},
+			`slow; its event of type error: resume_at 5 can't be read, and is ignored`, trellis.RateLimited},
 		"a code": {`{"type": "error", "code": 429, "text": "slow"}`,
-			"slow; its event of type error: code 429 can't be read, and is passed over", trellis.AgentExit},
+			"slow; its event of type error: code 429 can't be read, and is ignored", trellis.AgentExit},
 		"a use, again and again": {`{"type": "usage", "usage": {"input_tokens": "many", "output_tokens": 7}}
 {"type": "usage", "model": {}, "usage": {"input_tokens": "more", "output_tokens": 8}}
 {"type": "error", "code": "agent_auth", "text": "no"}`,
-			`no; its event of type usage: usage.input_tokens "many" can't be read, and is passed over; its event of type usage: model {} can't be read, and is passed over`, trellis.AgentAuth},
+			`no; its event of type usage: usage.input_tokens "many" can't be read, and is ignored; its event of type usage: model {} can't be read, and is ignored`, trellis.AgentAuth},
 		"what is nothing here": {`{"type": "error", "code": "agent_auth", "text": "no", "stop": 3, "resume_at": null}`, "no", trellis.AgentAuth},
 	} {
 		t.Run(name, func(t *testing.T) {

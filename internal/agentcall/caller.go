@@ -335,7 +335,7 @@ func (a *Caller) run(ctx context.Context, c flow.Call, r Request, p templates.Pr
 		}
 		if r.Repair != nil && reply.Failure.Code == string(trellis.ContextOverflow) { // shortening the context would not help
 			reply.Failure = invalidAnswer(r, Reply{Problems: r.Repair.Problems, Text: r.Repair.Previous})
-			reply.Failure.Detail += "; there is no room left in the session to mend it"
+			reply.Failure.Detail += "; there is no room left in the session to fix it"
 		}
 		reply.Failure.Detail = Truncate(reply.Failure.Detail, 4*maxSentence)
 		if reply.Failure.At.IsZero() {

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	resumeNotice = "You were interrupted while you worked on this. Go on where you stopped; what you already did stands.\n\n"
+	resumeNotice = "You were interrupted while you worked on this. Continue where you stopped; what you already did is still there.\n\n"
 	// The steps are inserted here: programs write their sessions a little later than they act, and steps that a kill removed from
 	// the session would otherwise be repeated.
 	lastStepsNotice = "You may not remember all of it. The record of your work ends with these steps:\n\n%s\n" +

@@ -76,9 +76,9 @@ func (s *share) exhaustedFailure() *flow.Failure {
 	beside := usageSince(used, s.ownUsage)
 	switch l := s.limits; {
 	case l.Tokens > 0 && beside.Tokens() > 0 && used.Tokens() >= l.Tokens:
-		return flow.Fail(string(trellis.BudgetTokens), "%d tokens were left, and used by this call and those beside it", l.Tokens)
+		return flow.Fail(string(trellis.BudgetTokens), "%d tokens were left, and used by this call and those running at the same time", l.Tokens)
 	case l.CostUSD > 0 && beside.CostUSD != nil && *beside.CostUSD > 1e-9 && *used.CostUSD >= l.CostUSD:
-		return flow.Fail(string(trellis.BudgetCost), "$%.2f were left, and spent by this call and those beside it", l.CostUSD)
+		return flow.Fail(string(trellis.BudgetCost), "$%.2f were left, and spent by this call and those running at the same time", l.CostUSD)
 	}
 	return nil
 }

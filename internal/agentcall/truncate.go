@@ -54,7 +54,7 @@ func RecordSize(value json.RawMessage) int {
 
 // TooLong returns the problem of an answer that takes n bytes of a record, where at most most are allowed.
 func TooLong(n, most int) string {
-	return fmt.Sprintf("/: takes %d bytes (<, > and & take six each), may take at most %d: say it shorter", n, most)
+	return fmt.Sprintf("/: takes %d bytes (<, > and & take six each), may take at most %d: shorten it", n, most)
 }
 
 // runeSize returns the number of bytes that r takes in a record.

@@ -50,7 +50,7 @@ func (p *Project) SettingsFile() *SettingsFile {
 func (e *Env) UserSettingsFile() (*SettingsFile, error) {
 	path := e.UserFile()
 	if path == "" {
-		return nil, WithHints(Usagef("nobody says where your settings stand"), "set HOME or XDG_CONFIG_HOME to an absolute path")
+		return nil, WithHints(Usagef("there is no folder for your settings"), "set HOME or XDG_CONFIG_HOME to an absolute path")
 	}
 	real, err := filepath.EvalSymlinks(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -239,7 +239,7 @@ func lockHints(held *durable.HeldError) []string {
 	case ofRun:
 		return []string{"trellis logs -f " + trellis.ShellWord(id), "trellis stop " + trellis.ShellWord(id)}
 	case filepath.Base(held.Path) == filepath.Base(taskdir.WriteLock) && held.Holder.PID != 0:
-		return []string{fmt.Sprintf("it is held for milliseconds: if process %d was stopped, kill -CONT %[1]d lets it go on", held.Holder.PID)}
+		return []string{fmt.Sprintf("it is held for milliseconds: if process %d was stopped, kill -CONT %[1]d lets it continue", held.Holder.PID)}
 	}
 	return nil
 }

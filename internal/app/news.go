@@ -83,7 +83,7 @@ func (r *News) settings() *config.Config {
 	}
 	p, err := r.p.InForce(context.Background())
 	if err != nil {
-		r.p.Env.say("nobody is told what becomes of tasks: %v", err)
+		r.p.Env.say("nobody is notified about tasks: %v", err)
 		c.Notify = nil
 		return c
 	}
@@ -168,7 +168,7 @@ func (r *News) Test(ctx context.Context, which string) ([]TestResult, error) {
 		return nil, err
 	}
 	if len(c.Notify) == 0 {
-		return nil, WithHints(Usagef("notify in .trellis/config.yaml names nobody"), "docs/reference/notify.md says how to name somebody")
+		return nil, WithHints(Usagef("notify in .trellis/config.yaml is empty"), "docs/reference/notify.md shows what to write there")
 	}
 	list := []TestResult{}
 	for _, n := range c.Notify {
@@ -181,7 +181,7 @@ func (r *News) Test(ctx context.Context, which string) ([]TestResult, error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, Usagef("nobody of kind or name %q is in notify; there are %s", which, strings.Join(Notified(c), ", "))
+		return nil, Usagef("notify has no entry of kind or name %q; it has %s", which, strings.Join(Notified(c), ", "))
 	}
 	return list, nil
 }

@@ -134,7 +134,7 @@ func (o Orders) RetryWithFeedback(ctx context.Context, dir, feedback string) (do
 	case strings.TrimSpace(feedback) == "":
 		return done, Usagef("there is no feedback in it: say what should be different")
 	case len(feedback) > maxSentBack:
-		return done, WithHints(Usagef("the feedback is %d bytes long, at most %d are taken: say it shorter, or change what the task asks for", len(feedback), maxSentBack), "trellis edit "+trellis.ShellWord(filepath.Base(dir))+" prd")
+		return done, WithHints(Usagef("the feedback is %d bytes long, at most %d are taken: shorten it, or change what the task asks for", len(feedback), maxSentBack), "trellis edit "+trellis.ShellWord(filepath.Base(dir))+" prd")
 	}
 	if err := CheckText("the feedback", feedback); err != nil {
 		return done, err
@@ -182,7 +182,7 @@ func (o Orders) describeRetry(ctx context.Context, dir string, fresh bool) strin
 	}
 	switch {
 	case err != nil:
-		return describeNextRun(t, fresh, "") + ", once this is mended: " + err.Error()
+		return describeNextRun(t, fresh, "") + ", once this is fixed: " + err.Error()
 	case !there:
 		return describeNextRun(t, fresh, "")
 	}
@@ -196,7 +196,7 @@ func describeNextRun(t *taskdir.Task, fresh bool, worktree string) string {
 	case fresh:
 		return "restart from " + cmp.Or(t.BaseBranch, "its base") + "; the work so far is saved below refs/trellis/backup"
 	case t.Status == trellis.Review && (code == "" || code == trellis.CIFailed || code == trellis.ChangesRequested):
-		return "mend what is wrong with its pull request, in its worktree; what was pushed stays, and the next commit comes on top"
+		return "fix what is wrong with its pull request, in its worktree; what was pushed stays, and the next commit comes on top"
 	case t.Status == trellis.Review:
 		return "resume what ended with " + string(code) + ", in its worktree; what was pushed stays until the new work is verified"
 	case code == trellis.PushFailed || code == trellis.PRFailed:
@@ -367,7 +367,7 @@ func partialApproval(id, by string, v proof.ApprovalState) string {
 		return id + " has the approval of " + by + " and waits for others"
 	}
 	return id + " has the approval of " + strings.Join(v.By, ", ") + "; that of " + by +
-		" does not count besides, since it comes from the same account: it waits for others, from an account or with a --key of their own"
+		" does not count in addition, since it comes from the same account: it waits for others, from an account or with a --key of their own"
 }
 
 // decider returns who decides: the given name, the developer of this checkout, or git's user. A process that runs inside a task

@@ -80,7 +80,7 @@ func TestRetrySaysWhatBecomesOfTheWork(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(p.Repo.Common, "worktrees")); err != nil {
 		t.Fatal(err)
 	}
-	if got := says(); strings.Contains(got, "keeping the work") || !strings.Contains(got, "once this is mended") || !strings.Contains(got, "`mv "+n.Path) {
+	if got := says(); strings.Contains(got, "keeping the work") || !strings.Contains(got, "once this is fixed") || !strings.Contains(got, "`mv "+n.Path) {
 		t.Errorf("lost by git: %s", got)
 	}
 }

@@ -65,7 +65,7 @@ func (p *Project) Review(ctx context.Context, dir string) (status.Review, error)
 		r.Why = append(r.Why, g.Required)
 	}
 	if g.Approvers > 1 {
-		r.Why = append(r.Why, fmt.Sprintf("%d people have to agree", g.Approvers))
+		r.Why = append(r.Why, fmt.Sprintf("%d people have to approve", g.Approvers))
 	}
 	return r, nil
 }

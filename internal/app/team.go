@@ -220,7 +220,7 @@ func applyOrder(s *runner.Site, dir string, o taskref.Order) (err error) {
 	case o.What == orderCancel:
 		return s.Orders().Cancel(dir)
 	case decision != proof.Approve && decision != proof.Reject:
-		return fmt.Errorf("nobody here knows what %q is", o.What)
+		return fmt.Errorf("%q is not a known decision", o.What)
 	case o.Step != "":
 		_, _, err = s.Approvals().DecideStep(dir, proof.Approval{Decision: decision, Step: o.Step, Reason: o.Reason, By: o.By, Hash: o.Hash})
 	case decision == proof.Reject:

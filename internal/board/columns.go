@@ -38,7 +38,7 @@ func emptyColumns() []*column {
 	return []*column{
 		{Key: "needs", Name: "Needs you", Says: "to review, to decide, failed"},
 		{Key: "working", Name: "Working", Says: "an agent is at it"},
-		{Key: "queued", Name: "Queued", Says: "goes on by itself"},
+		{Key: "queued", Name: "Queued", Says: "continues by itself"},
 		{Key: "done", Name: "Done", Says: "nothing is left to do"},
 	}
 }

@@ -53,7 +53,7 @@ func (s *Server) sendBack(ctx context.Context, dir string, r *http.Request) (app
 	case shown == "":
 		return app.OrderResult{}, app.Usagef("comments name the diff that was shown, and these name none: load the page again")
 	case shown != sum:
-		return app.OrderResult{}, app.WithHints(app.AsKind(app.ErrUnmet, errors.New("the diff was changed since it was shown: nothing is sent, and your comments are kept")), "load the page again, and look at them")
+		return app.OrderResult{}, app.WithHints(app.AsKind(app.ErrUnmet, errors.New("the diff was changed since it was shown: nothing is sent, and your comments are kept")), "reload the page, and check them")
 	case len(left) > 0:
 		return app.OrderResult{}, app.Usagef("%s is not in the diff: nothing is sent, and your comments are kept", clip(left[0].Place(), 200))
 	}

@@ -71,7 +71,7 @@ func (g *guard) refusal(r *http.Request) (code int, why string) {
 	case g.crossOrigin.Check(r) != nil, needsKey(r.URL.Path) && site != "" && site != "same-origin":
 		return http.StatusForbidden, "another site asked for this"
 	case r.Method != http.MethodGet && r.Method != http.MethodHead && r.Method != http.MethodPost:
-		return http.StatusMethodNotAllowed, "a board is read, and told by POST"
+		return http.StatusMethodNotAllowed, "the board takes only GET and POST"
 	case g.readOnly && r.Method == http.MethodPost:
 		return http.StatusForbidden, "this board is for reading: it was started with --read-only"
 	}

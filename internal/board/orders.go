@@ -111,7 +111,7 @@ func (s *Server) applyOrder(ctx context.Context, name, dir string, r *http.Reque
 	case "sendback":
 		return s.sendBack(ctx, dir, r)
 	}
-	return app.OrderResult{}, app.AsKind(app.ErrNotFound, fmt.Errorf("nobody knows the order %q", clip(name, 40)))
+	return app.OrderResult{}, app.AsKind(app.ErrNotFound, fmt.Errorf("unknown action %q", clip(name, 40)))
 }
 
 // program returns this program, for orders that run in a separate process.

@@ -71,7 +71,7 @@ func TestOrdersOfPrograms(t *testing.T) {
 		name string
 		code int
 		says string
-	}{{"deliver", http.StatusConflict, "02-01-live"}, {"cancel", http.StatusOK, "cancelled"}, {"retry", http.StatusOK, "will resume"}, {"start", http.StatusOK, "runs in the background|waits for approval"}, {"cancel", http.StatusOK, "cancelled"}, {"dance", http.StatusNotFound, "nobody knows"}} {
+	}{{"deliver", http.StatusConflict, "02-01-live"}, {"cancel", http.StatusOK, "cancelled"}, {"retry", http.StatusOK, "will resume"}, {"start", http.StatusOK, "runs in the background|waits for approval"}, {"cancel", http.StatusOK, "cancelled"}, {"dance", http.StatusNotFound, "unknown action"}} {
 		if code, said := w.ask(http.MethodPost, "/v/do/"+order.name+"/02-01-live", nil, "x=1"); code != order.code || !regexp.MustCompile(order.says).MatchString(said) {
 			t.Errorf("%s: got %d %s, want %d with %q", order.name, code, said, order.code, order.says)
 		}

@@ -94,7 +94,7 @@ func TestBranchOfATaskThatHasBegun(t *testing.T) {
 	b.do("start note", command.ExitFailed)
 	b.refused("task set-branch note feature/two", command.ExitDone, "next: trellis retry 02-01-note --fresh", "")
 	b.do("retry note")
-	b.refused("start note", command.ExitFailed, "the work so far is on feature/one: `trellis task set-branch 02-01-note feature/one` goes on there", "")
+	b.refused("start note", command.ExitFailed, "the work so far is on feature/one: `trellis task set-branch 02-01-note feature/one` continues there", "")
 	b.do("retry note --fresh")
 	b.refused("start note", command.ExitFailed, "context_overflow", "worktree_failed")
 	b.do("retry note --fresh")
@@ -176,9 +176,9 @@ func TestApproveAgainByTheSameAccount(t *testing.T) {
 	for range 2 {
 		b.refused("approve note --by ann", command.ExitWaiting, "02-01-note has the approval of ann and waits for others\n", "account")
 	}
-	b.refused("approve note --by bob", command.ExitWaiting, "02-01-note has the approval of ann; that of bob does not count besides, since it comes from the same account: ", "has the approval of bob")
+	b.refused("approve note --by bob", command.ExitWaiting, "02-01-note has the approval of ann; that of bob does not count in addition, since it comes from the same account: ", "has the approval of bob")
 	for _, words := range []string{"status note", "status", "list"} {
 		b.refused(words, command.ExitDone, "approval (1 of 2: ann)", "bob")
 	}
-	b.refused("review note", command.ExitWaiting, "2 people have to agree\n  - agreed so far: ann\n", "bob")
+	b.refused("review note", command.ExitWaiting, "2 people have to agree\n  - approved so far: ann\n", "bob")
 }

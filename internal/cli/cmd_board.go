@@ -31,7 +31,7 @@ func boardCommand(a *command.Console) *cli.Command {
 			command.JSONFlag(),
 		},
 		Description: command.Manual(`Prints the URL of the page, which ends with the access key: anyone who has it can do what you can. The board
-runs nothing itself and can be open beside a watcher; Ctrl-C stops it, and tasks continue. By default it listens on this
+runs nothing itself and can be open while a watcher runs; Ctrl-C stops it, and tasks continue. By default it listens on this
 machine only. The key stays the same, so that open pages reconnect; docs/reference/board.md says where it is kept.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitInterrupted}, "trellis board --open", "trellis board --port 8080 --read-only"),
 		Action: func(c *cli.Context) error { return runBoard(a, c) },
@@ -75,7 +75,7 @@ func sayBoard(a *command.Console, c *cli.Context, root, url string) {
 		a.Say("%v", err)
 	}
 	if !c.Bool("json") {
-		a.Say("open it in a browser; Ctrl-C ends the board, and tasks go on")
+		a.Say("open it in a browser; Ctrl-C ends the board, and tasks continue")
 	}
 	if c.Bool("open") {
 		if err := openBrowser(a, root, url); err != nil {

@@ -135,7 +135,7 @@ func (i *installer) remove() error {
 
 // settingsError returns err, for settings that can't be edited, as a usage error with a hint.
 func (i *installer) settingsError(err error) error {
-	return app.WithHints(app.AsKind(app.ErrUsage, err), "mend it, then trellis mcp install "+trellis.ShellWord(i.entry.Name))
+	return app.WithHints(app.AsKind(app.ErrUsage, err), "fix it, then trellis mcp install "+trellis.ShellWord(i.entry.Name))
 }
 
 // confirm shows the change and asks a person to agree. If it has to ask and nobody is there, it returns an ErrWaiting error.
@@ -149,7 +149,7 @@ func (i *installer) confirm(would, verb string, change mcpclients.Change, questi
 	}
 	if i.call.Bool("json") || !i.console.CanAsk() {
 		next := strings.Join(append([]string{"trellis mcp install", i.entry.Name}, command.GivenFlags(i.call, "tools", "undo", "json")...), " ") + " --yes"
-		return false, app.WithHints(app.AsKind(app.ErrWaiting, errors.New("nobody is here to be asked: nothing is changed")), next)
+		return false, app.WithHints(app.AsKind(app.ErrWaiting, errors.New("there is no terminal to ask on: nothing is changed")), next)
 	}
 	return i.console.Confirm(question)
 }

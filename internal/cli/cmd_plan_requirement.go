@@ -256,7 +256,7 @@ func pathFromTop(a *command.Console, p *app.Project, name string) (string, error
 			return filepath.ToSlash(rel), nil
 		}
 	}
-	return "", app.Usagef("--context %s lies outside of the repository %s", name, p.Root)
+	return "", app.Usagef("--context %s is outside the repository %s", name, p.Root)
 }
 
 // worktreeTop returns the top of the linked worktree that path lies in, or "" if there is none.

@@ -13,10 +13,10 @@ import (
 // requirementForm is the initial text in the editor. Its own lines are removed from what the person
 // writes; headings of theirs stay.
 const requirementForm = `
-# What is wanted? Its first words become the name of the task.
+# What do you want? The first words become the name of the task.
 #
-# Good to say: what should come out, how one can tell that it works, what must not change.
-# These lines are left out. A text without anything else ends the planning before it begins.
+# It helps to write: the result that you expect, how to tell that it works, what must not change.
+# These four lines are removed. If you write nothing else, nothing is planned.
 `
 
 // writeRequirement has a person write the requirement in their editor. draft keeps the text.

@@ -35,7 +35,7 @@ Days begin as for limits.day_tokens: by local time, or shared.time_zone.`,
 func runStats(a *command.Console, c *cli.Context) error {
 	by := stats.Grouping(c.String("by"))
 	if !slices.Contains(stats.Groupings, by) {
-		return app.Usagef("--by %q is none of phase, agent, model, day, task", by)
+		return app.Usagef("--by %q is not one of phase, agent, model, day, task", by)
 	}
 	p, err := a.Open(c.Context)
 	if err != nil {

@@ -132,7 +132,7 @@ func watcherLines(a *command.Console, p *app.Project) []string {
 	lines := []string{fmt.Sprintf("a watcher is running on %s, process %d, since %s", s.Holder.Host, s.Holder.PID, s.Holder.Since.Local().Format("2006-01-02 15:04"))}
 	b := s.Beat
 	if s.Hangs {
-		lines[0] += fmt.Sprintf(", and hangs: it has said nothing for %v", a.Now().Sub(s.Last).Round(time.Second))
+		lines[0] += fmt.Sprintf(", and hangs: no output for %v", a.Now().Sub(s.Last).Round(time.Second))
 		lines = append(lines, fmt.Sprintf("next: kill %d && trellis watch", s.Holder.PID))
 	} else if b.PID != 0 {
 		lines[0] += fmt.Sprintf("; %d of %d at work, %d waiting", len(b.Running), b.Parallel, len(b.Waiting))
@@ -163,7 +163,7 @@ func refreshTasks(ctx context.Context, a *command.Console, p *app.Project, dir s
 	_, watched := site.Starter().Watcher()
 	for i, dir := range reacted.Begun {
 		id := filepath.Base(dir)
-		a.Say("%s goes on, as its pull request is not well: %s", id, reacted.Why[i])
+		a.Say("%s continues, because its pull request needs work: %s", id, reacted.Why[i])
 		if !watched {
 			a.Say("next: trellis start %s", trellis.ShellWord(id))
 		}

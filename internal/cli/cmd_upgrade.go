@@ -151,7 +151,7 @@ func (u *upgrading) rollback(ctx context.Context) error {
 func (u *upgrading) explain(err error) error {
 	switch {
 	case errors.Is(err, upgrade.ErrUnsigned), errors.Is(err, upgrade.ErrChecksum):
-		return app.WithHints(app.AsKind(app.ErrFailed, fmt.Errorf("nothing was changed: %w", err)), "try again; if it stays so, report it as SECURITY.md says, with the address of the server")
+		return app.WithHints(app.AsKind(app.ErrFailed, fmt.Errorf("nothing was changed: %w", err)), "try again; if it happens again, report it as SECURITY.md says, with the address of the server")
 	case errors.Is(err, durable.ErrHeld):
 		return app.AsKind(app.ErrLocked, err)
 	case errors.Is(err, upgrade.ErrNoPrevious):

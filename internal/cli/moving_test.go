@@ -68,7 +68,7 @@ func TestMovingCorpus(t *testing.T) {
 	if _, said := run("doctor", "--repair"); strings.Count(said, `+  "completedAt": "2026-01-`) != 2 || len(changed()) > 0 {
 		t.Errorf("got %s, changed %v", said, changed())
 	}
-	if _, said := run("doctor", "--repair", "--yes"); strings.Count(said, ": mended (") != 2 || len(changed()) != 2 {
+	if _, said := run("doctor", "--repair", "--yes"); strings.Count(said, ": repaired (") != 2 || len(changed()) != 2 {
 		t.Errorf("got %s, changed %v", said, changed())
 	}
 	if _, said := run("list"); strings.Contains(said, "not valid JSON") {

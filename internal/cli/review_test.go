@@ -203,7 +203,7 @@ func TestPlanEndsInAReview(t *testing.T) {
 		d.expect(want)
 	}
 	d.types(asked, "what\n")
-	d.expect(`"what" is none of these:`)
+	d.expect(`"what" is not one of these:`)
 	d.expect("a  accept  it may be built")
 	d.types(asked, "r\n")
 	d.types("what should be different?", "LOUDER, please\n")
@@ -361,7 +361,7 @@ func TestReviewOffersWhatCanBeDone(t *testing.T) {
 	d := w.dialog("", "review", "later")
 	d.expect("(r revise, e edit, l later, ? explains)")
 	d.types("", "a\n")
-	d.expect(`"a" is none of these:`)
+	d.expect(`"a" is not one of these:`)
 	d.types(asked, "l\n")
 	if said := d.ends(command.ExitDone); !strings.Contains(said, "nothing was changed; next: trellis start "+filepath.Base(dir)) {
 		t.Errorf("it ends with\n%s", said)

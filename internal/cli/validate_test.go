@@ -122,7 +122,7 @@ func TestMisspelledNamesAreTold(t *testing.T) {
 	b.write(".trellis/tasks/02-01-note/"+taskdir.TaskJSON, "{\n  \"status\": \"ready\", \"base_branch\": \"master\",\n  \"priorty\": \"P1\",\n  \"pipeline\": {\n    \"depends_on\": [\"02-01-note\",\n      \"nobody\"]}}\n")
 	_, out, _ := b.app.try("validate", "note")
 	for _, want := range []string{
-		"warning: .trellis/tasks/02-01-note/task.json:3:3: \"priorty\" is not a field, and is passed over\n    next: did you mean: priority\n",
+		"warning: .trellis/tasks/02-01-note/task.json:3:3: \"priorty\" is not a field, and is ignored\n    next: did you mean: priority\n",
 		"warning: .trellis/tasks/02-01-note/implmnt.jsonl: no phase reads this\n    next: did you mean: implement.jsonl\n",
 		"implmnt.jsonl:1: agee.go does not exist\n    next: did you mean: age.go\n",
 		"error: .trellis/tasks/02-01-note/task.json:6: depends on \"nobody\", which is not a task's directory name\n",

@@ -27,7 +27,7 @@ func (d *decoder) apis(c *Config) {
 			d.report(key, " has the name of another agent: choose one of its own")
 		}
 		if a.API == "" {
-			d.report(key, " does not say how it is asked: api: anthropic, or api: openai")
+			d.report(key, " does not name its API: api: anthropic, or api: openai")
 		}
 		if a.Model == "" {
 			d.report(key, " names no model: model: …")

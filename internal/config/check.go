@@ -97,7 +97,7 @@ func (d *decoder) sessions(key string, c Command) {
 	switch {
 	case len(c.Session) == 0:
 	case !slices.ContainsFunc(c.Session, func(arg string) bool { return strings.Contains(arg, "{{session}}") }):
-		d.report(key+".session", " does not say where the session stands: session: [--resume, \"{{session}}\"]")
+		d.report(key+".session", " does not say where the session's id goes: session: [--resume, \"{{session}}\"]")
 	case c.Output != "events":
 		d.report(key+".session", " needs output: events, since only an event can name a session")
 	}
@@ -108,7 +108,7 @@ func (d *decoder) protocol(key string, c Command) {
 	switch {
 	case c.Type == "":
 	case c.Output != "":
-		d.report(key+".output", " says what a program prints, which with type: %s the protocol says: leave output out", c.Type)
+		d.report(key+".output", " says what a program prints, which the protocol of type: %s defines already: leave output out", c.Type)
 	case len(c.Session) > 0:
 		d.report(key+".session", " is of no use with type: %s, in which each call has a session of its own: leave session out", c.Type)
 	}
@@ -119,7 +119,7 @@ func (d *decoder) unlimitedCommand(key string, c Command, l Limits) {
 	if len(c.Command) == 0 || c.Output == "events" || c.Type != "" || l.Tokens == 0 && l.CostUSD == 0 && l.DayTokens == 0 && l.DayCostUSD == 0 {
 		return
 	}
-	d.warn(key, " prints text and tells no tokens: limits of tokens and cost bind nothing of it, only those of time do",
+	d.warn(key, " prints text and reports no tokens: limits of tokens and cost do not apply to it, only those of time do",
 		"have it print events, and set output: events (docs/reference/agents.md)")
 }
 
@@ -150,9 +150,9 @@ func (d *decoder) worktree(c *Config) {
 	default:
 		switch below, _ := c.Worktree.relativeDir(d.root); {
 		case below == ".":
-			d.report("worktree.dir", " is the main checkout itself: name a folder beside it, such as ../<repo>-worktrees")
+			d.report("worktree.dir", " is the main checkout itself: name a folder next to it, such as ../<repo>-worktrees")
 		case below == gitDir || strings.HasPrefix(below, gitDir+"/"):
-			d.report("worktree.dir", " lies in git's own folder: name a folder beside the main checkout, such as ../<repo>-worktrees")
+			d.report("worktree.dir", " is in git's own folder: name a folder next to the main checkout, such as ../<repo>-worktrees")
 		}
 	}
 	d.localPaths("worktree.copy", c.Worktree.Copy)

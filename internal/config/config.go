@@ -33,11 +33,11 @@ type Config struct {
 	DependsOnMerged bool               `yaml:"depends_on_merged" doc:"a dependency is met only once it is merged (completed), not yet in review"`
 	Sandbox         string             `yaml:"sandbox" oneof:"off auto require" doc:"run agents and the project's commands in a sandbox of the operating system: off, auto (if available), require"`
 	SandboxWrite    []string           `yaml:"sandbox_write" doc:"more paths that are writable in the sandbox, absolute or below ~/; sockets too"`
-	SandboxHome     []string           `yaml:"sandbox_home" doc:"more paths of the home folder and other hidden places that are readable in the sandbox, absolute or below ~/; tools and settings without accounts are always available"`
+	SandboxHome     []string           `yaml:"sandbox_home" doc:"more paths of the home folder and other hidden places that are readable in the sandbox, absolute or below ~/; tools and settings without credentials are always available"`
 	SandboxNetwork  []string           `yaml:"sandbox_network" doc:"who has the whole network in the sandbox: verify (the deciding commands), steps (commands of plans), and roles, if agents otherwise reach only sandbox_hosts; setup has it unless sandbox_offline names it"`
 	SandboxOffline  []string           `yaml:"sandbox_offline" doc:"who else has no network in the sandbox: setup (worktree.setup), and roles"`
 	SandboxHosts    []string           `yaml:"sandbox_hosts" unset:"with sandbox: auto agents have the whole network" doc:"hosts that agents can reach in the sandbox besides their models, such as api.example.org, *.example.org or 127.0.0.1:8080; applies with sandbox: auto only if set, even to [], with require always"`
-	SandboxEnv      []string           `yaml:"sandbox_env" doc:"names of environment variables that commands and agents get in the sandbox besides the usual ones; with sandbox: off, which accounts of agents commands get"`
+	SandboxEnv      []string           `yaml:"sandbox_env" doc:"names of environment variables that commands and agents get in the sandbox besides the usual ones; with sandbox: off, which credentials of agents commands get"`
 	Packages        map[string]Package `yaml:"packages" key:"name"`
 	DefaultPackage  string             `yaml:"default_package" doc:"the package of tasks that name none"`
 	Hooks           Hooks              `yaml:"hooks"`
@@ -114,7 +114,7 @@ type Worktree struct {
 
 // Runs says how much `trellis cleanup --runs` leaves of the runs of completed and archived tasks.
 type Runs struct {
-	Keep time.Duration `yaml:"keep" doc:"how long cleanup --runs keeps records of what agents were told and did for completed and archived tasks; 0: forever"`
+	Keep time.Duration `yaml:"keep" doc:"how long cleanup --runs keeps records of the prompts and actions of agents for completed and archived tasks; 0: forever"`
 	Size int           `yaml:"size" doc:"how many megabytes of these cleanup --runs keeps, the newest first; 0: no limit"`
 }
 
@@ -175,7 +175,7 @@ type Objectives struct {
 type Shared struct {
 	Remote      string        `yaml:"remote" doc:"the git remote whose checkouts share their tasks, each held by one machine at a time; empty: the remote last given to watch --shared here, until watch --shared none"`
 	Silence     time.Duration `yaml:"silence" doc:"how long a machine may be silent before its tasks are taken over; it reports four times in that period"`
-	Transcripts bool          `yaml:"transcripts" doc:"also share what agents were told and wrote, from which trellis logs is made"`
+	Transcripts bool          `yaml:"transcripts" doc:"also share the prompts and answers of agents, from which trellis logs is made"`
 	TimeZone    string        `yaml:"time_zone" doc:"the time zone in which the days of limits.day_tokens, day_cost_usd and trellis stats begin, such as Europe/Berlin or UTC, the same for all machines; empty: each machine's own"`
 }
 

@@ -171,7 +171,7 @@ func (d *decoder) mapping(n *yaml.Node, key string, each func(name string, value
 		case k.Kind != yaml.ScalarNode || k.Value == "":
 			d.problems = append(d.problems, trellis.Problem{File: d.file, Line: k.Line, Message: "a key that is not text"})
 		case d.places[at].line > 0:
-			d.problems = append(d.problems, trellis.Problem{File: d.file, Line: k.Line, Message: fmt.Sprintf("%s is said twice, first in line %d", at, d.places[at].line)})
+			d.problems = append(d.problems, trellis.Problem{File: d.file, Line: k.Line, Message: fmt.Sprintf("%s is set twice, first in line %d", at, d.places[at].line)})
 		default:
 			d.recordPlace(at, k.Line, value)
 			each(k.Value, value)

@@ -41,7 +41,7 @@ func (f Files) FolderWarnings(there, ignored func(path string) bool) []trellis.P
 	}
 	below, inside := c.Worktree.relativeDir(f.Root)
 	if inside && below != "." && below != gitDir && !strings.HasPrefix(below, gitDir+"/") && !ignored(below) {
-		d.warn("worktree.dir", " lies in the main checkout, and git does not ignore it: "+below, "add /"+below+"/ to .gitignore")
+		d.warn("worktree.dir", " is in the main checkout, and git does not ignore it: "+below, "add /"+below+"/ to .gitignore")
 	}
 	return d.problems
 }

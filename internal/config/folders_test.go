@@ -15,9 +15,9 @@ func TestFolders(t *testing.T) {
 		{"worktree: {dir: ../trees}", "", ""},
 		{"worktree: {dir: /elsewhere}", "", ""},
 		{"worktree:\n  dir: kept/trees", "", ""},
-		{"worktree:\n  dir: trees/<repo>/", "", "warning: config.yaml:2: worktree.dir lies in the main checkout, and git does not ignore it: trees/shop\n"},
-		{"worktree:\n  dir: " + root + "/trees", "", "warning: config.yaml:2: worktree.dir lies in the main checkout, and git does not ignore it: trees\n"},
-		{"", "copy: []\nworktree_dir: trees\n", "warning: worktree.yaml:2: worktree.dir lies in the main checkout, and git does not ignore it: trees\n"},
+		{"worktree:\n  dir: trees/<repo>/", "", "warning: config.yaml:2: worktree.dir is in the main checkout, and git does not ignore it: trees/shop\n"},
+		{"worktree:\n  dir: " + root + "/trees", "", "warning: config.yaml:2: worktree.dir is in the main checkout, and git does not ignore it: trees\n"},
+		{"", "copy: []\nworktree_dir: trees\n", "warning: worktree.yaml:2: worktree.dir is in the main checkout, and git does not ignore it: trees\n"},
 	} {
 		files := config.Files{Root: root, Config: config.File{Name: "config.yaml", Data: []byte(row.text)}, Worktree: config.File{Name: "worktree.yaml", Data: []byte(row.older)}}
 		there := func(path string) bool { return path == "web" }

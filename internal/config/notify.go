@@ -102,7 +102,7 @@ func (d *decoder) notify(c *Config) {
 			continue
 		}
 		if len(n.On) == 0 {
-			d.report(key, " says no status to tell of: on: [failed, waiting]")
+			d.report(key, " names no status to report: on: [failed, waiting]")
 		}
 		for j, s := range n.On {
 			if known := append(trellis.Strings(trellis.Statuses), Mergeable); !slices.Contains(known, s) {
@@ -115,7 +115,7 @@ func (d *decoder) notify(c *Config) {
 func (d *decoder) topics(key string, n Notify) {
 	for j, s := range n.On {
 		if !slices.Contains(Topics, s) {
-			d.report(itemKey(key+".on", j), " is none of %s%s", strings.Join(Topics, ", "), suggestion(s, Topics))
+			d.report(itemKey(key+".on", j), " is not one of %s%s", strings.Join(Topics, ", "), suggestion(s, Topics))
 		}
 	}
 }

@@ -35,7 +35,7 @@ func GlobFault(root, glob string) string {
 	case backslash().MatchString(glob):
 		fault = `has a \ where paths have /`
 	case severalGlobs(glob):
-		fault = "is several globs, which stand in a list: [a, b]"
+		fault = "is several globs, which have to be in a list: [a, b]"
 	}
 	if fault == "" {
 		return ""

@@ -57,7 +57,7 @@ func TestGlobFault(t *testing.T) {
 		"!sub/**":   `begins with !, which excepts nothing here: "!sub/**"`,
 		`sub\x.txt`: `has a \ where paths have /: "sub\\x.txt"`,
 		`sub\**`:    `has a \ where paths have /: "sub\\**"`,
-		"a/**, b/*": `is several globs, which stand in a list: [a, b]: "a/**, b/*"`,
+		"a/**, b/*": `is several globs, which have to be in a list: [a, b]: "a/**, b/*"`,
 	} {
 		if got := config.GlobFault(root, glob); got != want {
 			t.Errorf("%q: got %s, want %s", glob, got, want)

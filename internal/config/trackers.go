@@ -36,7 +36,7 @@ func (d *decoder) trackers(c *Config) {
 	d.address("trackers.gitlab.url", t.GitLab.URL)
 	for key, command := range map[string][]string{"linear": t.Linear.TokenCommand, "jira": t.Jira.TokenCommand, "gitlab": t.GitLab.TokenCommand, "github": t.GitHub.TokenCommand} {
 		if len(command) > 0 && strings.Contains(command[0], "/") && !strings.HasPrefix(command[0], "/") {
-			d.report("trackers."+key+".token_command", " names a program of the checkout: it stands in PATH, or begins with /")
+			d.report("trackers."+key+".token_command", " names a program of the checkout: it has to be in PATH, or begin with /")
 		}
 	}
 }

@@ -86,7 +86,7 @@ func (d *document) readSections() {
 			i = d.readSection(i, h)
 			continue
 		case kind == mentionsCriteria && h.level <= lowestLevel:
-			d.warnf(l.number, "begin the heading with Acceptance Criteria if they stand there", "%q is not read as a heading of acceptance criteria", h.text)
+			d.warnf(l.number, "begin the heading with Acceptance Criteria if they are there", "%q is not read as a heading of acceptance criteria", h.text)
 		}
 		i += h.size
 	}
@@ -117,7 +117,7 @@ func conflicts(file string, lines []line) (list []trellis.Problem) {
 		if begin.kind != code && l.kind != code {
 			return append(list, trellis.Problem{File: file, Line: begin.number, Message: trellis.MergeConflict, Hint: trellis.MendMergeConflict})
 		}
-		list = append(list, trellis.Problem{File: file, Line: begin.number, Message: "a merge conflict stands here, in code", Hint: "if git left it, " + trellis.MendMergeConflict, Warning: true})
+		list = append(list, trellis.Problem{File: file, Line: begin.number, Message: "there is a merge conflict here, in code", Hint: "if git left it, " + trellis.MendMergeConflict, Warning: true})
 		met = 0
 	}
 	return list
@@ -144,7 +144,7 @@ func (d *document) readSection(i int, h heading) int {
 		d.errorf(d.unclosed, "close it with the same characters", "this code fence is never closed: what follows is not read as acceptance criteria")
 	}
 	if before == len(d.items)+len(d.problems) {
-		d.warnf(d.lines[i].number, "write a list below it", "no acceptance criterion stands under this heading")
+		d.warnf(d.lines[i].number, "write a list below it", "there is no acceptance criterion under this heading")
 	}
 	return end
 }

@@ -79,7 +79,7 @@ func (r *reader) read(i, end int) int {
 		}
 	}
 	if maybeTableRow(l.bare) && (r.gap || r.lastItem() == nil || !r.lastItem().listed || l.indent <= r.lastItem().indent) {
-		r.errorf(l.number, "a line of dashes below the head: | --- | --- |", "this looks like the row of a table, and no table stands here")
+		r.errorf(l.number, "a line of dashes below the head: | --- | --- |", "this looks like the row of a table, but there is no table here")
 		return i + 1
 	}
 	r.readLine(l)
@@ -251,7 +251,7 @@ func (r *reader) readKey(k key, l line) {
 	}
 	o := r.owner(l)
 	if o == nil {
-		r.errorf(l.number, "write it below the criterion that it is about", "this %s line stands below no acceptance criterion", k.name)
+		r.errorf(l.number, "write it below the criterion that it is about", "this %s line is not below an acceptance criterion", k.name)
 		return
 	}
 	o.End = max(o.End, l.number)
@@ -273,7 +273,7 @@ func (r *reader) readKey(k key, l line) {
 }
 
 func (r *reader) reportUnclear(at int) {
-	r.errorf(at, "verify: `command`, with nothing beside it; what no command shows belongs to the text of the criterion", "this verify line names no clear command: it is read as one command, or as several in code with nothing but \"and\" between them")
+	r.errorf(at, "verify: `command`, with nothing else on the line; what no command shows belongs to the text of the criterion", "this verify line names no clear command: it is read as one command, or as several in code with nothing but \"and\" between them")
 }
 
 // addFromHeading makes an item from the last heading, since a verify line follows it.

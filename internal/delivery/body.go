@@ -65,7 +65,7 @@ func section(w Work, room int) string {
 	return top + fit(summary(w.Summary)+undecidedWarning(w)+changedChecksWarning(w.Report.Checks.Defining)+criteria(w.Report.Criteria)+checks(w.Report.Checks.Results), room-len(top)-len(end)) + end
 }
 
-const truncatedNote = "\n*What is missing here stands in report.md of the task.*\n\n"
+const truncatedNote = "\n*What is missing here is in report.md of the task.*\n\n"
 
 // fit cuts text to at most room bytes, at the end of a line.
 func fit(text string, room int) string {

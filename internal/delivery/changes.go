@@ -101,7 +101,7 @@ func (o *Changes) mergeFailure(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return flow.Fail(string(trellis.PushFailed), "somebody pushed to %s of %s, and that can't be merged by itself: %v; `git -C %s merge %.12s`, mend it there and commit, then `trellis deliver %s` checks both and pushes",
+	return flow.Fail(string(trellis.PushFailed), "somebody pushed to %s of %s, and that can't be merged automatically: %v; `git -C %s merge %.12s`, fix it there and commit, then `trellis deliver %s` checks both and pushes",
 		o.in.Job.Branch, o.remote, err, trellis.ShellWord(o.in.Job.Worktree), o.theirs, o.in.Task)
 }
 

@@ -32,7 +32,7 @@ func (d *Deliverer) commentOnIssue(ctx context.Context, w Work, out *Delivered) 
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil:
-		note := fmt.Sprintf("issue %s was not told of the pull request: %s", w.Source.Issue, d.Redact.message(err))
+		note := fmt.Sprintf("issue %s was not linked to the pull request: %s", w.Source.Issue, d.Redact.message(err))
 		if told, ok := errors.AsType[*tracker.Error](err); ok && len(told.Next) > 0 {
 			note += "; next: " + told.Next[0]
 		}

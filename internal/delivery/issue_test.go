@@ -66,7 +66,7 @@ func TestIssueIsTold(t *testing.T) {
 	}
 	b.D.Issues.Env = append(b.environ(), "GITLAB_TOKEN=tok-1234567")
 	n.lost = true
-	if got := b.deliver(); !has(got.Notes, "was not told of the pull request: commenting on gitlab:group/shop#4: no answer") {
+	if got := b.deliver(); !has(got.Notes, "was not linked to the pull request: commenting on gitlab:group/shop#4: no answer") {
 		t.Errorf("lost: %q", got.Notes)
 	}
 	for range 2 { // the first finds the comment in the issue, the second in the record

@@ -83,7 +83,7 @@ func (d *Deliverer) targetBranch(ctx context.Context, f Forge, w Work, out *Deli
 	if out.Into = base; w.StackedBranch != "" && tips[w.StackedBranch] != "" {
 		out.Into = w.StackedBranch
 	} else if w.StackedBranch != "" {
-		out.Notes = append(out.Notes, fmt.Sprintf("branch %s, which this stands on, is not at %s: the pull request is for %s and shows the work of both", w.StackedBranch, out.Remote, base))
+		out.Notes = append(out.Notes, fmt.Sprintf("branch %s, on which this is based, is not at %s: the pull request is for %s and shows the work of both", w.StackedBranch, out.Remote, base))
 	}
 	tip := tips[out.Into]
 	if tip == "" {
@@ -110,7 +110,7 @@ func (m mask) updateBody(ctx context.Context, f Forge, pr *forge.PR, name string
 	body, ok := m.replaceSection(pr.Body, section)
 	switch {
 	case !ok:
-		out.Notes = append(out.Notes, fmt.Sprintf("the text of %s was left as it is: the marks that Trellis' part stands between are gone", name))
+		out.Notes = append(out.Notes, fmt.Sprintf("the text of %s was left as it is: the marks around the part of Trellis are gone", name))
 	case body != pr.Body:
 		if err := f.EditBody(ctx, pr.URL, body); err != nil {
 			out.Notes = append(out.Notes, fmt.Sprintf("the text of %s is not up to date: %s", name, m.message(err)))

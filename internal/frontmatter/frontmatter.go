@@ -51,7 +51,7 @@ func outside(page []byte, keys []string) *trellis.Problem {
 	case k.below == 1 && holds(bytes.SplitN(page, []byte("\n"), 2)[0], "---"):
 		return &trellis.Problem{Line: 1, Message: "the front matter has no end", Hint: fmt.Sprintf("put a line of three dashes below %s", k.name)}
 	case k.below == 0:
-		return &trellis.Problem{Line: k.line, Message: k.name + " is not read, since no line of three dashes stands above it", Hint: "put one above it, as the first line of the file, and one below it"}
+		return &trellis.Problem{Line: k.line, Message: k.name + " is not read, since there is no line of three dashes above it", Hint: "put one above it, as the first line of the file, and one below it"}
 	}
 	return &trellis.Problem{Line: k.below, Message: "this is not read as front matter", Hint: "make three dashes the first line of the file, with nothing before them, and end the front matter with three dashes"}
 }

@@ -31,7 +31,7 @@ func TestCut(t *testing.T) {
 		{"# Title\n<!-- x -->\n---\na: 1\n---\n", "", "*", "3: this is not read as front matter"},
 		{" ---\na: 1\n---\n", "", "*", "1: this is not read as front matter"},
 		{"—-\na: 1\n", "", "*", "1: this is not read as front matter"},
-		{"\na: 1\n\ntext\n", "", "*", "2: a is not read, since no line of three dashes stands above it"},
+		{"\na: 1\n\ntext\n", "", "*", "2: a is not read, since there is no line of three dashes above it"},
 	} {
 		yaml, at, problem := frontmatter.Cut([]byte(tt.page), []string{"a", "b"})
 		rest, fault := tt.page[at:], ""

@@ -50,7 +50,7 @@ func branchFault(name string) string {
 	case name[0] == '-':
 		return "begins with -"
 	case strings.HasPrefix(name, "refs/"): // git takes it for refs/heads/refs/…
-		return "is that of a ref: write what stands behind refs/heads/"
+		return "is that of a ref: write what follows refs/heads/"
 	case name == "HEAD" || name == "@":
 		return "is reserved"
 	case strings.Contains(name, ".."):

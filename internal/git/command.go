@@ -49,7 +49,7 @@ type OwnerError struct {
 }
 
 func (e *OwnerError) Error() string {
-	return e.Repository + " belongs to another user, and git works there only when it is told to"
+	return e.Repository + " belongs to another user, and git works there only if safe.directory names it"
 }
 
 func (e *OwnerError) Unwrap() error { return e.Err }

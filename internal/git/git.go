@@ -122,7 +122,7 @@ func openAt(dir string) (*Repo, error) {
 	}
 	common, err := commonDir(gitDir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w: %s points to %s, which is gone (git worktree repair mends a moved one)", ErrNoRepository, dot, gitDir)
+		return nil, fmt.Errorf("%w: %s points to %s, which is gone (git worktree repair fixes a moved one)", ErrNoRepository, dot, gitDir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", dot, err)

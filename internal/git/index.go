@@ -74,7 +74,7 @@ func (r Index) ClearHiddenFlags(ctx context.Context, dir string) ([]string, erro
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("making git look at all files of %s: %w", dir, err)
+		return nil, fmt.Errorf("making git check all files of %s: %w", dir, err)
 	}
 	return append(shown, hidden...), nil
 }
@@ -268,7 +268,7 @@ func (r Index) renewIndex(ctx context.Context, c Command) error {
 		err = RetryLocked(ctx, r.repo.ownLocks(gitDir, ""), func() error { return r.replaceIndex(gitDir, data) })
 	}
 	if err != nil {
-		return fmt.Errorf("making the index of %s anew: %w", c.Dir, err)
+		return fmt.Errorf("rebuilding the index of %s: %w", c.Dir, err)
 	}
 	r.repo.seen.recordUnhidden(gitDir, hidden)
 	r.repo.seen.recordWritten(gitDir)

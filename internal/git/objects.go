@@ -58,7 +58,7 @@ func (e *AlternatesError) Error() string {
 func (o *Objects) updateAlternates() (notes []string, err error) {
 	now, err := o.trees.stores.alternates()
 	if err != nil {
-		now = []string{"folders that can't be told (" + err.Error() + ")"}
+		now = []string{"folders that can't be read (" + err.Error() + ")"}
 	}
 	added := slices.DeleteFunc(slices.Clone(now), func(line string) bool { return slices.Contains(o.borrowed, line) })
 	if len(added) > 0 {

@@ -203,7 +203,7 @@ func (e *DivergedError) Error() string {
 type AheadError struct{ Remote, Branch, Tip string }
 
 func (e *AheadError) Error() string {
-	return fmt.Sprintf("branch %s of %s went on to %.12s", e.Branch, e.Remote, e.Tip)
+	return fmt.Sprintf("branch %s of %s moved on to %.12s", e.Branch, e.Remote, e.Tip)
 }
 
 // PushOptions describe a push.

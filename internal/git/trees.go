@@ -253,7 +253,7 @@ func (e *DamagedError) Error() string {
 	case e.LFS:
 		return fmt.Sprintf("the object %s of Git LFS is not what its name says: remove it (`rm -f %s`), and get it again by `git lfs fetch`, or by `git add` where you still have the file", what, trellis.ShellWord(e.File))
 	case e.File == "":
-		return fmt.Sprintf("git's object %s is not what its name says: `git fsck --full` says where it is; put that file aside and get what it had again by `git fetch --refetch`, or clone anew", what)
+		return fmt.Sprintf("git's object %s is not what its name says: `git fsck --full` says where it is; put that file aside and get what it had again by `git fetch --refetch`, or clone again", what)
 	}
 	return fmt.Sprintf("git's object %s is not what its name says: remove it (`rm -f %s`), and get it again by `git fetch --refetch`, or by `git hash-object -w %s` where you still have it", what, trellis.ShellWord(e.File), path)
 }

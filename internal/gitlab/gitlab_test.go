@@ -240,7 +240,7 @@ func TestEdit(t *testing.T) {
 		t.Errorf("got %v", pr)
 	}
 	for what, err := range map[string]error{
-		"label \"nope\"": w.Label(t.Context(), url, "nope"), "nobody of that name": w.AskReview(t.Context(), url, "ghost"), "members of the project alone": w.AskReview(t.Context(), url, "xavier"), "no groups": w.AskReview(t.Context(), url, "acme/team"),
+		"label \"nope\"": w.Label(t.Context(), url, "nope"), "no user of that name": w.AskReview(t.Context(), url, "ghost"), "members of the project alone": w.AskReview(t.Context(), url, "xavier"), "no groups": w.AskReview(t.Context(), url, "acme/team"),
 		"is not at": w.EditBody(t.Context(), "https://gitlab.com/ann/shop/greet/-/merge_requests/1", "x"), "is not the address": w.EditBody(t.Context(), w.URL+"/ann/shop/greet/issues/1", "x"),
 	} {
 		if err == nil || !strings.Contains(err.Error(), what) {

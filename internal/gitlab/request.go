@@ -169,7 +169,7 @@ func (c *Client) AskReview(ctx context.Context, address, who string) error {
 		return err
 	}
 	if len(found) == 0 {
-		return fmt.Errorf("GitLab knows nobody of that name: %s", who)
+		return fmt.Errorf("GitLab has no user of that name: %s", who)
 	}
 	var now mergeRequest
 	if _, err := c.requestProject(ctx, project, http.MethodGet, path, nil, &now); err != nil {

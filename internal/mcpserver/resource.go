@@ -46,7 +46,7 @@ func readFile(p *app.Project, uri string) (string, error) {
 		from, fromErr = strconv.Atoi(strings.TrimPrefix(query, "from="))
 	}
 	if err := errors.Join(refErr, nameErr, fromErr); err != nil || from < 0 || len(uri) > 2000 {
-		return "", app.WithHints(app.Usagef("the address is none of a file of a task"), scheme+"{dir}/{file}, with names from task_show")
+		return "", app.WithHints(app.Usagef("the address is not that of a file of a task"), scheme+"{dir}/{file}, with names from task_show")
 	}
 	dir, err := find(p, ref)
 	if err != nil {

@@ -126,7 +126,7 @@ func (s *Server) callWithTimeout(ctx context.Context, name string, do func(conte
 	default:
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return nil, app.WithHints(app.AsKind(app.ErrTimeout, fmt.Errorf("%s takes longer than %v; if it was an order it may still be carried out", name, s.callTimeout)), "task_list shows where tasks stand")
+		return nil, app.WithHints(app.AsKind(app.ErrTimeout, fmt.Errorf("%s takes longer than %v; if it was to change something, it may still do so", name, s.callTimeout)), "task_list shows the state of the tasks")
 	}
 	return nil, ctx.Err()
 }

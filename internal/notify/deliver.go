@@ -175,10 +175,10 @@ func (n *Notifier) sendEvent(ctx context.Context, p pending) {
 		}
 	}
 	if r.Kind == kindDropped && r.Name != "" {
-		n.say("%s does not hear that %s is %s: %s", r.Name, p.event.Task, p.event.Status, r.Error)
+		n.say("%s could not be notified that %s is %s: %s", r.Name, p.event.Task, p.event.Status, r.Error)
 	}
 	if _, err := n.addRecords(func(*book) []record { return []record{r} }); err != nil {
-		n.say("news may be told again by a later process: %v", err)
+		n.say("a later process may send notifications again: %v", err)
 		n.mu.Lock()
 		defer n.mu.Unlock()
 		if n.unrecorded == nil {

@@ -273,7 +273,7 @@ func TestTriesAgain(t *testing.T) {
 	n.Close(15 * time.Minute)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.said) != 1 || !strings.Contains(h.said[0], "does not hear that 02-01-auth is review") || strings.Contains(h.said[0]+h.book(), "secret-path") {
+	if len(h.said) != 1 || !strings.Contains(h.said[0], "could not be notified that 02-01-auth is review") || strings.Contains(h.said[0]+h.book(), "secret-path") {
 		t.Errorf("said %q\n%s", h.said, h.book())
 	}
 }

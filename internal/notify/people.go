@@ -182,7 +182,7 @@ func (n *Notifier) sendMessage(ctx context.Context, h hook, list []pending) {
 			r.Kind = kindDropped
 		}
 		if _, known := n.readBook().failing[h.key]; !known {
-			n.say("%s can't be told what becomes of tasks: %s; next: trellis notify test %s", h.name, r.Error, trellis.ShellWord(h.name))
+			n.say("%s can't be notified about tasks: %s; next: trellis notify test %s", h.name, r.Error, trellis.ShellWord(h.name))
 		}
 	}
 	if r.Kind == kindFailed {
@@ -237,7 +237,7 @@ func (n *Notifier) Test(ctx context.Context, c config.Notify) error {
 		return h.send(ctx, n, &Event{Version: 1, ID: id, At: n.Now().UTC(), Repo: n.Root, Title: "A test of your notifications", Event: "test"})
 	}
 	return h.channel.send(ctx, n, message{id: digest([]string{id}), title: "Trellis: a test of your notifications",
-		lines: []string{"told here: " + strings.Join(h.events, ", ")}})
+		lines: []string{"notified here: " + strings.Join(h.events, ", ")}})
 }
 
 func kindOf(c config.Notify) string {

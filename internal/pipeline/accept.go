@@ -182,7 +182,7 @@ func (r *run) acceptUnchanged(f flow.Flow) error {
 		return err
 	}
 	if len(bare) > 0 {
-		return flow.Fail(string(trellis.EmptyDiff), "nothing was changed, and nothing but a claim says that it need not be (%s)", strings.Join(bare, ", "))
+		return flow.Fail(string(trellis.EmptyDiff), "nothing was changed, and nothing but the agent's word says that no change is needed (%s)", strings.Join(bare, ", "))
 	}
 	r.rep.Outcome = trellis.NoChangeNeeded
 	return nil

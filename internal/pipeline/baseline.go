@@ -61,7 +61,7 @@ func (r *run) baselineAlone(f flow.Flow, in checksIn) (err error) {
 		}
 		if !canRun(c) {
 			return flow.Fail(string(trellis.HookFailed),
-				"`%s` can't run in a fresh worktree (exit %d: %s): mend the command where it is named, or set up what it needs by worktree.setup", c.Command, c.Code, c.Tail)
+				"`%s` can't run in a fresh worktree (exit %d: %s): fix the command where it is set, or install what it needs with worktree.setup", c.Command, c.Code, c.Tail)
 		}
 	}
 	return nil

@@ -138,7 +138,7 @@ func (cl *claimer) setWorktree(ctx context.Context, in Input, t *taskdir.Task, j
 	w, err := cl.repo.Worktrees().ForTask(ctx, cl.task.id(), j.Branch, t.WorktreePath)
 	j.Own = in.Branch == j.Branch || w != nil && w.Branch == j.Branch
 	if err == nil && !j.Own && in.Begun && in.Branch != "" {
-		return flow.Fail(string(trellis.WorktreeFailed), "task.json names the branch %s, and the work so far is on %s: `trellis task set-branch %s %[2]s` goes on there, `trellis retry %[3]s --fresh` begins on the other one",
+		return flow.Fail(string(trellis.WorktreeFailed), "task.json names the branch %s, and the work so far is on %s: `trellis task set-branch %s %[2]s` continues there, `trellis retry %[3]s --fresh` begins on the other one",
 			j.Branch, in.Branch, cl.task.id())
 	}
 	if w != nil && (j.Own || in.Begun) {

@@ -163,7 +163,7 @@ func (cm *committer) commitOnce(ctx context.Context, c flow.Call, in commitIn, s
 		return Committed{}, err
 	}
 	if len(hooks) > 0 {
-		s.note("hooks were changed while the run went on, and none was run at the commit: " + strings.Join(shortList(hooks), ", ") + "; look at them before you commit yourself")
+		s.note("hooks were changed during the run, and none was run at the commit: " + strings.Join(shortList(hooks), ", ") + "; review them before you commit yourself")
 	}
 	in.Job.Title = s.mask(in.Job.Title)
 	o, err := cm.commitOptions(ctx, c, in, s, head)
@@ -267,9 +267,9 @@ func message(in commitIn) string {
 	subject := fmt.Sprintf("%s%s: %s", in.Job.CommitType, scope, title)
 	switch in.Why {
 	case trellis.CIFailed:
-		subject = fmt.Sprintf("fix%s: mend what checks found", scope)
+		subject = fmt.Sprintf("fix%s: address failed checks", scope)
 	case trellis.ChangesRequested:
-		subject = fmt.Sprintf("fix%s: mend what reviewers found", scope)
+		subject = fmt.Sprintf("fix%s: address review comments", scope)
 	}
 	if in.Job.merging() {
 		subject = fmt.Sprintf("chore%s: merge %s", scope, in.Job.BaseBranch)

@@ -70,7 +70,7 @@ func allCriteria(prd string, p *plan.Plan) (list []StatedCriterion, notes []stri
 		}
 		at[line] = len(list) + 1
 		list = append(list, StatedCriterion{ID: fmt.Sprintf("A%d", at[line]), Text: line, Verify: c.Verify, Level: c.Level})
-		notes = append(notes, fmt.Sprintf("A%d stands in plan.json alone, prd.md does not have it: %s", at[line], shortText(line)))
+		notes = append(notes, fmt.Sprintf("A%d is only in plan.json, not in prd.md: %s", at[line], shortText(line)))
 	}
 	return list, notes
 }

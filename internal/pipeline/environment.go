@@ -152,10 +152,10 @@ func drift(then, now map[string]string) (bent, notes []string) {
 		moved[kind] = append(moved[kind], what)
 	}
 	for _, n := range [][2]string{
-		{kindFile, "changed by somebody while the run went on: "},
+		{kindFile, "changed by somebody during the run: "},
 		{kindProgram, "these programs, which decide, are not those of the beginning of the run: "},
 		{kindNetwork, "these commands had the network when the run began and have none now, or the other way round: "},
-		{kindGit, "settings of git were changed while the run went on: "},
+		{kindGit, "settings of git were changed during the run: "},
 	} {
 		if list := moved[n[0]]; len(list) > 0 {
 			notes = append(notes, n[1]+strings.Join(shortList(list), ", "))

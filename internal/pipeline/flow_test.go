@@ -192,7 +192,7 @@ func TestFlow(t *testing.T) {
 		"files hold both sides still": {change: map[string][]any{"claim": {follows}, "update": {conflict}, "unmended": {`{"stray": ["greet.sh"], "tree": "t3"}`}},
 			calls: "claim prepare baseline observe implement observe check verify observe criteria accept commit update " +
 				"observe debug observe check unmended report",
-			status: trellis.Failed, outcome: trellis.OutcomeFailed, code: trellis.Conflict, detail: "mended nothing"},
+			status: trellis.Failed, outcome: trellis.OutcomeFailed, code: trellis.Conflict, detail: "fixed nothing"},
 		"the base has all of it by now": {change: map[string][]any{"claim": {follows}, "update": {`{"base": "new", "checks": {"unchanged": true}}`}, "criteria": {provenCriteria},
 			"verify": {green, `{"results": [{"command": "make", "code": 0}], "unchanged": true}`}, "ground": {`[]`}, "discard": {`{}`}},
 			calls:  "claim prepare baseline observe implement observe check verify observe criteria commit update verify observe criteria ground discard report",

@@ -217,7 +217,7 @@ func (r *repairer) repair(ctx context.Context, c flow.Call, j Job) (notes []stri
 		return notes, err
 	}
 	if len(hidden) > 0 {
-		notes = append(notes, "git had been told not to look at tracked files, which was undone: "+strings.Join(shortList(hidden), ", "))
+		notes = append(notes, "git had been told to ignore changes to tracked files, which was undone: "+strings.Join(shortList(hidden), ", "))
 	}
 	if j.merging() { // the base's tasks are not in the branch yet, and the merge commit takes them from the base
 		return notes, nil

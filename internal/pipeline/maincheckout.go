@@ -131,7 +131,7 @@ func (mw *mainWatch) attribute(r agentcall.Request, moves []git.RefChange, now g
 		notes = append(notes, fmt.Sprintf("somebody moved %s in the main checkout while the %s agent was at work (its log says: %s); if it was not you: `%s`", what, r.Role, reflogText(m), mw.undoCommand(m, now)))
 	}
 	if len(did) > 0 {
-		fail = flow.Fail(string(trellis.ProtectedPath), "the %s agent moved %s in the main checkout, where it has nothing to do; look at `git -C %s reflog`, and undo it with %s; then `trellis retry %s`",
+		fail = flow.Fail(string(trellis.ProtectedPath), "the %s agent moved %s in the main checkout, where it has nothing to do; see `git -C %s reflog`, and undo it with %s; then `trellis retry %s`",
 			r.Role, strings.Join(shortList(did), ", "), trellis.ShellWord(mw.repo.Main), strings.Join(shortList(undo), ", "), mw.task.id())
 	}
 	return notes, fail

@@ -135,7 +135,7 @@ func (o *observer) contentOf(k *inputSnapshot, j Job) (c Content, p *plan.Plan, 
 	c.Criteria, added = criteriaOf(string(prd), p)
 	c.Notes = append(c.Notes, added...)
 	if raw, err := json.Marshal(c.Criteria); err != nil || len(raw) > criteria.MaxBytes {
-		return c, nil, flow.Fail(string(trellis.InvalidTask), "%s: the %d acceptance criteria are %d bytes long, at most %d are taken: say them shorter, or split the task",
+		return c, nil, flow.Fail(string(trellis.InvalidTask), "%s: the %d acceptance criteria are %d bytes long, at most %d are taken: shorten them, or split the task",
 			o.store.Rel(filepath.Join(o.task.dir, taskdir.PRD)), len(c.Criteria), len(raw), criteria.MaxBytes)
 	}
 	c.Markers = markers(k.texts[taskdir.CheckContext])

@@ -153,7 +153,7 @@ func (r *run) rounds(f flow.Flow) error {
 		case found.same(last) && found.Code == trellis.SecretFound:
 			return flow.Fail(string(found.Code), "round %d did not take out the secrets: %s", r.round, found.Detail)
 		case found.same(last) && found.Code == trellis.Conflict:
-			return flow.Fail(string(found.Code), "round %d mended nothing: %s", r.round, found.Detail)
+			return flow.Fail(string(found.Code), "round %d fixed nothing: %s", r.round, found.Detail)
 		case found.same(last):
 			return flow.Fail(string(trellis.NoProgress), "round %d ended as the one before, and nothing was changed in between: %s", r.round, found.Detail)
 		case r.round+r.stepRounds >= r.job.Limits.Rounds:

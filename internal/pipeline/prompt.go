@@ -97,7 +97,7 @@ func (pr *prompts) protectedText(d promptData) (string, error) {
 	if err != nil || len(allowed) == 0 {
 		return lines(d.Job.Protected), err
 	}
-	return lines(d.Job.Protected) + "\nThese may change, as the plan says: a person agreed to it.\n" + lines(allowed), nil
+	return lines(d.Job.Protected) + "\nThese may change, as the plan says: a person approved it.\n" + lines(allowed), nil
 }
 
 func lines(list []string) string { return strings.Join(list, "\n") }

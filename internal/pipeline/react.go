@@ -66,7 +66,7 @@ func (r *run) endInReview(f flow.Flow, fail *flow.Failure) error {
 	case r.in.Feedback != nil:
 		what = "the work stays in review as it was: "
 	case r.in.React != nil:
-		what = "what was wrong with the pull request is not mended (" + r.in.React.Detail + "): "
+		what = "what was wrong with the pull request is not fixed (" + r.in.React.Detail + "): "
 	}
 	code := trellis.Code(fail.Code)
 	if code != trellis.PushFailed && code != trellis.PRFailed { // else there is a newer commit that was verified

@@ -100,7 +100,7 @@ type reporter struct {
 // conclude writes report.md.
 func (w *reporter) conclude(ctx context.Context, _ flow.Call, in concludeIn) (struct{}, error) {
 	if err := w.repo.Index().EndRun(ctx, w.guard.worktree()); err != nil { // the report is written in any case
-		in.Report.Notes = append(slices.Clone(in.Report.Notes), "what git add left beside the worktree could not be taken back: "+err.Error())
+		in.Report.Notes = append(slices.Clone(in.Report.Notes), "what git add left outside the worktree could not be undone: "+err.Error())
 	}
 	h, err := journal.Read(w.task.runDir)
 	if err != nil {

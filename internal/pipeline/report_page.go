@@ -45,7 +45,7 @@ func page(in concludeIn, h *journal.History, p *plan.Plan, feedback string) stri
 	}
 	b.WriteByte('\n')
 	if feedback != "" {
-		fmt.Fprintf(&b, "## Feedback\n\nWhat a person said to the work before this run:\n\n%s\n\n", quote(feedback))
+		fmt.Fprintf(&b, "## Feedback\n\nWhat a person said about the work before this run:\n\n%s\n\n", quote(feedback))
 	}
 	criteriaTable(&b, r.Criteria)
 	stepTable(&b, in, p, h.Code)
@@ -141,7 +141,7 @@ func UsageText(u trellis.Usage) string {
 		cost = "about " + cost + ", estimated by list prices"
 	}
 	if u.CostPartial {
-		cost += ", and what calls cost that did not tell"
+		cost += ", and the cost of calls that did not report it"
 	}
 	return fmt.Sprintf("Agents: %.0f s, %d tokens in (%d cached), %d out, %s", u.Seconds, u.InputTokens+u.CachedTokens, u.CachedTokens, u.OutputTokens, cost)
 }
@@ -236,7 +236,7 @@ func stepTable(b *strings.Builder, in concludeIn, p *plan.Plan, code int) {
 		fmt.Fprintf(b, "Loops without items, for which nothing was done: %s.\n\n", strings.Join(r.Empty, ", "))
 	}
 	if in.Report.Proofs != "" {
-		fmt.Fprintf(b, "All that has a check is proven. The head of proofs.jsonl is `%s`; `trellis verify %s` looks at all of it again.\n\n", in.Report.Proofs, in.Task)
+		fmt.Fprintf(b, "All that has a check is proven. The head of proofs.jsonl is `%s`; `trellis verify %s` checks all of it again.\n\n", in.Report.Proofs, in.Task)
 	} else {
 		fmt.Fprintf(b, "`trellis verify %s` names what is proven so far.\n\n", in.Task)
 	}
@@ -325,7 +325,7 @@ func uncachedNotes(b *strings.Builder, h *journal.History) {
 	}
 	for i, missed := range agentcall.Uncached(made) {
 		if missed {
-			fmt.Fprintf(b, "Nothing of what %s was told came from the provider's cache, although the call before it began alike: %d tokens cost their full price.\n\n",
+			fmt.Fprintf(b, "None of the input of %s came from the provider's cache, although the call before it began with the same text: %d tokens cost their full price.\n\n",
 				ids[i], made[i].Reply.Usage.InputTokens)
 		}
 	}

@@ -36,7 +36,7 @@ func TestReportOfSteps(t *testing.T) {
 			"| lint | failed, let pass | 3 | its command exited with 3 |\n", "| each.2.build | failed | 124 | its check \\| took longer than its time limit |\n",
 			"| publish | blocked |  | blocked by each, which failed |\n", "`trellis verify 02-01-bye` names what is proven", "!Nothing was executed", "!more |"}},
 		"delivered": {Report{Outcome: trellis.Delivered, Steps: workflow.Report{Steps: 2, Done: 1, Skipped: 1}, Proofs: "sha256:abc"}, 2, []string{
-			"| 1 | 0 | 0 | 0 | 0 |\n\nAll that has a check is proven. The head of proofs.jsonl is `sha256:abc`; `trellis verify 02-01-bye` looks", "!| Step |"}},
+			"| 1 | 0 | 0 | 0 | 0 |\n\nAll that has a check is proven. The head of proofs.jsonl is `sha256:abc`; `trellis verify 02-01-bye` checks", "!| Step |"}},
 		"many failed":         {Report{Steps: workflow.Report{Steps: 9, Failed: 9, Worst: steps.Worst[1:2]}}, 2, []string{"| and 8 more | | | |\n"}},
 		"loops without items": {Report{Steps: workflow.Report{Steps: 2, Done: 2, Empty: []string{"each", "o.1.i"}}}, 2, []string{"Loops without items, for which nothing was done: each, o.1.i.\n"}}, // edge C11
 		"none left":           {Report{Implemented: "x"}, 2, []string{"An earlier run did the steps of the plan.", "!| Done |"}},

@@ -56,7 +56,7 @@ func (sw *standardsWatch) watch(c flow.Call) (compare func(who string) (notes []
 		}
 		path := filepath.Join(sw.task.runDir, agentcall.Folder(c), standardsFile)
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("ending the look at what judges: %w", err)
+			return nil, fmt.Errorf("ending the watch over what judges: %w", err)
 		}
 		if len(changed) == 0 {
 			return nil, nil
@@ -117,7 +117,7 @@ func (sw *standardsWatch) confirm() error {
 		}
 	}
 	if err := os.Remove(filepath.Join(sw.task.runDir, unconfirmedFile)); err != nil {
-		return fmt.Errorf("taking in what people agreed to: %w", err)
+		return fmt.Errorf("taking in what people approved: %w", err)
 	}
 	return nil
 }

@@ -85,7 +85,7 @@ func (r *run) unresolvedConflicts(f flow.Flow) (*trouble, error) {
 
 // conflictTrouble returns the trouble of files that hold both sides of a conflict.
 func (j Job) conflictTrouble(files []string, tree string) *trouble {
-	return &trouble{Code: trellis.Conflict, Detail: "the base went on to " + text.Cut(j.BaseCommit, 12) + ", and these files hold what it and this task changed side by side: " + joinFirst(files), Tree: tree}
+	return &trouble{Code: trellis.Conflict, Detail: "the base moved on to " + text.Cut(j.BaseCommit, 12) + ", and these files hold what it and this task changed side by side: " + joinFirst(files), Tree: tree}
 }
 
 // updater is the effect of update.
@@ -123,10 +123,10 @@ func (up *updater) update(ctx context.Context, c flow.Call, in updateIn) (out Up
 	u, err = gitupdate.New(up.repo).Update(ctx, o)
 	switch conflict := (*gitupdate.ConflictError)(nil); {
 	case errors.As(err, &conflict):
-		return out, flow.Fail(string(trellis.Conflict), "%s went on to %.12s, and the work can't be put on that: %s; nothing was touched: `git -C %s merge %.12[2]s`, mend it there and commit, then `trellis retry %[5]s` checks that and goes on",
+		return out, flow.Fail(string(trellis.Conflict), "%s moved on to %.12s, and the work can't be put on that: %s; nothing was touched: `git -C %s merge %.12[2]s`, fix it there and commit, then `trellis retry %[5]s` checks that and continues",
 			in.Job.BaseBranch, o.Base, joinFirst(conflict.Said), trellis.ShellWord(in.Job.Worktree), in.Task)
 	case errors.Is(err, gitupdate.ErrOldGit):
-		return Updated{Notes: append(out.Notes, fmt.Sprintf("%s went on, and the branch was not brought up to it: %v", in.Job.BaseBranch, err))}, nil
+		return Updated{Notes: append(out.Notes, fmt.Sprintf("%s moved on, and the branch was not brought up to it: %v", in.Job.BaseBranch, err))}, nil
 	case err != nil:
 		return out, err
 	}
@@ -143,11 +143,11 @@ func (up *updater) finishUpdate(ctx context.Context, c flow.Call, in updateIn, o
 	j.BaseCommit = o.Base
 	j.setClash(u, recorded)
 	out.Base, out.On = o.Base, recorded.On
-	how := "made anew on it"
+	how := "rebased on it"
 	if u != nil && u.Merge {
 		how = "merged with it"
 	}
-	out.Notes = append(out.Notes, fmt.Sprintf("%s went on to %.12s while the task was worked on: the branch, which ended in %.12s, was %s", j.BaseBranch, o.Base, before, how))
+	out.Notes = append(out.Notes, fmt.Sprintf("%s moved on to %.12s while the task was worked on: the branch, which ended in %.12s, was %s", j.BaseBranch, o.Base, before, how))
 	var err error
 	if u != nil && len(u.Files) == 0 {
 		if out.Made, err = up.committer.commit(ctx, c, commitIn{Job: *j, Task: in.Task, Seen: in.Seen}); err != nil {
@@ -197,7 +197,7 @@ func (up *updater) plannedUpdate(ctx context.Context, c flow.Call, in updateIn) 
 		return o, out, err
 	}
 	if why, err := up.trust.distrustReason(ctx, next); err != nil || why != "" {
-		out.Notes = append(out.Notes, fmt.Sprintf("%s went on to %.12s, and the branch was not brought up to it: %s", next.Branch, next.Commit, why))
+		out.Notes = append(out.Notes, fmt.Sprintf("%s moved on to %.12s, and the branch was not brought up to it: %s", next.Branch, next.Commit, why))
 		return o, out, err
 	}
 	if _, err := snapshot.NewBackups(up.repo).Reattach(ctx, j.Worktree, j.Branch, j.BaseCommit, up.task.backupRef(c)+"-strayed"); err != nil {

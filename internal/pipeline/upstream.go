@@ -63,7 +63,7 @@ func (u *upstream) Behind(ctx context.Context, in DeliverIn, tip string, fetch b
 	if why, err := u.trust.distrustReason(ctx, next); err != nil || why != "" {
 		return "", err
 	}
-	return fmt.Sprintf("%s went on to %.12s: the branch is brought up to it first (delivery.update: %s), and checked again", next.Branch, next.Commit, j.Delivery.Update), nil
+	return fmt.Sprintf("%s moved on to %.12s: the branch is brought up to it first (delivery.update: %s), and checked again", next.Branch, next.Commit, j.Delivery.Update), nil
 }
 
 // updateRecord returns what an update records: the task that the new base belongs to, and what both sides did, in case they conflict.

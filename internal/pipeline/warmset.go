@@ -75,7 +75,7 @@ func (s warmSet) fill(disk *durable.Disk, j Job, info setInfo) (kept bool, note 
 	}
 	encoded, err := json.Marshal(info)
 	if err != nil {
-		return false, "", fmt.Errorf("saying what warm folders are of: %w", err)
+		return false, "", fmt.Errorf("recording what warm folders were made from: %w", err)
 	}
 	return len(info.Folders) > 0, "", disk.WriteFile(filepath.Join(s.path, madeFile), append(encoded, '\n'), 0o644)
 }

@@ -190,7 +190,7 @@ func (wt *worktrees) takenFailure(ctx context.Context, j Job, e *git.BranchError
 	case e.Gone:
 		way = "if that was moved, `git worktree repair PATH` with where it is now leads there"
 	case e.Owner == id:
-		way = "the next run goes on there"
+		way = "the next run continues there"
 	case wt.isTask(e.Owner):
 		way = fmt.Sprintf("`trellis cleanup %s` takes that away, once it is done with", e.Owner)
 	case e.Worktree == wt.repo.Main:

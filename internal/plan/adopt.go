@@ -82,7 +82,7 @@ func verificationSteps(steps *node, confirmed []string) (list []*node) {
 		list[len(list)-1].put("proof", proof)
 	}
 	if len(confirmed) == 0 {
-		add("review", "type", Prompt, "prompt", "Review the whole change against the requirement and prd.md, and mend what is wrong or missing.",
+		add("review", "type", Prompt, "prompt", "Review the whole change against the requirement and prd.md, and fix what is wrong or missing.",
 			"desired_outcome", "every requirement and every acceptance criterion of prd.md is met by the change, and nothing else was changed")
 		list[0].put("llm_as_judge", &node{text: "true", line: steps.line, origin: steps.origin})
 	}

@@ -203,7 +203,7 @@ func (c *checker) checkExists(at string, f File, clean string) {
 	case there && f.Change == "new":
 		c.warn(at, "%s is there already", f.Path).Hint = `say "change": "edit"`
 	case !there && f.Change != "new":
-		c.add(at, "%s does not exist, so the plan can't %s it", f.Path, f.Change).Hint = `say "change": "new", or mend the path`
+		c.add(at, "%s does not exist, so the plan can't %s it", f.Path, f.Change).Hint = `say "change": "new", or fix the path`
 	}
 }
 

@@ -45,7 +45,7 @@ func TestCheckSteps(t *testing.T) {
 		{"same id in a group", step + ",\n" + `{"id": "g", "steps": [` + "\n" + step + `]}`, "5 /steps/1/steps/0/id: a is the id of another step too, in line 3"},
 		{"same id as its group", `{"id": "a", "steps": [` + "\n" + step + `]}`, "4 /steps/0/steps/0/id: a is the id of another step too, in line 3"},
 
-		{"a step without anything", `{"id": "a"}`, "3 /steps/0: step a: says nothing to do"},
+		{"a step without anything", `{"id": "a"}`, "3 /steps/0: step a: has nothing to do"},
 		{"script without command", `{"id": "a", "type": "script"}`, "3 /steps/0: step a: a script step needs command"},
 		{"prompt without prompt", `{"id": "a", "type": "prompt", "llm_as_judge": true}`, "3 /steps/0: step a: a prompt step needs prompt"},
 		{"log without message", `{"id": "a", "type": "log"}`, "3 /steps/0: step a: a log step needs message"},
@@ -70,8 +70,8 @@ func TestCheckSteps(t *testing.T) {
 		{"vars of a prompt", `{"id": "a", "prompt": "p", "llm_as_judge": true, "vars": {"x": "y"}}`, "3 /steps/0/vars: step a: vars does not apply to a prompt step"},
 		{"parallel of a prompt", `{"id": "a", "prompt": "p", "llm_as_judge": true, "parallel": true}`, "3 /steps/0/parallel: step a: parallel does not apply to a prompt step"},
 		{"loop of an approval", `{"id": "a", "type": "approval", "title": "t", "repeat": 2}`, "3 /steps/0/repeat: step a: repeat does not apply to an approval step"},
-		{"attempts without judge", `{"id": "a", "prompt": "p", "verify": "go vet", "max_judge_attempts": 2}`, "~3 /steps/0/max_judge_attempts: step a: max_judge_attempts says nothing without llm_as_judge"},
-		{"attempts without healing", `{"id": "a", "command": "ls", "max_healing_attempts": 2}`, "~3 /steps/0/max_healing_attempts: step a: max_healing_attempts says nothing"},
+		{"attempts without judge", `{"id": "a", "prompt": "p", "verify": "go vet", "max_judge_attempts": 2}`, "~3 /steps/0/max_judge_attempts: step a: max_judge_attempts has no effect without llm_as_judge"},
+		{"attempts without healing", `{"id": "a", "command": "ls", "max_healing_attempts": 2}`, "~3 /steps/0/max_healing_attempts: step a: max_healing_attempts has no effect"},
 
 		{"two loops", `{"id": "a", "command": "ls", "for_each": ["x"], "repeat": 2}`, "3 /steps/0/repeat: step a: has for_each and repeat"},
 		{"variable without loop", `{"id": "a", "command": "ls", "as": "x"}`, "3 /steps/0/as: step a: as names the variable of a loop, and there is none"},
@@ -94,8 +94,8 @@ func TestCheckSteps(t *testing.T) {
 		{"two cycles", `{"id": "a", "command": "ls", "depends_on": ["b"]},` + "\n" + `{"id": "b", "command": "ls"},` + "\n" + `{"id": "c", "command": "ls", "depends_on": ["d"]},` + "\n" + `{"id": "d", "command": "ls"}`,
 			"3 /steps/0/depends_on: these steps wait for each other: a → b → a\n5 /steps/2/depends_on: these steps wait for each other: c → d → c"},
 		{"a cycle in a group", `{"id": "g", "steps": [` + "\n" + `{"id": "a", "command": "ls", "depends_on": ["b"]},` + "\n" + `{"id": "b", "command": "ls"}]}`, "4 /steps/0/steps/0/depends_on: these steps wait for each other: a → b → a"},
-		{"into a group", `{"id": "g", "steps": [` + "\n" + step + `]},` + "\n" + `{"id": "b", "command": "ls", "depends_on": ["a"]}`, "5 /steps/1/depends_on/0: step b depends on a, which stands in another list of steps"},
-		{"out of a group", step + ",\n" + `{"id": "g", "steps": [` + "\n" + `{"id": "b", "command": "ls", "depends_on": ["a"]}]}`, "5 /steps/1/steps/0/depends_on/0: step b depends on a, which stands in another list of steps"},
+		{"into a group", `{"id": "g", "steps": [` + "\n" + step + `]},` + "\n" + `{"id": "b", "command": "ls", "depends_on": ["a"]}`, "5 /steps/1/depends_on/0: step b depends on a, which is in another list of steps"},
+		{"out of a group", step + ",\n" + `{"id": "g", "steps": [` + "\n" + `{"id": "b", "command": "ls", "depends_on": ["a"]}]}`, "5 /steps/1/steps/0/depends_on/0: step b depends on a, which is in another list of steps"},
 
 		{"placeholders", `{"id": "a", "title": "{{t}}", "prompt": "{{p}}", "verify": "go {{v}}", "for_each": "ls {{f}} {{item}}"}`,
 			"3 /steps/0/title: step a: {{t}} in title is neither one of vars nor the variable of a loop\n3 /steps/0/prompt: step a: {{p}}\n3 /steps/0/verify: step a: {{v}}\n3 /steps/0/for_each: step a: {{f}}\n3 /steps/0/for_each: step a: {{item}} in for_each"},
@@ -150,7 +150,7 @@ func TestCheckVars(t *testing.T) {
 	vars := func(s string) string { return "\"vars\": {" + s + "},\n" }
 	for _, tt := range []struct{ name, vars, steps, want string }{
 		{"declared", `"dir": "api", "todo": "build/{{item}}.txt"`, `{"id": "a", "command": "ls {{dir}} {{item}}", "output": "todo", "for_each": "ls {{dir}}"}`, ""},
-		{"null", `"dir": null`, `{"id": "a", "command": "ls {{dir}}"}`, "2 /vars/dir: dir has no value: a task's plan says every value"},
+		{"null", `"dir": null`, `{"id": "a", "command": "ls {{dir}}"}`, "2 /vars/dir: dir has no value: a task's plan has to set every value"},
 		{"nearest", `"todo": "x.txt"`, `{"id": "a", "command": "ls {{tood}}"}`, "4 /steps/0/command: step a: {{tood}} in command is neither"},
 		{"not replaced in a value", `"a": "x {{b}}", "b": "y"`, `{"id": "a", "command": "ls {{a}}"}`, "~2 /vars/a: {{b}} in the value of a var stays as it is"},
 		{"unknown output", `"todo": "x.txt"`, `{"id": "a", "command": "ls", "output": "todoo"}`, "4 /steps/0/output: step a: output names todoo, which is not one of vars"},

@@ -113,7 +113,7 @@ func (c *checker) planAdds(line string) bool {
 	})
 }
 
-const confirmedHint = "the commands that you named or the research confirmed stand at the end"
+const confirmedHint = "the commands that you named or the research confirmed come last"
 
 // checkConfirmed checks that the plan ends with the confirmed commands.
 func (c *checker) checkConfirmed() {

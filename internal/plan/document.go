@@ -101,7 +101,7 @@ func documentOf(text string, root *node) *document {
 	d := &document{text: text, root: root, lines: map[string]int{"": root.line}}
 	root.visit("", func(pointer string, _ *node, line int, again bool) {
 		if again {
-			d.duplicates = append(d.duplicates, Problem{Pointer: pointer, Line: line, Message: fmt.Sprintf("stands there twice, in line %d too", d.lines[pointer])})
+			d.duplicates = append(d.duplicates, Problem{Pointer: pointer, Line: line, Message: fmt.Sprintf("appears twice, also in line %d", d.lines[pointer])})
 			return
 		}
 		d.lines[pointer] = line

@@ -91,7 +91,7 @@ func (c *converter) warn(n *node, hint, format string, args ...any) {
 // warnUnknown warns of a key that the tool does not have.
 func (c *converter) warnUnknown(m member, known []string) {
 	hint := trellis.NearestHint(strings.ToLower(strings.ReplaceAll(m.key, "_", "")), known)
-	c.warn(m.node, hint, "is not known as a key of %s, and passed over", c.tool)
+	c.warn(m.node, hint, "is not known as a key of %s, and ignored", c.tool)
 }
 
 // skip skips a value that has a meaning only for the tool.
@@ -111,7 +111,7 @@ func (c *converter) warnSkipped() {
 	}
 	if len(keys) > 0 {
 		c.problems = append(c.problems, Problem{Line: c.skipped[0].line, Warning: true,
-			Message: "keys of " + c.tool + " that say nothing here, passed over: " + strings.Join(keys, ", ")})
+			Message: "keys of " + c.tool + " that mean nothing here, ignored: " + strings.Join(keys, ", ")})
 	}
 }
 

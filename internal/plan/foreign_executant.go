@@ -216,15 +216,15 @@ func (e *executant) field(m member, out *node, kind string, known, looped bool) 
 	kinds, there := fields[m.key]
 	switch {
 	case !there && m.key == "agent":
-		e.warn(m.node, "provider names the program, and is agent here", "agent, a persona of the program, says nothing here, and is passed over")
+		e.warn(m.node, "provider names the program, and is agent here", "agent, a persona of the program, means nothing here, and is ignored")
 	case !there:
 		e.warnUnknown(m, append(elsewhere, slices.Sorted(maps.Keys(fields))...))
 	case known && !slices.Contains(kinds, kind):
 		if !m.node.empty() {
-			e.warn(m.node, "", "%s does not apply to %s step, and is passed over", m.key, withArticle(kind))
+			e.warn(m.node, "", "%s does not apply to %s step, and is ignored", m.key, withArticle(kind))
 		}
 	case m.key == "concurrency" && !looped:
-		e.warn(m.node, "", "concurrency is for a loop, and is passed over")
+		e.warn(m.node, "", "concurrency is for a loop, and is ignored")
 	case m.key == "provider":
 		out.put("agent", m.node)
 	default:

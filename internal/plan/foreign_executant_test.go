@@ -29,7 +29,7 @@ func TestExecutantLoads(t *testing.T) {
 		{"2 a type that is not text", goal("- name: a", "  type: [x]", "  command: ls"), "e.yaml:4: /steps/0/type: must be a string"},
 		{"3 prompt without prompt", goal("- name: a", "  type: prompt"), "e.yaml:3: /steps/0: step a: a prompt step needs prompt\n~e.yaml:3: /steps/0: step a: nothing tells"},
 		{"3 script without command", goal("- name: a", "  type: script"), "e.yaml:3: /steps/0: step a: a script step needs command"},
-		{"3 command without command", goal("- name: a", "  type: command", "  prompt: p"), "e.yaml:3: /steps/0: step a: a script step needs command\n~e.yaml:5: /steps/0/prompt: prompt does not apply to a script step, and is passed over"},
+		{"3 command without command", goal("- name: a", "  type: command", "  prompt: p"), "e.yaml:3: /steps/0: step a: a script step needs command\n~e.yaml:5: /steps/0/prompt: prompt does not apply to a script step, and is ignored"},
 		{"3 workflow without workflow", goal("- name: a", "  type: workflow"), "e.yaml:3: /steps/0: step a: a workflow step needs workflow"},
 		{"5 names that are the same", goal("- name: b", "  command: ls", "- name: b", "  command: ls"), "e.yaml:5: /steps/1/name: b is the name of another step too, in line 3"},
 		{"10 unknown placeholder", goal("- name: say it", "  command: echo {{wolrd}}"), "e.yaml:4: /steps/0/command: step say_it: {{wolrd}} in command is neither one of vars"},
@@ -52,10 +52,10 @@ func TestExecutantLoads(t *testing.T) {
 		{"16 timeout 0", goal("- name: a", "  command: ls", "  timeout_seconds: 0"), "e.yaml:5: /steps/0/timeout_seconds: must be more than 0, not 0"},
 
 		{"19 unknown keys", "goal: G\nself_improve: true\nextra: 1\nsteps:\n- name: a\n  command: ls\n  foreach: [a]\n  retry: 3\n",
-			"~e.yaml:2: keys of executant that say nothing here, passed over: self_improve\n~e.yaml:3: /extra: is not known as a key of executant, and passed over\n~e.yaml:7: /steps/0/foreach: is not known\n~e.yaml:8: /steps/0/retry: is not known"},
+			"~e.yaml:2: keys of executant that mean nothing here, ignored: self_improve\n~e.yaml:3: /extra: is not known as a key of executant, and ignored\n~e.yaml:7: /steps/0/foreach: is not known\n~e.yaml:8: /steps/0/retry: is not known"},
 		{"19 keys that do not apply", goal("- name: a", "  command: ls", "  llm_as_judge: true", "  context: [x]", "  allowed_tools: [Read]", "  model: m", "- name: b", "  prompt: p", "  llm_as_judge: true", "  self_healing: true",
 			"- name: c", "  message: m", "  timeout_seconds: 3", "  continue_on_error: true", "  concurrency: 2", "  agent: x"),
-			"~e.yaml:5: /steps/0/llm_as_judge: llm_as_judge does not apply to a script step, and is passed over\n~e.yaml:6: /steps/0/context: context does not\n~e.yaml:7: /steps/0/allowed_tools: allowed_tools does not\n~e.yaml:8: /steps/0/model: model does not\n" +
+			"~e.yaml:5: /steps/0/llm_as_judge: llm_as_judge does not apply to a script step, and is ignored\n~e.yaml:6: /steps/0/context: context does not\n~e.yaml:7: /steps/0/allowed_tools: allowed_tools does not\n~e.yaml:8: /steps/0/model: model does not\n" +
 				"~e.yaml:12: /steps/1/self_healing: self_healing does not apply to a prompt step\n~e.yaml:15: /steps/2/timeout_seconds: timeout_seconds does not apply to a log step\n~e.yaml:16: /steps/2/continue_on_error: continue_on_error does not apply to a log step\n" +
 				"~e.yaml:17: /steps/2/concurrency: concurrency is for a loop\n~e.yaml:18: /steps/2/agent: agent, a persona"},
 		{"19 false says nothing", goal("- name: a", "  command: ls", "  llm_as_judge: false"), ""},
@@ -206,6 +206,6 @@ func TestExecutantInATask(t *testing.T) {
 	if a := b.Plan("").Acceptance; len(a) != 1 || a[0].Criterion != "Do it." {
 		t.Errorf("got %+v", a)
 	}
-	loads(t, "value", plan.LoadOptions{Task: true}, "plan.json:2: /vars/x: x has no value: a task's plan says every value", "plan.json", "{\"goal\": \"Do it.\",\n\"vars\": {\"x\": null}, \"steps\": [{\"name\": \"a\", \"command\": \"ls\"}]}")
-	loads(t, "key twice", plan.LoadOptions{Task: true}, "plan.json:2: /goal: stands there twice, in line 1 too", "plan.json", "{\"goal\": \"Do it.\",\n\"goal\": \"x\", \"steps\": [{\"name\": \"a\", \"command\": \"ls\"}]}")
+	loads(t, "value", plan.LoadOptions{Task: true}, "plan.json:2: /vars/x: x has no value: a task's plan has to set every value", "plan.json", "{\"goal\": \"Do it.\",\n\"vars\": {\"x\": null}, \"steps\": [{\"name\": \"a\", \"command\": \"ls\"}]}")
+	loads(t, "key twice", plan.LoadOptions{Task: true}, "plan.json:2: /goal: appears twice, also in line 1", "plan.json", "{\"goal\": \"Do it.\",\n\"goal\": \"x\", \"steps\": [{\"name\": \"a\", \"command\": \"ls\"}]}")
 }

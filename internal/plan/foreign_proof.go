@@ -104,16 +104,16 @@ func (t *tascer) readCriteria(r *proofRequirement, from *node) {
 			if f, err := strconv.ParseFloat(m.node.text, 64); err != nil || f < 1 {
 				t.addProblem(m.node, "", "must be at least 1, not %s", m.node.flat())
 			} else {
-				t.warn(m.node, "", "how many people have to agree is not for a plan to say: it is planning.approvers")
+				t.warn(m.node, "", "how many people have to approve is set by planning.approvers, not by a plan")
 			}
 		default:
-			t.warn(m.node, "", "Trellis does not look at this criterion, and passes it over")
+			t.warn(m.node, "", "Trellis does not check this criterion, and ignores it")
 		}
 	}
 	if path != nil {
 		r.files = append(r.files, fileProof(path, rest.members...))
 	} else if len(rest.members) > 0 {
-		t.warn(rest.members[0].node, "add path", "there is no file to look into: it is passed over")
+		t.warn(rest.members[0].node, "add path", "there is no file to look into: it is ignored")
 	}
 }
 

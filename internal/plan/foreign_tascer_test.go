@@ -44,13 +44,13 @@ func TestTascerLoads(t *testing.T) {
 		{"timeout 0", tascs(`{"id": "a", "title": "A", "testing_instructions": "ls", "proof_required": {"timeout_seconds": 0}}`), "t.json:2: /tascs/0/proof_required/timeout_seconds: must be more than 0, not 0"},
 		{"timeout of a manual one", tascs(`{"id": "a", "title": "A", "proof_required": {"proof_type": "manual", "timeout_seconds": -1}}`), "t.json:2: /tascs/0/proof_required/timeout_seconds: must be more than 0, not -1"},
 		{"no approvals", tascs(`{"id": "a", "title": "A", "proof_required": {"proof_type": "manual", "criteria": {"required_approvals": 0}}}`), "t.json:2: /tascs/0/proof_required/criteria/required_approvals: must be at least 1, not 0"},
-		{"three approvals", tascs(`{"id": "a", "title": "A", "proof_required": {"proof_type": "manual", "criteria": {"required_approvals": 3}}}`), "~t.json:2: /tascs/0/proof_required/criteria/required_approvals: how many people have to agree"},
+		{"three approvals", tascs(`{"id": "a", "title": "A", "proof_required": {"proof_type": "manual", "criteria": {"required_approvals": 3}}}`), "~t.json:2: /tascs/0/proof_required/criteria/required_approvals: how many people have to approve"},
 		{"exit codes", tascs(`{"id": "a", "title": "A", "testing_instructions": "ls", "proof_required": {"criteria": {"expected_exit_codes": [0, "1"]}}}`), "t.json:2: /tascs/0/proof_required/criteria/expected_exit_codes/1: must be an exit code, 0 to 255"},
 
 		{"criteria that nobody looks at", tascs(`{"id": "a", "title": "A", "testing_instructions": "ls", "proof_required": {"proof_type": "experiment", "criteria": {"error_patterns": ["x"], "contains": "y"}}}`),
-			"~t.json:2: /tascs/0/proof_required/proof_type: a proof of type experiment is one of its command\n~t.json:2: /tascs/0/proof_required/criteria/error_patterns: Trellis does not look\n~t.json:2: /tascs/0/proof_required/criteria/contains: there is no file"},
+			"~t.json:2: /tascs/0/proof_required/proof_type: a proof of type experiment is one of its command\n~t.json:2: /tascs/0/proof_required/criteria/error_patterns: Trellis does not check\n~t.json:2: /tascs/0/proof_required/criteria/contains: there is no file"},
 		{"keys that say nothing", "{\"title\": \"T\", \"id\": \"p\", \"status\": \"pending\", \"validations\": {}, \"extra\": 1, \"tascs\": [\n" + `{"id": "a", "title": "A", "testing_instructions": "ls", "status": "proven", "proof_hash": "x", "depends": ["b"], "proof_required": {"max_retries": 3, "timeout": 5}}]}`,
-			"~t.json:1: /extra: is not known as a key of tascer\n~t.json:1: keys of tascer that say nothing here, passed over: id, status, max_retries, proof_hash\n~t.json:2: /tascs/0/proof_required/timeout: is not known\n~t.json:2: /tascs/0/depends: is not known"},
+			"~t.json:1: /extra: is not known as a key of tascer\n~t.json:1: keys of tascer that mean nothing here, ignored: id, status, max_retries, proof_hash\n~t.json:2: /tascs/0/proof_required/timeout: is not known\n~t.json:2: /tascs/0/depends: is not known"},
 		{"braces", tascs(`{"id": "a", "title": "{{x}}", "testing_instructions": "grep '{{x}}' a"}`), "~t.json:2: /tascs/0/title: step a: {{x}} in title\n~t.json:2: /tascs/0/testing_instructions: step a: {{x}} in command"},
 	} {
 		loads(t, tt.name, plan.LoadOptions{}, tt.want, "t.json", tt.doc)
@@ -91,7 +91,7 @@ func TestTascerIsRun(t *testing.T) {
 
 // In a task, an agent does the tasc, and the script that tells whether it was done is the step's verify.
 func TestTascerInATask(t *testing.T) {
-	b := loads(t, "task", plan.LoadOptions{Task: true}, "~plan.json:9: /tascs/7/id\n~plan.json:10: keys of tascer that say nothing here, passed over: timeout_seconds", "plan.json", strings.Replace(tascer, `"timeout_seconds": 12.5`, `"timeout_seconds": null`, 1))
+	b := loads(t, "task", plan.LoadOptions{Task: true}, "~plan.json:9: /tascs/7/id\n~plan.json:10: keys of tascer that mean nothing here, ignored: timeout_seconds", "plan.json", strings.Replace(tascer, `"timeout_seconds": 12.5`, `"timeout_seconds": null`, 1))
 	p := b.Plan("")
 	for i, want := range []struct{ kind, prompt, verify, proof string }{
 		{plan.Prompt, "Fetch it\n\nSlowly.\nTwice.", "test -s a\ntest -s b", ""},

@@ -74,7 +74,7 @@ func (s Step) fieldUses() []fieldUse {
 func (c *checker) checkFields(s *placedStep) {
 	kind := s.Kind()
 	if kind == "" {
-		c.addStepProblem(s, "", "says nothing to do: give it prompt, command, message, workflow or steps")
+		c.addStepProblem(s, "", "has nothing to do: give it prompt, command, message, workflow or steps")
 		return
 	}
 	needed, there := requiredField[kind], false
@@ -92,10 +92,10 @@ func (c *checker) checkFields(s *placedStep) {
 	}
 	c.checkLoop(s)
 	if s.MaxJudgeAttempts > 0 && !s.LLMAsJudge && kind == Prompt {
-		c.addStepProblem(s, "max_judge_attempts", "max_judge_attempts says nothing without llm_as_judge").asWarning("")
+		c.addStepProblem(s, "max_judge_attempts", "max_judge_attempts has no effect without llm_as_judge").asWarning("")
 	}
 	if s.MaxHealingAttempts > 0 && !s.SelfHealing && kind == Script {
-		c.addStepProblem(s, "max_healing_attempts", "max_healing_attempts says nothing without self_healing").asWarning("")
+		c.addStepProblem(s, "max_healing_attempts", "max_healing_attempts has no effect without self_healing").asWarning("")
 	}
 }
 

@@ -188,7 +188,7 @@ func TestLoadCorpus(t *testing.T) {
 // The plan of a task must have all values and a criterion; a file that is run needs neither, and has checks of its own.
 func TestLoadForATask(t *testing.T) {
 	const short = `{"schema_version": 1, "title": "T", "vars": {"a": null}, "steps": [{"id": "s", "command": "ls {{a}}"}]}`
-	loads(t, "task", plan.LoadOptions{Task: true}, "plan.json:1: /vars/a: a has no value: a task's plan says every value\nplan.json:1: /acceptance: there is no criterion", "plan.json", short)
+	loads(t, "task", plan.LoadOptions{Task: true}, "plan.json:1: /vars/a: a has no value: a task's plan has to set every value\nplan.json:1: /acceptance: there is no criterion", "plan.json", short)
 	loads(t, "run", plan.LoadOptions{Given: map[string]string{"a": "1"}}, "", "plan.json", short)
 	f := plan.Facts{MaxSteps: 1, Missing: missing}
 	loads(t, "facts", plan.LoadOptions{Task: true, Facts: f}, "plan.json:2: /steps: has 2 steps\nplan.json:4: /steps/1/verify: step b: `make`: the program make",

@@ -183,7 +183,7 @@ func (l *loader) visitFile(f *loadedFile, s *Step, at, key string, sc scope) int
 	}
 	switch {
 	case errors.Is(other.err, fs.ErrNotExist):
-		begins := "a name begins at the folder of the file that it stands in"
+		begins := "a name is relative to the folder of the file that it is in"
 		if l.Task && f.key == l.bundle.Main {
 			begins = "a name begins at the top of the repository"
 		}

@@ -77,7 +77,7 @@ func TestWorkflowsThatAreWrong(t *testing.T) {
 		{"17 by a person", plan.LoadOptions{Given: map[string]string{"v": "1"}}, "", []string{"m.yaml", with("v: ", "- {id: a, workflow: x.yaml, vars: {x: '{{v}}'}}"), "x.yaml", child}},
 		{"null", plan.LoadOptions{}, "ci/m.yaml:4: /steps/0/vars/x: x has no value\nci/m.yaml:4: /steps/0/workflow: step a: ci/x.yaml needs a value for x", []string{"m.yaml", calls("- {id: a, workflow: x.yaml, vars: {x: }}"), "x.yaml", child}},
 		{"broken below", plan.LoadOptions{}, "ci/x.yaml:1: /steps: is missing", []string{"m.yaml", calls("- {id: a, workflow: x.yaml}", "- {id: b, workflow: x.yaml}"), "x.yaml", "schema_version: 1\ntitle: T\n"}},
-		{"wrong below, said once", plan.LoadOptions{}, "ci/x.yaml:4: /steps/0: step a: says nothing to do\nci/x.yaml:5: /steps/1/workflow: step b: there is no file ci/y.yaml",
+		{"wrong below, said once", plan.LoadOptions{}, "ci/x.yaml:4: /steps/0: step a: has nothing to do\nci/x.yaml:5: /steps/1/workflow: step b: there is no file ci/y.yaml",
 			[]string{"m.yaml", calls("- {id: a, workflow: x.yaml}", "- {id: b, workflow: x.yaml}"), "x.yaml", calls("- {id: a}", "- {id: b, workflow: y.yaml}")}},
 		{"a value that is missing here, nothing more", plan.LoadOptions{}, "ci/m.yaml:3: /vars/f: f has no value", []string{"m.yaml", with("f: ", "- {id: a, workflow: '{{f}}'}")}},
 		{"no criterion below a task", plan.LoadOptions{File: "plan.json", Task: true}, "", []string{"plan.json", doc("", `{"id": "a", "workflow": "x.yaml", "vars": {"x": "1"}}`), "x.yaml", child}},

@@ -57,7 +57,7 @@ func (c *checker) checkDependencies(steps []Step, i int, at string) (places []in
 // addUnknownStep reports a dependency that is not in the same list of steps.
 func (c *checker) addUnknownStep(s Step, id, at string, neighbours []Step) {
 	if i := slices.IndexFunc(c.steps, func(o placedStep) bool { return o.ID == id }); i >= 0 {
-		p := c.add(at, "step %s depends on %s, which stands in another list of steps", s.ID, id)
+		p := c.add(at, "step %s depends on %s, which is in another list of steps", s.ID, id)
 		if within := c.steps[i].groups; len(within) > 0 {
 			p.Hint = "a group is waited for as a whole: depend on " + within[0]
 		}

@@ -216,10 +216,10 @@ func (s Step) loopPhrase() string {
 func (s Step) failurePhrase() string {
 	var list []string
 	if s.SelfHealing {
-		list = append(list, "mend the cause, then run it again"+atMostTimes(s.MaxHealingAttempts))
+		list = append(list, "fix the cause, then run it again"+atMostTimes(s.MaxHealingAttempts))
 	}
 	if s.ContinueOnError {
-		list = append(list, "go on")
+		list = append(list, "continue")
 	}
 	return strings.Join(list, "; else ")
 }

@@ -57,7 +57,7 @@ func TestOutlineTellsEveryField(t *testing.T) {
 	p.Steps = append(p.Steps, plan.Step{ID: "z", Command: "Vloop", Repeat: 33, Risk: "high", Proof: &plan.Proof{Type: "lint"}},
 		plan.Step{ID: "y", Command: "c", ForEach: &plan.ForEach{Command: "Vls"}, DependsOn: &[]string{}, Proof: &plan.Proof{Type: "test"}}, plan.Step{ID: "z", Command: "c", Proof: &plan.Proof{Type: "test"}})
 	got := p.Basis() + p.Course()
-	for _, part := range []string{"Vsentence", "`Vcommand` succeeds", "77 seconds", "up to 66 at a time", "an agent judges the outcome, at most 55 times", "at most 44 times; else go on", "any order",
+	for _, part := range []string{"Vsentence", "`Vcommand` succeeds", "77 seconds", "up to 66 at a time", "an agent judges the outcome, at most 55 times", "at most 44 times; else continue", "any order",
 		"Vpath", "Vcontains", "Vsum", "a person says so", "build", "(should)", "from 1 to 33", "`Vls` prints", "after: nothing", "high: people are asked", "it is run when all is done"} {
 		if !strings.Contains(got, part) {
 			t.Errorf("%q is not told", part)
@@ -141,7 +141,7 @@ Steps that wait for nothing may be done in any order.
         - for: each {{item}} of a, b
         - steps of the file: ` + "`more.json`" + `
         - values: x = 1
-        - on failure: go on
+        - on failure: continue
    1.2. tell (log)
         - for: {{item}} from 1 to 2
         - say: {{file}} is done
@@ -158,7 +158,7 @@ Steps that wait for nothing may be done in any order.
 4. generate (script)
    - run: ` + "`go generate`" + `
    - verify: ` + "`git diff --exit-code`" + `
-   - on failure: mend the cause, then run it again, at most 3 times
+   - on failure: fix the cause, then run it again, at most 3 times
    - risk: high: people are asked before this step
 5. run_tests (script)
    - after: generate

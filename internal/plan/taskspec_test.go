@@ -68,7 +68,7 @@ func TestParseTaskSpec(t *testing.T) {
 		{with(`"priority": "HIGH"`), `/priority: must be one of low, normal, high, not "HIGH"`},
 		{with(`"priority": "medium"`), `/priority: must be one of low, normal, high, not "medium"`},
 		{with(`"priority": null`), "/priority: must be a string, not null"},
-		{with(`"goals": ["a"], "goals": ["b"]`), "/goals: stands there twice"},
+		{with(`"goals": ["a"], "goals": ["b"]`), "/goals: appears twice"},
 		{`{"taskspec": {"user_intent": "x"}}`, "/user_intent: is missing\n/taskspec: is not a known key"},
 		{"I can't help with that.", "/: not valid JSON"},
 		{`{"user_intent": "x",}`, "/: not valid JSON"},

@@ -41,7 +41,7 @@ func (n *node) member(key string) *member {
 	return nil
 }
 
-var errDeep = errors.New("lists and objects stand in each other too deep")
+var errDeep = errors.New("lists and objects are nested too deep")
 
 // treeOf parses valid JSON.
 func treeOf(text string) (*node, error) {

@@ -17,7 +17,7 @@ func (c *checker) checkVars(at string, vars map[string]*string) {
 		case v == nil && at != "/vars":
 			c.add(at+"/"+name, "%s has no value", name).Hint = "leave it out where the other file has a value"
 		case v == nil && c.task:
-			c.add(at+"/"+name, "%s has no value: a task's plan says every value", name)
+			c.add(at+"/"+name, "%s has no value: a task's plan has to set every value", name)
 		}
 		if v == nil {
 			continue

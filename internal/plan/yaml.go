@@ -58,7 +58,7 @@ func yamlProblem(src string, err error) *Problem {
 	case trellis.ConflictAt(at) == 0:
 		p.Message, p.Hint = "not valid YAML: "+trellis.MergeConflict, trellis.MendMergeConflict
 	case strings.Contains(indent, "\t"):
-		p.Message, p.Hint = "not valid YAML: a tab stands before the text", "indent with spaces"
+		p.Message, p.Hint = "not valid YAML: there is a tab before the text", "indent with spaces"
 	case strings.Contains(at, ": {{") || strings.Contains(at, "- {{"):
 		p.Hint = "quote text that begins with {{"
 	case strings.Contains(p.Message, "mapping values are not allowed"):
@@ -130,7 +130,7 @@ func (r *yamlReader) value(n *yaml.Node, depth int) *node {
 	case n.Kind == yaml.ScalarNode:
 		r.scalar(n, out, tag)
 	default:
-		r.add(n, "leave it out", "the tag %s says nothing here", n.Tag)
+		r.add(n, "leave it out", "the tag %s means nothing here", n.Tag)
 	}
 	return out
 }
@@ -216,7 +216,7 @@ func (r *yamlReader) scalar(n *yaml.Node, out *node, tag string) {
 	case "!!str", "!!timestamp", "!!merge":
 		out.text = jsonText(n.Value)
 	default:
-		r.add(n, "leave it out", "the tag %s says nothing here", n.Tag)
+		r.add(n, "leave it out", "the tag %s means nothing here", n.Tag)
 	}
 }
 
@@ -249,7 +249,7 @@ func (n *node) yamlHint(message string) string {
 	switch {
 	case n == nil:
 	case n.block && strings.Contains(message, "must be one line"):
-		return "a text below | or > ends with a line break: say |- or >-, and keep it to one line"
+		return "a text below | or > ends with a line break: use |- or >-, and keep it to one line"
 	case n.open != 0 || n.plain == "" && n.text != "null":
 	case strings.HasPrefix(message, "must be true or false") && ambiguousMeaning(n.plain) != "":
 		return "write " + ambiguousMeaning(n.plain)

@@ -87,7 +87,7 @@ func (s specifier) settle(_ context.Context, c flow.Call, in settleIn) (out sett
 		case len(all) < maxConstraints:
 			all = append(all, constraint)
 		default:
-			out.Warnings = append(out.Warnings, fmt.Sprintf("taskspec.json has no room for its constraint %q beside those that were given", constraint))
+			out.Warnings = append(out.Warnings, fmt.Sprintf("taskspec.json has no room for its constraint %q in addition to those that were given", constraint))
 		}
 	}
 	spec.Constraints, out.Warnings = all, agentcall.TruncateList(out.Warnings, maxWarnings)

@@ -120,7 +120,7 @@ func (c *chain) misplacedFinding(i int, task string, runs []string) *Finding {
 		return newFinding(Replayed, p, "it is a record of task %s", p.Task)
 	}
 	if runs != nil && !slices.Contains(runs, p.Run) {
-		return newFinding(Replayed, p, "it is a record of run %s, which is none of this task", p.Run)
+		return newFinding(Replayed, p, "it is a record of run %s, which is not a run of this task", p.Run)
 	}
 	if j, there := c.byKey[p.key()]; there {
 		return newFinding(Replayed, p, "it repeats line %d: run %s has recorded %s before", j+1, p.Run, p.Activity)
@@ -143,11 +143,11 @@ func (c *chain) outOfOrderFinding(i int) *Finding {
 	j, known := c.byHash[p.Previous]
 	switch {
 	case p.Previous == "":
-		return newFinding(Broken, p, "it is the first record of a chain: what stands before it was added or moved")
+		return newFinding(Broken, p, "it is the first record of a chain: what comes before it was added or moved")
 	case known && j > i:
 		return newFinding(Broken, p, "it was moved: it follows the record that is now in line %d", j+1)
 	case known:
-		return newFinding(Broken, p, "it follows line %d: what stands between was added or moved", j+1)
+		return newFinding(Broken, p, "it follows line %d: what is between them was added or moved", j+1)
 	case i == 0:
 		return newFinding(Broken, p, "it is not the first record of its chain: those before it were deleted")
 	case c.entries[i-1].finding != nil && c.entries[i-1].finding.Fault == Damaged:

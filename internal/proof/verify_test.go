@@ -183,7 +183,7 @@ func manipulations(t *testing.T) []manipulated {
 		{"a copy of the last", func(l []string) []string { return append(l, l[10]) }, nil, []string{"12 replayed"}, "it repeats line 11"},
 		{"an added record that fits", func(l []string) []string {
 			return slices.Insert(l, 4, forge(t, l[4], "step-each/item-1/test/proof#1", "step-each/item-0/test/proof#1", "each/item-1/test\"", "each/item-0/test\""))
-		}, nil, []string{"6 broken"}, "follows line 4: what stands between was added"},
+		}, nil, []string{"6 broken"}, "follows line 4: what is between them was added"},
 		{"an added record that fits, at the end", func(l []string) []string {
 			return append(l, forge(t, l[10], "verify/final#1", "verify/final#2", `"previous":"`+hashIn(l[9]), `"previous":"`+hashIn(l[10])))
 		}, func(w *proof.ExpectedState) {
@@ -199,7 +199,7 @@ func manipulations(t *testing.T) []manipulated {
 		}, nil, []string{"12 replayed"}, "it is a record of task 02-02-other"},
 		{"a record of a run that is none", func(l []string) []string {
 			return append(l, forge(t, l[10], `paging/2"`, `paging/9"`, `"previous":"`+hashIn(l[9]), `"previous":"`+hashIn(l[10])))
-		}, nil, []string{"12 replayed"}, "run 02-01-paging/9, which is none of this task"},
+		}, nil, []string{"12 replayed"}, "run 02-01-paging/9, which is not a run of this task"},
 		{"a record of a former run that fits", func(l []string) []string {
 			return append(l, forge(t, l[10], `paging/2"`, `paging/1"`, `"previous":"`+hashIn(l[9]), `"previous":"`+hashIn(l[10])))
 		}, nil, []string{"12 replayed"}, "run 02-01-paging/1, which ended with line 3"},

@@ -49,7 +49,7 @@ func TestCheckPlan(t *testing.T) {
 		{"a check by code", map[string]string{"plan.json": change(`"go vet ./..."`, `"true"`)}, "plan.json:4: /steps/0/verify: step add_login: `true` can't fail"},
 		{"a warning", map[string]string{"plan.json": change(`"verify": "go vet ./..."`, `"title": "x"`)}, "~plan.json:4: /steps/0: step add_login: nothing tells whether it was done"},
 		{"no version", map[string]string{"plan.json": change(`"schema_version": 1, `, "")}, "~plan.json:1: schema_version is missing"},
-		{"two globs in one text", map[string]string{"plan.json": change(`"schema_version": 1, `, `"schema_version": 1, "touches": ["api/**, docs/**"], `)}, "plan.json:1: /touches/0: is several globs, which stand in a list"},
+		{"two globs in one text", map[string]string{"plan.json": change(`"schema_version": 1, `, `"schema_version": 1, "touches": ["api/**, docs/**"], `)}, "plan.json:1: /touches/0: is several globs, which have to be in a list"},
 		{"a file that is gone", map[string]string{"plan.json": change("main.go", "gone.go")}, "plan.json:2: /files/0/path: gone.go does not exist"},
 		{"a file outside by a link", map[string]string{"plan.json": change("main.go", "out/x")}, "plan.json:2: /files/0/path: looking for out/x: "},
 		{"a program that is missing", map[string]string{"plan.json": change("go vet", "cargo test")}, "plan.json:4: /steps/0/verify: step add_login: `cargo test ./...`: the program cargo is not installed"},

@@ -211,10 +211,10 @@ func (c *check) prd() {
 		c.problems, c.hasCriteria = append(c.problems, problems...), len(items)+len(problems) > 0
 		c.hasText = true
 		for _, line := range taskdir.PlaceholderLines(data) {
-			c.add(taskdir.PRD, "trellis edit "+trellis.ShellWord(c.As), "is not filled in here: it still says what a new one says").Line = line
+			c.add(taskdir.PRD, "trellis edit "+trellis.ShellWord(c.As), "is not filled in here: it still has the text of a new one").Line = line
 		}
 		if size := sizeOf(items); size > criteria.MaxBytes {
-			c.add(taskdir.PRD, "say them shorter, or split the task", "the %d acceptance criteria are %d bytes long, at most %d are taken", len(items), size, criteria.MaxBytes)
+			c.add(taskdir.PRD, "shorten them, or split the task", "the %d acceptance criteria are %d bytes long, at most %d are taken", len(items), size, criteria.MaxBytes)
 		}
 	}
 }

@@ -89,7 +89,7 @@ func TestCheck(t *testing.T) {
 			"prd.md:6: this verify line names no clear command: it is read as one command, or as several in code with nothing but \"and\" between them\nprd.md:7: an acceptance criterion that says nothing yet: \"TBD\""},
 		{"too many criteria (edge C1)", map[string]string{"prd.md": "# T\n\n## Acceptance\n" + strings.Repeat("- it is so\n", 1000)}, "prd.md: the 1000 acceptance criteria are 30000 bytes long, at most 16384 are taken"},
 		{"no criteria (edge C1)", map[string]string{"prd.md": "# T\n\nIt works.\n"}, "~prd.md: names no acceptance criteria: the work is judged by one, that prd.md is met"},
-		{"an empty section (edge C1)", map[string]string{"prd.md": "# T\n\n## Done when\n"}, "~prd.md:3: no acceptance criterion stands under this heading"},
+		{"an empty section (edge C1)", map[string]string{"prd.md": "# T\n\n## Done when\n"}, "~prd.md:3: there is no acceptance criterion under this heading"},
 		{"criteria in plan.json (edge C1)", map[string]string{"prd.md": "# T\n\nIt works.\n", "plan.json": `{"schema_version": 1, "title": "T", "steps": [{"id": "a", "title": "A", "prompt": "Do it."}], "acceptance": [{"criterion": "it works"}]}`}, "~plan.json:1: /steps/0: step a: nothing tells whether it was done"},
 		{"taskspec.json is not valid JSON (edge C6)", map[string]string{"taskspec.json": "{\n  \"user_intent\": \"x\",\n}"}, "taskspec.json:3:1: not valid JSON: there is a comma before the '}'"},
 		{"taskspec.json against its schema (edge C6)", map[string]string{"taskspec.json": "{\n  \"user_intent\": \"x\",\n  \"goals\": \"y\",\n  \"gaols\": []\n}"}, "taskspec.json:3: \ntaskspec.json:4: "},
@@ -103,7 +103,7 @@ func TestCheck(t *testing.T) {
 		{"prd with NUL bytes", map[string]string{"prd.md": "# Say\nh\x00i\x00"}, "prd.md:2: is not UTF-8 text"},
 		{"design in another encoding", map[string]string{"design.md": "\xff\xfea\x00", "info.md": "# How\n\ncaf\xe9"}, "info.md:3: is not UTF-8 text\ndesign.md:1: is not UTF-8 text"},
 		{"merge conflicts in what agents are shown", map[string]string{"info.md": "# How\n" + conflict, "design.md": "```\n" + conflict + "```\n", "check.jsonl": "<<<<<<< HEAD\n{\"file\": \"main.go\"}\n||||||| 1\n=======\n>>>>>>> x\n"},
-			"info.md:2: git left a merge conflict here\n~design.md:2: a merge conflict stands here, in code\n" +
+			"info.md:2: git left a merge conflict here\n~design.md:2: there is a merge conflict here, in code\n" +
 				"check.jsonl:1: git left a merge conflict here\ncheck.jsonl:3: git left a merge conflict here\ncheck.jsonl:4: git left a merge conflict here\ncheck.jsonl:5: git left a merge conflict here"},
 		{"merge conflicts in guidelines", map[string]string{"check.jsonl": `{"file": ".trellis/spec/torn/", "type": "directory"}`, "implement.jsonl": `{"file": ".trellis/spec/torn/a.md"}`},
 			"~.trellis/spec/torn/a.md:2: git left a merge conflict here"},

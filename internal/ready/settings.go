@@ -16,7 +16,7 @@ func (c *check) settings() {
 	}
 	if c.CheckPackage != nil {
 		if err := c.CheckPackage(c.task.Package); err != nil {
-			c.addAt("package", "name it under packages in .trellis/config.yaml, or write one that stands there", "%v", err)
+			c.addAt("package", "name it under packages in .trellis/config.yaml, or use one that is there", "%v", err)
 		}
 	}
 	for i, command := range c.task.Pipeline.Verify {

@@ -17,10 +17,10 @@ func Requirement(name, title string, s Step, src []byte) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Step %s of the objective %q: %s\n\n", s.ID, cmp.Or(title, name), s.Description)
 	if s.Phase != "" {
-		fmt.Fprintf(&b, "It stands in the phase %q.\n", s.Phase)
+		fmt.Fprintf(&b, "It is in the phase %q.\n", s.Phase)
 	}
 	b.WriteString("This step alone is wanted, whatever else the objective names: its other steps are planned and done each on its own.\n")
-	fmt.Fprintf(&b, "The objective is told so that the step fits into it. This is .trellis/objectives/%s.md as it is now:\n\n", name)
+	fmt.Fprintf(&b, "The objective is shown so that the step fits into it. This is .trellis/objectives/%s.md as it is now:\n\n", name)
 	text := strings.ToValidUTF8(string(src), "\uFFFD")
 	if len(text) > maxObjectiveText {
 		text = strings.ToValidUTF8(text[:maxObjectiveText], "") + "\n[cut here]\n"

@@ -27,7 +27,7 @@ func (r *Roadmap) findDuplicates() {
 	}
 	for i, s := range r.Steps {
 		if all := lines[s.ID]; len(all) > 1 && r.index[s.ID] == i {
-			r.errorf(s.Line, "give each step an id of its own", "step %s stands there %d times, in lines %s", s.ID, len(all), strings.Join(all, ", "))
+			r.errorf(s.Line, "give each step an id of its own", "step %s appears %d times, in lines %s", s.ID, len(all), strings.Join(all, ", "))
 		}
 	}
 }

@@ -92,7 +92,7 @@ func TestSetRefuses(t *testing.T) {
 		{src, "1", roadmap.PR, "#1 <!-- x", "would be read as something else", nil},
 		{src, "1", roadmap.Status, "soon", `the status "soon" of step 1 is unknown`, nil},
 		{src, "1", roadmap.PR, "TBD", "the PR cell of step 1 says", nil},
-		{src + "| 1 | b | | |\n", "1", roadmap.PR, "plan x", "step 1 stands there 2 times", nil},
+		{src + "| 1 | b | | |\n", "1", roadmap.PR, "plan x", "step 1 appears 2 times", nil},
 	} {
 		got, err := roadmap.Set([]byte(c.src), c.step, c.cell, c.value)
 		if err == nil || !strings.Contains(err.Error(), c.want) || got != nil || c.is != nil && !errors.Is(err, c.is) {

@@ -141,7 +141,7 @@ func (l *assessment) nextReason(s *Step) string {
 		}
 		over = append(over, fmt.Sprintf("%s (%s)", id, state))
 	}
-	return "it is the first pending step whose dependencies are over: " + strings.Join(over, ", ")
+	return "it is the first pending step whose dependencies are done: " + strings.Join(over, ", ")
 }
 
 // noStepsReason returns the reason why there are no steps, in the words of the check.

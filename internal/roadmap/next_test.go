@@ -108,7 +108,7 @@ func TestCheck(t *testing.T) {
 		"itself":       {src: head + "|1|1||\n", want: []string{":3: step 1 depends on itself"}},
 		"not itself":   {src: head + "|1.1|1.l||\n", want: []string{":3: step 1.1 depends on 1.l, which is not a step"}},
 		"unknown":      {src: head + "|1.1|||\n|1.2|1.l||\n", want: []string{":4: step 1.2 depends on 1.l, which is not a step"}, hint: "did you mean 1.1"},
-		"twice":        {src: head + "|1|||\n|2|||\n|1|||\n", want: []string{":3: step 1 stands there 2 times, in lines 3, 5"}},
+		"twice":        {src: head + "|1|||\n|2|||\n|1|||\n", want: []string{":3: step 1 appears 2 times, in lines 3, 5"}},
 		"a circle":     {src: head + "|1|3||\n|2|1||\n|3|2||\n", want: []string{":3: steps wait for each other: 1 → 3 → 2 → 1 (lines 3, 5, 4)"}},
 		"implied":      {src: head + "|1|2||\n|2|||\n", want: []string{":3: steps wait for each other: 1 → 2 → 1 (lines 3, 4)"}, hint: "step 2 states no dependencies"},
 		"two circles":  {src: head + "|1|2||\n|2|1||\n|3|4||\n|4|3||\n", want: []string{":3: steps wait", ":5: steps wait"}},

@@ -159,7 +159,7 @@ func (rd *reader) checkHTML(n *ast.HTMLBlock) {
 			continue
 		}
 		if t, _ := newTable(src, head); t != nil {
-			rd.errorf(rd.line(head.start), "put a blank line above it", "this roadmap stands in HTML, and is not a table there")
+			rd.errorf(rd.line(head.start), "put a blank line above it", "this roadmap is in HTML, and is not a table there")
 		}
 	}
 }

@@ -14,7 +14,7 @@ func (rd *reader) addStep(s Step, phase int) {
 }
 
 const (
-	statusHint = "one of: nothing, pending, in-progress, done, blocked, skipped; a remark stands in <!-- -->"
+	statusHint = "one of: nothing, pending, in-progress, done, blocked, skipped; a remark goes into <!-- -->"
 	prHint     = "one of: nothing, #12, plan #12, plan <task>"
 )
 

@@ -186,7 +186,7 @@ func (rd *reader) readTable(head row, rows []row) {
 		rd.warnf(line, "", "this table is not read: the steps are those of the YAML block in line %d", rd.yaml.line)
 		return
 	case twice != "":
-		rd.errorf(line, "", "the column %s stands there twice", twice)
+		rd.errorf(line, "", "the column %s appears twice", twice)
 		return
 	case t.columnFor(PR) < 0:
 		rd.warnf(line, "add a column PR", "there is no PR column, so that no plan can be written to these steps")
@@ -199,7 +199,7 @@ func (rd *reader) readTable(head row, rows []row) {
 	cut := false // the previous row is incomplete
 	for _, r := range rows {
 		if barred := r.start < r.end && src[r.start] == '|'; cut && !barred && src[head.start] == '|' && r.hasBar(src) {
-			rd.errorf(rd.line(r.start), "put both on one line", "this line goes on with the row above it, and is read as a row of its own")
+			rd.errorf(rd.line(r.start), "put both on one line", "this line continues the row above it, and is read as a row of its own")
 		} else {
 			rd.readStep(t, phase, r)
 		}

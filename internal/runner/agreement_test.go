@@ -67,7 +67,7 @@ func TestPlanThatChangesWhatIsProtected(t *testing.T) {
 				if got := w.Git("show", "--name-only", "--format=", "feature/bye"); got != "go.sum\ngreet.sh" {
 					t.Errorf("the commit holds %q", got)
 				}
-				w.holds("prompt", w.prompt(dir, "steps/step-say_bye/implement#1"), "These may change, as the plan says: a person agreed to it.\ngreet.sh\ngo.sum\n")
+				w.holds("prompt", w.prompt(dir, "steps/step-say_bye/implement#1"), "These may change, as the plan says: a person approved it.\ngreet.sh\ngo.sum\n")
 			}
 		})
 	}

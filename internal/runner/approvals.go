@@ -363,7 +363,7 @@ func isStepUnchanged(b *plan.Bundle, q workflow.Request) bool {
 }
 
 func editedError(file string, q workflow.Request, next string) error {
-	return &RefusedError{fmt.Sprintf("%s was edited since people are asked about %s: the run would go on with it as it was, and another one takes the edit in", file, q.Path), next}
+	return &RefusedError{fmt.Sprintf("%s was edited since people are asked about %s: the run would continue with it as it was, and another one takes the edit in", file, q.Path), next}
 }
 
 // record appends a decision to approvals.jsonl, signed if there is a key. It reads the file back at once, so that the

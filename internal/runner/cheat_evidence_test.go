@@ -300,7 +300,7 @@ func TestCriteriaThatAreTakenOutAreTold(t *testing.T) {
 	if res := w.Start(dir); res.Status != trellis.Review {
 		t.Fatalf("got %s, %v", res.Status, res.Failure)
 	}
-	w.holds("report.md", w.File(dir, "report.md"), "what judges the work was changed while the implement agent was at work", "changed by somebody while the run went on: ", ", .trellis/tasks/02-01-bye/prd.md")
+	w.holds("report.md", w.File(dir, "report.md"), "what judges the work was changed while the implement agent was at work", "changed by somebody during the run: ", ", .trellis/tasks/02-01-bye/prd.md")
 }
 
 // What an agent says about limits, in its answer or in a file, pauses nothing.

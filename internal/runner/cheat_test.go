@@ -43,10 +43,10 @@ func TestCheatsWithGit(t *testing.T) {
 	t.Parallel()
 	help := "echo . ./help.sh > greet.sh; echo \"echo 'Hello, Ada!'\" > help.sh; "
 	for name, c := range soak.Rows(t, map[string]struct{ script, says string }{
-		"a test that git is told not to look at": {nonsense + "git update-index --assume-unchanged test.sh; echo true > test.sh", "git had been told not to look at tracked files, which was undone: test.sh"},
+		"a test that git is told not to look at": {nonsense + "git update-index --assume-unchanged test.sh; echo true > test.sh", "git had been told to ignore changes to tracked files, which was undone: test.sh"},
 		"a test that git is told to skip":        {nonsense + "git update-index --skip-worktree test.sh; echo true > test.sh", "were changed: test.sh"},
 		"a helper that .gitignore hides":         {help + "echo help.sh >> .gitignore", "`sh test.sh` exited with 1; in a fresh checkout, without what git does not commit: help.sh"},
-		"a helper that info/exclude hides":       {help + "echo help.sh >> $(git rev-parse --git-path info/exclude)", "settings of git were changed while the run went on: info/exclude"},
+		"a helper that info/exclude hides":       {help + "echo help.sh >> $(git rev-parse --git-path info/exclude)", "settings of git were changed during the run: info/exclude"},
 		"a helper that core.excludesFile hides":  {help + "echo help.sh > ../ex; git config core.excludesFile $PWD/../ex", "core.excludesfile"},
 		"a filter that commits something else": {"cp greet.sh ../good; " + nonsense + "cp greet.sh ../bad; cp ../good greet.sh; git config filter.x.clean 'cat >/dev/null; cat '$PWD/../bad; " +
 			"git config filter.x.smudge 'cat >/dev/null; cat '$PWD/../good; echo 'greet.sh filter=x' > $(git rev-parse --git-path info/attributes); touch greet.sh; echo x > notes.txt", "filter.x.clean"},
@@ -55,7 +55,7 @@ func TestCheatsWithGit(t *testing.T) {
 		"a link out of the repository":     {"echo \"echo 'Hello, Ada!'\" > ../out.sh; rm greet.sh; ln -s $PWD/../out.sh greet.sh", "greet.sh (a link out of the repository)"},
 		"a helper in Trellis' folder":      {"echo . ./.trellis/.runtime/help.sh > greet.sh; echo \"echo 'Hello, Ada!'\" > .trellis/.runtime/help.sh", "`sh test.sh` exited with 1"},
 		"a helper among the tasks":         {"mkdir -p .trellis/tasks/x; echo . ./.trellis/tasks/x/help.sh > greet.sh; echo \"echo 'Hello, Ada!'\" > .trellis/tasks/x/help.sh", "changes below .trellis/tasks of the worktree were undone"},
-		"a sparse checkout":                {nonsense + "git sparse-checkout set --no-cone '/*' '!/test.sh' 2>/dev/null; echo true > test.sh", "settings of git were changed while the run went on: core.sparsecheckout"},
+		"a sparse checkout":                {nonsense + "git sparse-checkout set --no-cone '/*' '!/test.sh' 2>/dev/null; echo true > test.sh", "settings of git were changed during the run: core.sparsecheckout"},
 		"a monitor of files":               {nonsense + "git config core.fsmonitor true; git update-index --fsmonitor; git status -s >/dev/null; echo true > test.sh", "were changed: test.sh"},
 		"a commit with other files":        {nonsense + "git add -A; git commit -q -m mine; git checkout -q HEAD~1 -- greet.sh; git update-index --assume-unchanged greet.sh; echo x > notes.txt", "| `sh test.sh` | 0 |"},
 		"a hook that commits another file": {"printf '#!/bin/sh\\necho echo nonsense > greet.sh\\ngit add greet.sh\\n' > $(git rev-parse --git-path hooks)/pre-commit; chmod +x $(git rev-parse --git-path hooks)/pre-commit; echo x > notes.txt", "hooks/pre-commit"},
@@ -85,7 +85,7 @@ func TestCheatsWithCommands(t *testing.T) {
 	t.Parallel()
 	task := ".trellis/tasks/02-01-bye/"
 	for name, c := range soak.Rows(t, map[string]struct{ script, says string }{
-		"config.yaml of the main checkout": {"echo 'verify: [\"true\"]' > $TRELLIS_REPO/.trellis/config.yaml", "changed by somebody while the run went on: .trellis/config.yaml"},
+		"config.yaml of the main checkout": {"echo 'verify: [\"true\"]' > $TRELLIS_REPO/.trellis/config.yaml", "changed by somebody during the run: .trellis/config.yaml"},
 		"task.json":                        {"printf '{\"status\": \"in_progress\", \"pipeline\": {\"verify\": [\"true\"]}}' > $TRELLIS_REPO/" + task + "task.json", task + "task.json"},
 		"plan.json":                        {"printf '{\"steps\": [{\"id\": \"a\", \"kind\": \"script\", \"command\": \"true\", \"proof\": \"test\"}]}' > $TRELLIS_REPO/" + task + "plan.json", "plan.json"},
 		"research.md":                      {"printf '# Research\\n\\n## Verification Plan\\n\\n- `true`\\n' > $TRELLIS_REPO/" + task + "research.md", task + "research.md"},

@@ -59,7 +59,7 @@ func (s Deliveries) Deliver(ctx context.Context, dir string) (Result, error) {
 	defer lock.Unlock()
 	now, work, err := s.deliverable(dir)
 	if err == nil && (now.Status != trellis.Review || work.Report.Commit != in.Report.Commit) {
-		err = &RefusedError{now.ID + " went on meanwhile", "trellis deliver " + trellis.ShellWord(now.ID)}
+		err = &RefusedError{now.ID + " moved on meanwhile", "trellis deliver " + trellis.ShellWord(now.ID)}
 	}
 	if err != nil {
 		return Result{Dir: dir}, err
@@ -100,7 +100,7 @@ func (s Deliveries) Preview(ctx context.Context, dir string) (delivery.Delivered
 		return delivery.Delivered{Title: in.Title, Into: in.Job.BaseBranch, Delivery: pipeline.Delivery{PRURL: url, Notes: []string{note}}}
 	}
 	if in.Job.Branch == "" { // the last run has no report yet
-		return said("", "a delivery was cut off: the next one goes on with it"), nil
+		return said("", "a delivery was cut off: the next one continues it"), nil
 	}
 	if t.Status == trellis.Failed {
 		if again, err := s.driftMessage(ctx, dir, in); err != nil || again != "" {
@@ -116,7 +116,7 @@ func (s Deliveries) Preview(ctx context.Context, dir string) (delivery.Delivered
 		return delivery.Delivered{}, err
 	}
 	if refused := (*RefusedError)(nil); errors.As(s.checkStillOpen(ctx, t), &refused) {
-		return said(t.PRURL, refused.Why+": `"+refused.Hint+"` tells the task"), nil
+		return said(t.PRURL, refused.Why+": `"+refused.Hint+"` updates the task"), nil
 	}
 	out, err := d.Preview(ctx, delivery.NewWork(s.Store, in))
 	if behind != "" {
@@ -159,7 +159,7 @@ func (s Deliveries) driftMessage(ctx context.Context, dir string, in pipeline.De
 	if err != nil || what == "" {
 		return "", err
 	}
-	return what + " was changed since it was verified: it is run anew first, with agents and checks", nil
+	return what + " was changed since it was verified: it runs again first, with agents and checks", nil
 }
 
 // deliverable returns a task whose work can be delivered and the input of the delivery, or else an error.
@@ -294,7 +294,7 @@ func (s TaskRunner) deliverer(ctx context.Context, in pipeline.DeliverIn) (*deli
 	dir := filepath.Join(s.Store.Tasks(), in.Task)
 	mask, err := s.effects(dir).Leaks.Masker(ctx, in.Job)
 	if err != nil {
-		return nil, fmt.Errorf("looking for secrets in what is told of %s: %w", in.Task, err)
+		return nil, fmt.Errorf("looking for secrets in the report about %s: %w", in.Task, err)
 	}
 	issues := s.trackers()
 	forges := delivery.Forges{Env: s.Environ, Marker: runlock.Marker(dir), GitLab: issues}

@@ -127,7 +127,7 @@ func TestChangedSinceDeliveryFailed(t *testing.T) {
 	if res, err := w.Site.Deliveries().Deliver(context.Background(), dir); err != nil || res.Status != trellis.Review {
 		t.Fatalf("got %s, %v, %v", res.Status, res.Failure, err)
 	}
-	if !strings.HasPrefix(said, "02-01-bye: its worktree was changed since it was verified: it is run anew first") {
+	if !strings.HasPrefix(said, "02-01-bye: its worktree was changed since it was verified: it runs again first") {
 		t.Errorf("it said\n%s", said)
 	}
 	if got := w.Git("-C", "../origin.git", "ls-tree", "--name-only", "feature/bye"); !strings.Contains(got, "more.sh") || len(gh.State(t).PRs) != 1 {

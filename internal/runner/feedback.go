@@ -21,7 +21,7 @@ import (
 func (s Orders) SendBack(ctx context.Context, dir, said string) error {
 	if by, held := Held(dir); held {
 		id := filepath.Base(dir)
-		return &RefusedError{fmt.Sprintf("%s is worked on now, by process %d on %s: what you say to its work is for when that has ended", id, by.PID, by.Host), "trellis stop " + trellis.ShellWord(id)}
+		return &RefusedError{fmt.Sprintf("%s is worked on now, by process %d on %s: give feedback on its work when that has ended", id, by.PID, by.Host), "trellis stop " + trellis.ShellWord(id)}
 	}
 	if said = strings.TrimSpace(said); s.Redact != nil {
 		said = s.Redact(said)

@@ -207,7 +207,7 @@ func TestReportTellsWhatIsNotTakenBack(t *testing.T) {
 	w := newWorld(t, runnertest.Working)
 	w.Write(".git/trellis/objects", "in the way\n")
 	w.Start(w.Hand("02-01-bye", lyingPRD))
-	if report := w.Read(".trellis/tasks/02-01-bye/report.md"); !strings.Contains(report, "what git add left beside the worktree could not be taken back: ") {
+	if report := w.Read(".trellis/tasks/02-01-bye/report.md"); !strings.Contains(report, "what git add left outside the worktree could not be undone: ") {
 		t.Errorf("the report is\n%s", report)
 	}
 }

@@ -167,7 +167,7 @@ func TestHooksOfAgentsAreNotRun(t *testing.T) {
 				t.Errorf("the hook ran: %v", err == nil)
 			}
 			if !c.runs {
-				w.holds("report.md", w.File(dir, "report.md"), "hooks were changed while the run went on")
+				w.holds("report.md", w.File(dir, "report.md"), "hooks were changed during the run")
 			}
 		})
 	}

@@ -132,7 +132,7 @@ func TestCancelDuringRetry(t *testing.T) {
 // A task in review whose reaction has said so, and not yet that it ended, is not run once more.
 func TestStartAtTheEndOfAReaction(t *testing.T) {
 	t.Parallel()
-	w, gh, dir := reviewed(t, strings.Replace(runnertest.Mending, "echo mended >> more.txt", "echo false > greet.sh", 1))
+	w, gh, dir := reviewed(t, strings.Replace(runnertest.Mending, "echo fixed >> more.txt", "echo false > greet.sh", 1))
 	w.Site.Config.Limits.Rounds = 1
 	if done := w.say(gh, runnertest.Failing("ci")); len(done.Begun) != 1 {
 		t.Fatalf("%+v", done)

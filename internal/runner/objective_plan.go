@@ -191,7 +191,7 @@ func (p stepPlanning) takenReason() string {
 	}
 	why += ", and its cell says plan " + p.step.Plan
 	if _, there := p.works.Planned(p.road.Name, p.step.Plan); !there && !strings.HasPrefix(p.step.Plan, "#") {
-		why += ", which is not a task: empty the cell to plan it anew"
+		why += ", which is not a task: empty the cell to plan it again"
 	}
 	return why
 }

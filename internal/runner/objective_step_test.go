@@ -114,7 +114,7 @@ func TestStepIsNotPlanned(t *testing.T) {
 		"no step":      {runnertest.Short, "9", "no such step: 9"},
 		"complete":     {strings.NewReplacer("| First | | | |", "| First | | | #1 |", "| Second | | | |", "| Second | | | #2 |", "todo", "done").Replace(runnertest.Short), "", "(complete)"},
 		"no PR column": {"| Step | Description | Status |\n| --- | --- | --- |\n| 1 | First | |\n", "1", "no PR column"},
-		"broken":       {runnertest.Short + "| 1 | Again | | | |\n", "1", "step 1 stands there 2 times"},
+		"broken":       {runnertest.Short + "| 1 | Again | | | |\n", "1", "step 1 appears 2 times"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

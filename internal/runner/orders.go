@@ -42,7 +42,7 @@ func (s Orders) Stop(dir string) error {
 func (s Orders) stopPlanningError(dir string) error {
 	rel := s.Store.Rel(dir)
 	if h, ok := Held(dir); ok {
-		return &RefusedError{fmt.Sprintf("%s is being planned by process %d on %s: Ctrl-C there ends it, or kill %[2]d, and trellis plan --retry %[4]s goes on later", rel, h.PID, h.Host, trellis.ShellWord(rel)), "trellis logs -f " + trellis.ShellWord(filepath.Base(dir))}
+		return &RefusedError{fmt.Sprintf("%s is being planned by process %d on %s: Ctrl-C there ends it, or kill %[2]d, and trellis plan --retry %[4]s continues later", rel, h.PID, h.Host, trellis.ShellWord(rel)), "trellis logs -f " + trellis.ShellWord(filepath.Base(dir))}
 	}
 	return &RefusedError{rel + " is in planning, and nothing runs that could be stopped", "trellis status " + trellis.ShellWord(filepath.Base(dir))}
 }

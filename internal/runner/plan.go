@@ -278,7 +278,7 @@ func checkReplannable(t *taskdir.Task, h *journal.History) error {
 	case err != nil:
 		return err
 	case t.Status == trellis.Ready && begun:
-		return &RefusedError{t.ID + " is ready to go on with work that was begun: it can't be planned again", "trellis start " + trellis.ShellWord(t.ID)}
+		return &RefusedError{t.ID + " is ready to continue work that was begun: it can't be planned again", "trellis start " + trellis.ShellWord(t.ID)}
 	case trellis.Move(t.Status, trellis.Planning) == nil:
 		return nil
 	case t.Status == trellis.Review || t.Status == trellis.Failed:

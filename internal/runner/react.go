@@ -168,11 +168,11 @@ func (r *reaction) begin(ctx context.Context, j *journal.Run) (begun bool, note 
 	case len(r.found.New()) == 0:
 		return false, wrong + nothingNew, nil
 	case !r.Config.Delivery.React && !r.asked:
-		return false, wrong + ": delivery.react is off, so nobody works on it unless you say trellis retry " + trellis.ShellWord(r.task.ID), nil
+		return false, wrong + ": delivery.react is off, so nobody works on it unless you run trellis retry " + trellis.ShellWord(r.task.ID), nil
 	case r.unpushed():
 		return false, wrong + ": a newer commit was verified and is not pushed; next: trellis deliver " + trellis.ShellWord(r.task.ID), nil
 	case r.past.Reactions.Rounds >= max(1, limit) && !r.asked:
-		note = wrong + fmt.Sprintf(": %s used for its pull request (limits.rounds: %d), so it is yours to look at: push to its branch, or trellis retry %s grants as many again", rounds(r.past.Reactions.Rounds), limit, trellis.ShellWord(r.task.ID))
+		note = wrong + fmt.Sprintf(": %s used for its pull request (limits.rounds: %d), so it is up to you: push to its branch, or trellis retry %s grants as many again", rounds(r.past.Reactions.Rounds), limit, trellis.ShellWord(r.task.ID))
 		return false, note, r.setFailure(r.task, r.found.Code(), note)
 	}
 	return r.run(ctx, j)

@@ -51,7 +51,7 @@ func TestRoundsAreGranted(t *testing.T) {
 	if done := w.say(gh, runnertest.Failing("ci")); len(done.Begun) > 0 {
 		t.Fatalf("got %+v", done)
 	}
-	const want = "checks fail (ci): 1 round was used for its pull request (limits.rounds: 1), so it is yours to look at: push to its branch, or trellis retry 02-01-bye grants as many again"
+	const want = "checks fail (ci): 1 round was used for its pull request (limits.rounds: 1), so it is up to you: push to its branch, or trellis retry 02-01-bye grants as many again"
 	if fail := w.Task(dir).Pipeline.Failure; fail.Code != trellis.CIFailed || fail.Detail != want || w.note(dir) != want {
 		t.Fatalf("it says %+v, %q", fail, w.note(dir))
 	}
@@ -78,7 +78,7 @@ func TestRetryOfWhatIsKnown(t *testing.T) {
 	if w.Task(dir).Status != trellis.InProgress {
 		t.Fatalf("it is %s", w.Task(dir).Status)
 	}
-	w.Write(".trellis/rehearsal.yaml", strings.Replace(runnertest.Mending, "echo mended >> more.txt", "echo false > greet.sh", 1))
+	w.Write(".trellis/rehearsal.yaml", strings.Replace(runnertest.Mending, "echo fixed >> more.txt", "echo false > greet.sh", 1))
 	if res := w.Start(dir); res.Failure == nil {
 		t.Fatal("it was mended")
 	}

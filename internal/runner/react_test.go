@@ -84,7 +84,7 @@ func TestFailedCheck(t *testing.T) {
 		t.Fatalf("got %s, %v", res.Status, res.Failure)
 	}
 	tip := w.Git("rev-parse", "feature/bye")
-	if got := w.Git("log", "--format=%s", "main..feature/bye"); got != "fix: mend what checks found\nfeat: Say bye" || w.Git("rev-parse", tip+"^") != first || w.Debugs() != 1 {
+	if got := w.Git("log", "--format=%s", "main..feature/bye"); got != "fix: address failed checks\nfeat: Say bye" || w.Git("rev-parse", tip+"^") != first || w.Debugs() != 1 {
 		t.Errorf("got commits %q, %d debugs", got, w.Debugs())
 	}
 	if list := gh.State(t).PRs; len(list) != 1 || w.Git("-C", "../origin.git", "rev-parse", "feature/bye") != tip || w.Task(dir).Commit != tip {
@@ -205,13 +205,13 @@ func TestRoundsForPullRequests(t *testing.T) {
 // A run that does not mend it leaves the task in review as it was delivered, and retry goes on with it.
 func TestReactionFails(t *testing.T) {
 	t.Parallel()
-	w, gh, dir := reviewed(t, strings.Replace(runnertest.Mending, "echo mended >> more.txt", "echo false > greet.sh", 1))
+	w, gh, dir := reviewed(t, strings.Replace(runnertest.Mending, "echo fixed >> more.txt", "echo false > greet.sh", 1))
 	head := w.Git("rev-parse", "feature/bye")
 	w.Site.Config.Limits.Rounds = 1
 	w.say(gh, runnertest.Failing("ci"))
 	res := w.Start(dir)
 	if task := w.Task(dir); res.Status != trellis.Review || res.Failure == nil || res.Failure.Code != string(trellis.VerifyFailed) || task.Commit != head || task.Pipeline.Outcome != trellis.Delivered ||
-		!strings.Contains(task.Pipeline.Failure.Detail, "not mended (checks fail (ci))") || w.Git("-C", "../origin.git", "rev-parse", "feature/bye") != head {
+		!strings.Contains(task.Pipeline.Failure.Detail, "not fixed (checks fail (ci))") || w.Git("-C", "../origin.git", "rev-parse", "feature/bye") != head {
 		t.Fatalf("got %s, %v; the commit is %s of %s", res.Status, res.Failure, task.Commit, head)
 	}
 	if done := w.say(gh, runnertest.Failing("ci")); len(done.Begun) > 0 {
@@ -260,7 +260,7 @@ func TestPeoplePush(t *testing.T) {
 	if res := w.Start(dir); res.Status != trellis.Review || res.Failure != nil {
 		t.Fatalf("got %s, %v", res.Status, res.Failure)
 	}
-	if got := w.Git("log", "--format=%s", "main..feature/bye"); got != "fix: mend what checks found\ntheirs\nfeat: Say bye" || w.Git("rev-parse", "feature/bye^") != theirs {
+	if got := w.Git("log", "--format=%s", "main..feature/bye"); got != "fix: address failed checks\ntheirs\nfeat: Say bye" || w.Git("rev-parse", "feature/bye^") != theirs {
 		t.Errorf("got %q", got)
 	}
 	if got := w.Git("-C", "../origin.git", "rev-parse", "feature/bye"); got != w.Git("rev-parse", "feature/bye") {
@@ -321,7 +321,7 @@ func TestNoReaction(t *testing.T) {
 		}
 	}
 	w.Site.Config.Delivery.React = false
-	if done := w.say(gh, runnertest.Failing("ci")); len(done.Begun) > 0 || w.note(dir) != "checks fail (ci): delivery.react is off, so nobody works on it unless you say trellis retry 02-01-bye" {
+	if done := w.say(gh, runnertest.Failing("ci")); len(done.Begun) > 0 || w.note(dir) != "checks fail (ci): delivery.react is off, so nobody works on it unless you run trellis retry 02-01-bye" {
 		t.Errorf("off: got %+v, %q", done, w.note(dir))
 	}
 	if w.Task(dir).Status != trellis.Review {

@@ -76,7 +76,7 @@ func instructionsProblem(err error, next string) error {
 		return err
 	}
 	p := *words.Problem
-	p.Hint = cmp.Or(p.Hint, "mend it") + "; then " + next
+	p.Hint = cmp.Or(p.Hint, "fix it") + "; then " + next
 	return &p
 }
 

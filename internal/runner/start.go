@@ -58,7 +58,7 @@ func (st Starter) Start(ctx context.Context, dir string, o RunOptions) (Result, 
 	if why := st.assessor.conflictingTask(t); why != "" && hand {
 		st.tell(Event{Task: t.ID, Message: t.ID + " waits for " + why})
 	} else if why != "" {
-		st.tell(Event{Task: t.ID, Message: t.ID + " is started beside " + why})
+		st.tell(Event{Task: t.ID, Message: t.ID + " is started while it conflicts with " + why})
 	}
 	if hand {
 		runs, res, err := st.admit(ctx, dir)

@@ -80,7 +80,7 @@ func TestListedReadyAfterDelivery(t *testing.T) {
 	}
 }
 
-// Start says what of a task is passed over, each thing once, and runs it all the same.
+// Start says what of a task is ignored, each thing once, and runs it all the same.
 func TestStartSaysWhatIsPassedOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Counted())
@@ -91,8 +91,8 @@ func TestStartSaysWhatIsPassedOver(t *testing.T) {
 		t.Fatalf("got %s, %v", res.Status, res.Failure)
 	}
 	for _, said := range []string{
-		"warning: .trellis/tasks/02-01-bye/task.json:2:1: \"priorty\" is not a field, and is passed over\nnext: did you mean: priority",
-		"design.md:2: a merge conflict stands here, in code",
+		"warning: .trellis/tasks/02-01-bye/task.json:2:1: \"priorty\" is not a field, and is ignored\nnext: did you mean: priority",
+		"design.md:2: there is a merge conflict here, in code",
 		"is read as a part of the criterion, and no command is run for it\nnext: did you mean: verify",
 	} {
 		if w.Heard(said) != 1 {

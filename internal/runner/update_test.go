@@ -90,7 +90,7 @@ func TestBaseMoved(t *testing.T) {
 			if got := strings.ReplaceAll(w.Git("log", "--format=%s", "main..feature/bye"), "\n", " "); got != commits {
 				t.Errorf("got commits %q, want %q", got, commits)
 			}
-			w.report(dir, "main went on to "+w.Git("rev-parse", "main")[:12], "M greet.sh +1 -1\n```")
+			w.report(dir, "main moved on to "+w.Git("rev-parse", "main")[:12], "M greet.sh +1 -1\n```")
 			if audit, err := runner.VerifyTask(context.Background(), w.Site.Store, w.Site.Repo.Refs(), dir); err != nil || !audit.OK() {
 				t.Errorf("the proofs: %+v, %v", audit, err)
 			}
@@ -437,7 +437,7 @@ func TestDeliverBringsUpToDate(t *testing.T) {
 	w.Git("-C", clone, "-c", "user.name=Bea", "-c", "user.email=b@example.org", "commit", "-q", "--allow-empty", "-m", "went on")
 	w.Git("-C", clone, "push", "-q", "origin", "main")
 	w.Git("fetch", "-q")
-	if d, err := w.Site.Deliveries().Preview(context.Background(), dir); err != nil || len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "main went on to") {
+	if d, err := w.Site.Deliveries().Preview(context.Background(), dir); err != nil || len(d.Notes) != 1 || !strings.Contains(d.Notes[0], "main moved on to") {
 		t.Errorf("got %+v, %v", d, err)
 	}
 	res, err := w.Site.Deliveries().Deliver(context.Background(), dir)

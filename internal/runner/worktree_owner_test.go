@@ -158,7 +158,7 @@ func TestAnotherBranchIsNamed(t *testing.T) {
 		fresh bool
 		says  string
 	}{
-		"to go on":                       {"true", false, "the work so far is on feature/bye: `trellis task set-branch 02-01-bye feature/bye` goes on there"},
+		"to go on":                       {"true", false, "the work so far is on feature/bye: `trellis task set-branch 02-01-bye feature/bye` continues there"},
 		"afresh":                         {"true", true, "branch person is there already and has commits"},
 		"where nothing was done":         {"false", false, "branch person is there already and has commits"},
 		"where nothing was done, afresh": {"false", true, "branch person is there already and has commits"},

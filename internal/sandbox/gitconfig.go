@@ -34,14 +34,14 @@ func (b *Box) hideAccounts(l *layout) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("looking for accounts in git's settings: %w", err)
+		return fmt.Errorf("looking for credentials in git's settings: %w", err)
 	}
 	if !secrets.InSettings(data) {
 		return nil
 	}
 	shown := filepath.Join(b.Repo.Common, "trellis", "config")
 	if err := writeIfChanged(shown, settingsWithoutAccounts(data)); err != nil {
-		return fmt.Errorf("making git's settings without accounts: %w", err)
+		return fmt.Errorf("making git's settings without credentials: %w", err)
 	}
 	over := []git.Mount{{From: shown, To: b.gitSettings()}}
 	for _, m := range l.overlays {

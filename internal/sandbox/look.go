@@ -31,7 +31,7 @@ const startTimeout = 30 * time.Second
 // Detect determines whether the machine has a sandbox that works, by trying it.
 func Detect(ctx context.Context, env []string) (f Found) {
 	if runtime.GOOS != "linux" {
-		f.Why, f.Hint = "there is no sandbox for "+runtime.GOOS, "run trellis on Linux, in a container say"
+		f.Why, f.Hint = "there is no sandbox for "+runtime.GOOS, "run trellis on Linux, for example in a container"
 		return f
 	}
 	if f.Path, _ = proc.LookPath("bwrap", env); f.Path == "" {

@@ -160,7 +160,7 @@ func (b *Box) PromptText(ctx context.Context, role, dir string) string {
 	if !b.enabled() || !b.detect(ctx).OK() {
 		return ""
 	}
-	text := "Only this folder, caches and the folder for temporary files can be written; the home folder is another one, with tools and without accounts, and is gone afterwards. "
+	text := "Only this folder, caches and the folder for temporary files can be written; the home folder is another one, with tools and without credentials, and is gone afterwards. "
 	if top := checkoutTop(resolve(dir)); b.Repo == nil || top != b.Repo.Main {
 		text += "git can add, and can't commit, stash, or make or move branches."
 	} else { // the index of the main checkout is next to the settings
@@ -172,7 +172,7 @@ func (b *Box) PromptText(ctx context.Context, role, dir string) string {
 	case b.RestrictsNetwork(Need{Kind: role}):
 		text += " The network reaches " + strings.Join(append([]string{"your model"}, b.Hosts...), ", ") + " and nothing else, by the proxy in HTTPS_PROXY."
 	case b.offline(Verify):
-		text += " The commands that decide have no network, but for the loopback of their own."
+		text += " The commands that decide have no network except a loopback of their own."
 	}
 	return text
 }
@@ -212,7 +212,7 @@ func (b *Box) detect(ctx context.Context) Found {
 func (b *Box) launcher(f Found, n Need) ([]string, error) {
 	l, err := b.layout(n)
 	if err != nil {
-		return nil, fmt.Errorf("what may not be written there can't be told: %w; mend that, or remove what is named, and start again", err)
+		return nil, fmt.Errorf("can't tell what may not be written there: %w; fix that, or remove what is named, and start again", err)
 	}
 	args := append([]string{f.Path}, isolationArgs()...)
 	if b.offline(n.Kind) || b.RestrictsNetwork(n) {

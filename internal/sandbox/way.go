@@ -124,7 +124,7 @@ func unixConn(f *os.File) (*net.UnixConn, error) {
 		return unix, nil
 	}
 	conn.Close()
-	return nil, errors.New("taking a file for a socket: it is none of this system")
+	return nil, errors.New("taking a file for a socket: it is not a socket of this system")
 }
 
 // receiveListeners returns n listeners that arrive on a connection.

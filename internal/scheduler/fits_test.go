@@ -133,7 +133,7 @@ func TestTouchesOfOthers(t *testing.T) {
 	if res := w.Start(c); res.Status != trellis.Review {
 		t.Errorf("started by a person: %+v", res)
 	}
-	w.saidOnce("02-03-c is started beside 02-01-a, which changes the same files (api)")
+	w.saidOnce("02-03-c is started while it conflicts with 02-01-a, which changes the same files (api)")
 	w.watching(scheduler.WatchOptions{})
 	w.Write("../log", w.Read("../log")+"begin go\n")
 	if err := <-done; err != nil {

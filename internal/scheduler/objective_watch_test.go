@@ -178,7 +178,7 @@ func TestBrokenObjective(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "objective broken: ") {
 		t.Errorf("got %v", err)
 	}
-	for _, said := range []string{"step 1 stands there 2 times", "step 7 depends on 9, which is not a step"} {
+	for _, said := range []string{"step 1 appears 2 times", "step 7 depends on 9, which is not a step"} {
 		if w.Heard(said) != 1 {
 			t.Errorf("%q was said %d times in %q", said, w.Heard(said), w.Said)
 		}

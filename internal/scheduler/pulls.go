@@ -75,7 +75,7 @@ func (p *pulls) take(a pullCheck) {
 	p.next = time.Now().Add(every)
 	for i, dir := range a.Begun {
 		p.schedule.putNow(dir)
-		p.notices.task(dir, "goes on, as its pull request is not well: "+a.Why[i])
+		p.notices.task(dir, "continues, because its pull request needs work: "+a.Why[i])
 	}
 	if a.err != nil {
 		a.notes = append(a.notes, "looking at pull requests: "+a.err.Error())

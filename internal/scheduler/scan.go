@@ -79,7 +79,7 @@ func (w *watch) inspectAt(ctx context.Context, dir string, scan bool) {
 func (w *watch) reportLate() {
 	for _, dir := range w.inspector.markLate() {
 		w.queue = slices.DeleteFunc(w.queue, func(l runner.Assessment) bool { return l.Dir == dir })
-		w.notices.fail(dir, fmt.Sprintf("looking at %s takes longer than %v: something in it, or a command of git, does not answer; the other tasks go on", w.s.Store.Rel(dir), lateAfter))
+		w.notices.fail(dir, fmt.Sprintf("checking %s takes longer than %v: something in it, or a command of git, does not answer; the other tasks continue", w.s.Store.Rel(dir), lateAfter))
 		w.results.putReason(dir, runner.Result{Dir: dir})
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A watcher says what of a task is passed over once, though it looks at the task again and again.
+// A watcher says what of a task is ignored once, though it looks at the task again and again.
 func TestWatcherSaysOnceWhatIsPassedOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -22,7 +22,7 @@ func TestWatcherSaysOnceWhatIsPassedOver(t *testing.T) {
 	odd := "\"priorty\": \"P1\", \"pipeline\": {\"approval\": {\"required\": true}}}"
 	w.Write(".trellis/tasks/02-01-waits/task.json", "{\"status\": \"ready\", "+odd)
 	w.watching(scheduler.WatchOptions{})
-	const said = "\"priorty\" is not a field, and is passed over\nnext: did you mean: priority"
+	const said = "\"priorty\" is not a field, and is ignored\nnext: did you mean: priority"
 	w.Until("the warning", func() bool { return w.Heard(said) > 0 })
 	w.Write(".trellis/tasks/02-01-waits/task.json", "{\"status\": \"ready\",\n\"notes\": \"x\", \"assigne\": \"me\", "+odd)
 	w.Until("another warning", func() bool { return w.Heard("did you mean: assignee") > 0 })

@@ -249,7 +249,7 @@ func (w *watch) keepLock(stop context.CancelCauseFunc) bool {
 	anew, err := w.lock.renew()
 	switch {
 	case anew:
-		w.s.Tell(runner.Event{Level: slog.LevelWarn, Message: w.s.Store.Rel(w.s.Starter().WatchLock()) + " was removed: it is made anew"})
+		w.s.Tell(runner.Event{Level: slog.LevelWarn, Message: w.s.Store.Rel(w.s.Starter().WatchLock()) + " was removed: it is created again"})
 		w.heartbeat.written = time.Time{} // watch.json may be gone as well
 	case err != nil:
 		w.lockErr = fmt.Errorf("%s was removed, and this watcher ends: %w", w.s.Store.Rel(w.s.Starter().WatchLock()), err)

@@ -72,7 +72,7 @@ func (r *rule) withDefaults(base *rule) (*rule, error) {
 		merged.Allowlists = slices.Concat(base.Allowlists, r.Allowlists)
 	}
 	if merged.ID == "" || merged.Regex == nil && merged.Path == nil {
-		return nil, fmt.Errorf("rule %q says nothing", r.ID)
+		return nil, fmt.Errorf("rule %q is empty", r.ID)
 	}
 	for _, p := range []*pattern{r.Regex, r.Path} {
 		if err := p.check(); err != nil {

@@ -175,7 +175,7 @@ func TestBrokenSettingsAreTold(t *testing.T) {
 	for config, want := range map[string]string{
 		"x = [1, 2\ny = 3":                         "line 2 (last key \"x\"): expected a comma (',') or array terminator (']'), but got 'y'",
 		"[[rules]]\nid = 'a'\nregex = '('":         "rule a: error parsing regexp: missing closing ): `(`",
-		"[[rules]]\nid = 'a'":                      `rule "a" says nothing`,
+		"[[rules]]\nid = 'a'":                      `rule "a" is empty`,
 		"[[allowlists]]\nregexes = ['[']":          "an allowlist: error parsing regexp: missing closing ]: `[`",
 		"[extend]\npath = '/etc/passwd'":           "what it extends by path or url is not read",
 		"a = 1\na.b = 2":                           "line 2 (last key \"a.b\"): Key 'a' has already been defined.",

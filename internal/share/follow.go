@@ -216,7 +216,7 @@ func (f *follower) syncLocked(ctx context.Context, dir string, s taskref.State, 
 	}
 	if one, ok := f.sightings.find(s.Task); ok && one.Machine != "" && one.Machine != f.Machine && one.lapsed(f.Silence) && f.reportedLapse[s.Task] != s.Commit {
 		f.reportedLapse[s.Task] = s.Commit
-		f.tell(s.Task, fmt.Sprintf("nothing was heard of %s for %v: %s is free again", one.Host, f.Silence, s.Task))
+		f.tell(s.Task, fmt.Sprintf("%s did not renew its claim for %v: %s is free again", one.Host, f.Silence, s.Task))
 		f.look(dir)
 	}
 	if f.pullOnly || f.Elsewhere(dir) != nil {

@@ -132,7 +132,7 @@ func (l *lease) keepTrying(ctx context.Context, as taskref.SaveAs) error {
 		if local := (*taskref.LocalError)(nil); !errors.As(err, &local) {
 			unsaved = 0
 		} else if unsaved, rest = unsaved+1, localPause; unsaved == tries {
-			return flow.Fail(string(trellis.WorktreeFailed), "other machines can't be given what %s has come to: %v; mend that, then `trellis retry %[1]s`", l.task(), local)
+			return flow.Fail(string(trellis.WorktreeFailed), "the state of %s can't be shared with other machines: %v; fix that, then `trellis retry %[1]s`", l.task(), local)
 		} else if serr := l.beatOnce(ctx); serr != nil {
 			return serr
 		}
@@ -171,7 +171,7 @@ func (l *lease) handlePush(ctx context.Context, push func() (taskref.State, erro
 	case errors.As(err, new(*taskref.LocalError)), ctx.Err() != nil:
 		return asSuspended(err)
 	case now.Sub(l.lastPush) > l.t.Silence:
-		return l.lose(fmt.Errorf("others were told nothing of %s for %v, and may have taken it: %w", l.task(), l.t.Silence, err))
+		return l.lose(fmt.Errorf("the claim of %s was not renewed for %v, and others may have taken it: %w", l.task(), l.t.Silence, err))
 	}
 	return asSuspended(err)
 }
@@ -223,7 +223,7 @@ func (l *lease) end(ctx context.Context, r runner.Result) error {
 		l.lost = errEnded
 	}
 	if err != nil {
-		return fmt.Errorf("other machines were not told where %s stands: %w", l.task(), err)
+		return fmt.Errorf("the state of %s was not shared with other machines: %w", l.task(), err)
 	}
 	return nil
 }

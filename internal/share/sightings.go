@@ -209,7 +209,7 @@ func (s *sightings) write() error {
 		err = s.disk.WriteFile(s.path, append(data, '\n'), 0o644)
 	}
 	if err != nil {
-		return fmt.Errorf("noting how the tasks of the team stand: %w", err)
+		return fmt.Errorf("recording the states of the team's tasks: %w", err)
 	}
 	if info, err := os.Stat(s.path); err == nil {
 		s.readAt = info.ModTime()

@@ -208,7 +208,7 @@ func (t *Team) bring(ctx context.Context, dir string, s taskref.State) error {
 		return fmt.Errorf("bringing %s as %s left it: %w", s.Task, s.From, err)
 	}
 	if kept != "" {
-		t.tell(s.Task, fmt.Sprintf("what this machine had of %s is kept as %s: %s went on with it meanwhile\nnext: git show %[2]s", s.Task, kept, s.From))
+		t.tell(s.Task, fmt.Sprintf("what this machine had of %s is kept as %s: %s continued it meanwhile\nnext: git show %[2]s", s.Task, kept, s.From))
 	}
 	return t.Adopt(dir)
 }

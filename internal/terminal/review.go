@@ -47,7 +47,7 @@ func Review(w io.Writer, r status.Review, style Style) error {
 	p.section("Problems", problemLines(r.Problems), "! ")
 	why := r.Why
 	if r.Asked && len(r.Agreed) > 0 {
-		why = append(slices.Clone(why), "agreed so far: "+strings.Join(r.Agreed, ", "))
+		why = append(slices.Clone(why), "approved so far: "+strings.Join(r.Agreed, ", "))
 	}
 	p.section("Waits for approval", why, "- ")
 	_, err := io.WriteString(w, p.String())

@@ -103,7 +103,7 @@ func (l *Live) resumeRemark(at time.Time) string {
 	if at.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf("; goes on at %s (in %s)", at.Local().Format(time.DateTime), at.Sub(l.now()).Round(time.Second))
+	return fmt.Sprintf("; continues at %s (in %s)", at.Local().Format(time.DateTime), at.Sub(l.now()).Round(time.Second))
 }
 
 func (t *activeTask) call(id string) *callState {

@@ -158,13 +158,13 @@ func statsWords(t stats.Table) (list []string) {
 		list = append(list, fmt.Sprintf("failed calls: %d of %d", r.FailedCalls, r.Calls))
 	}
 	if r.CostUnknown > 0 {
-		list = append(list, fmt.Sprintf("cost: %d of %s did not tell theirs, which is not in the sums", r.CostUnknown, text.Count(r.Calls, "call")))
+		list = append(list, fmt.Sprintf("cost: %d of %s did not report theirs, which is not in the sums", r.CostUnknown, text.Count(r.Calls, "call")))
 	}
 	if r.Estimated {
 		list = append(list, "cost: ~ is by list prices of "+prices.Date()+", or those of agents.prices")
 	}
 	if r.CacheMissed > 0 {
-		list = append(list, fmt.Sprintf("cache: nothing of the input came from it in %s that could have hit it", text.Count(r.CacheMissed, "call")))
+		list = append(list, fmt.Sprintf("cache: none of the input came from it in %s that could have hit it", text.Count(r.CacheMissed, "call")))
 	}
 	for i, f := range t.Failures {
 		if i == 0 {

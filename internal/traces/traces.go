@@ -153,7 +153,7 @@ func (t *Tracer) reportLoss(err error) {
 	t.lossReported = true
 	t.mu.Unlock()
 	if !told && tell != nil {
-		tell(fmt.Sprintf("spans can't be sent, which changes nothing of the run: %v", err))
+		tell(fmt.Sprintf("spans can't be sent, which does not affect the run: %v", err))
 	}
 }
 

@@ -179,7 +179,7 @@ func (a *Access) explain(ctx context.Context, doing string, ref Ref, tokenOrigin
 		}
 		next := []string{export}
 		if ref.Kind == Jira {
-			next = append(next, "export JIRA_EMAIL=…, whose token it is; none of a data center")
+			next = append(next, "export JIRA_EMAIL=…, whose token it is; not for a data center")
 		}
 		return &Error{fmt.Errorf("%s %s: %s does not take the token of %s: %w", doing, ref, name, tokenOrigin, err), next}
 	case no.Status == http.StatusNotFound:

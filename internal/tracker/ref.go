@@ -77,7 +77,7 @@ func Parse(text string, sites Sites) (Ref, error) {
 	}
 	if keyPatterns()[Jira].MatchString(text) {
 		key := strings.ToUpper(text)
-		return Ref{}, &RefError{text, "it does not say whose", []string{"--from-issue linear:" + key, "--from-issue jira:" + key}}
+		return Ref{}, &RefError{text, "it does not say which tracker's", []string{"--from-issue linear:" + key, "--from-issue jira:" + key}}
 	}
 	return Ref{}, &RefError{text, "", []string{"--from-issue 12, --from-issue owner/repo#12, or the issue's address", "--from-issue " + strings.Join(ExampleRefs[:3], ", ")}}
 }

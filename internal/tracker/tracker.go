@@ -76,7 +76,7 @@ func (i *Issue) Requirement() string {
 
 // accountName returns the name to show for an account; deleted accounts have none.
 func accountName(name string) string {
-	return cmp.Or(name, "an account that is gone")
+	return cmp.Or(name, "a deleted account")
 }
 
 func orNothing(text string) string {

@@ -241,7 +241,7 @@ func (j *Judge) Items(s Subject) (items []Item, err error) {
 	for _, file := range s.Files {
 		data, err := j.readFile(file, false)
 		if err != nil {
-			return nil, fmt.Errorf("looking at what %s says: %w", s.Name, err)
+			return nil, fmt.Errorf("reading what %s says: %w", s.Name, err)
 		}
 		said, _ := s.Read(file, data)
 		items = append(items, said...)

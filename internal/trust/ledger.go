@@ -277,7 +277,7 @@ func (l *Ledger) entry(raw rawLine) (e Entry, ok bool) {
 	if err := json.Unmarshal(raw.text, &e); err == nil && e.V == version && e.Repo != "" && e.ID != "" && e.How != "" {
 		return e, true
 	}
-	l.problems = append(l.problems, trellis.Problem{File: l.Path, Line: raw.number, Warning: true, Message: "is not a line of what is trusted, and is passed over",
+	l.problems = append(l.problems, trellis.Problem{File: l.Path, Line: raw.number, Warning: true, Message: "is not a line of what is trusted, and is ignored",
 		Hint: "delete the line; `trellis trust` asks again for what it said"})
 	return e, false
 }

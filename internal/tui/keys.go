@@ -45,7 +45,7 @@ func sheet() []section {
 		}},
 		{"control the task", []key{
 			{[]string{"s"}, "s", "start or resume", order(Start, "")},
-			{[]string{"S"}, "S", "stop", order(Stop, "stop %s? Its agents are ended; its work stays, and s goes on with it")},
+			{[]string{"S"}, "S", "stop", order(Stop, "stop %s? Its agents are ended; its work stays, and s resumes it")},
 			{[]string{"a"}, "a", "approve what [plan] shows", func(m *Model) tea.Cmd { return m.forTask(string(Approve), m.approve) }},
 			{[]string{"x"}, "x", "reject what [plan] shows, with a reason", (*Model).startReject},
 			{[]string{"R"}, "R", "retry", order(Retry, "")},

@@ -147,7 +147,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.takePage(msg)
 	case feedOpened:
 		if m.feed = msg.feed; msg.err != nil {
-			m.showError(fmt.Errorf("what happens is not told: %w", msg.err))
+			m.showError(fmt.Errorf("events can't be shown: %w", msg.err))
 		}
 		return m, tea.Batch(m.nextEvents(), m.readTasks()) // the feed has nothing of what happened before
 	case eventBatch:

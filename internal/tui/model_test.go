@@ -415,7 +415,7 @@ func TestRejectWhatIsShown(t *testing.T) {
 	d = three(t)
 	d.world.blind = true
 	d.press("aaxx")
-	d.want("what there is to agree to can't be shown")
+	d.want("what there is to approve can't be shown")
 	if got := d.world.gave(); len(got) > 0 {
 		t.Errorf("what is not seen is decided: %q", got)
 	}

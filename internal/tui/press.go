@@ -141,7 +141,7 @@ func (m *Model) ifPlanShown(t *status.Task, does string, do func() tea.Cmd) tea.
 		m.message, m.isError = Answer{Said: "the plan of " + t.ID + " is being read: nothing was done"}, true
 		return nil
 	case m.page.about == Subject{}:
-		m.message, m.isError = Answer{Said: "what there is to agree to can't be shown"}, true
+		m.message, m.isError = Answer{Said: "what there is to approve can't be shown"}, true
 		return nil
 	case m.page.about != m.page.seenSubject:
 		m.page.seenSubject = m.page.about

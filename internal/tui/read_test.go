@@ -108,5 +108,5 @@ func TestAllTasksWithoutEvents(t *testing.T) {
 	s := part(t, 2, 5)
 	s.world.deaf = fmt.Errorf("no more watches")
 	s.rest()
-	s.want("5 tasks", "what happens is not told: no more watches")
+	s.want("5 tasks", "events can't be shown: no more watches")
 }

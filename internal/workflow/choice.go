@@ -29,7 +29,7 @@ func choose(b *plan.Bundle, o Options, before bool) (c choice, err error) {
 		}
 	}
 	if c.from != nil && c.to != nil && !overlap(c.from, c.to) && slices.Compare(c.from, c.to) > 0 {
-		return c, flow.Fail(string(trellis.InvalidTask), "--from-step %s stands behind --to-step %s: nothing would run", o.From, o.To)
+		return c, flow.Fail(string(trellis.InvalidTask), "--from-step %s comes after --to-step %s: nothing would run", o.From, o.To)
 	}
 	return c, nil
 }
@@ -98,7 +98,7 @@ func noStep(part string, steps []plan.Step) error {
 		return fmt.Errorf("there is no step %s (did you mean %s?)", part, near)
 	}
 	if len(ids) == 0 {
-		return fmt.Errorf("there is no step %s: nothing stands below that", part)
+		return fmt.Errorf("there is no step %s: nothing is below that", part)
 	}
 	return fmt.Errorf("there is no step %s (there are %s)", part, strings.Join(ids, ", "))
 }

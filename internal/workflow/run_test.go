@@ -279,7 +279,7 @@ func TestBecause(t *testing.T) {
 
 // Selecting a step that does not exist is an error that names the existing steps, or a similar one.
 func TestChoicesThatMiss(t *testing.T) {
-	for path, want := range map[string]string{"zzzz": "there is no step zzzz (there are ab, g)", "abb": "did you mean ab?", "7": "there is no step 7", "0": "there is no step 0", "g.z": "there is no step z", "ab.1": "nothing stands below that"} {
+	for path, want := range map[string]string{"zzzz": "there is no step zzzz (there are ab, g)", "abb": "did you mean ab?", "7": "there is no step 7", "0": "there is no step 0", "g.z": "there is no step z", "ab.1": "nothing is below that"} {
 		for _, o := range []workflow.Options{{Only: path}, {From: path}, {To: path}} {
 			b := newBench(t, `{"id": "ab", "command": "true"}, {"id": "g", "steps": [{"id": "i", "command": "true"}]}`)
 			if _, err := b.start(context.Background(), o); err == nil || !strings.Contains(err.Error(), want) {

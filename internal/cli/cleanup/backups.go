@@ -48,7 +48,7 @@ func (cmd *call) cleanBackups(ctx context.Context) error {
 	switch {
 	case cmd.force:
 	case !cmd.CanAsk():
-		return app.WithHints(app.AsKind(app.ErrUnmet, errors.New("backups are deleted for good, and nobody is here to be asked: they stay")), "trellis cleanup --backups --older "+trellis.ShellWord(cmd.older)+" --force")
+		return app.WithHints(app.AsKind(app.ErrUnmet, errors.New("backups are deleted for good, and there is no terminal to ask on: they stay")), "trellis cleanup --backups --older "+trellis.ShellWord(cmd.older)+" --force")
 	default:
 		if yes, err := cmd.Confirm(question); err != nil || !yes {
 			return err

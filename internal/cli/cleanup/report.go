@@ -101,7 +101,7 @@ func (t cleanedTask) print(b *strings.Builder, root string, o options) {
 			row("ignored", "%s (by git; in no backup)", text.JoinFirst(tree.Ignored, 5))
 		}
 		if len(tree.Made) > 0 {
-			row("made", "%s (ignored by git and in no backup; by their names, a build makes them anew)", text.JoinFirst(tree.Made, 5))
+			row("made", "%s (ignored by git and in no backup; by their names, a build makes them again)", text.JoinFirst(tree.Made, 5))
 		}
 	}
 	if t.Proof != "" {

@@ -127,7 +127,7 @@ func (cmd *call) confirmTasks(list []cleanup.Leftover) (bool, error) {
 	case unmerged == "":
 		return true, nil
 	default:
-		err := fmt.Errorf("%s is not merged, and nobody is here to be asked: it stays", unmerged)
+		err := fmt.Errorf("%s is not merged, and there is no terminal to ask on: it stays", unmerged)
 		return false, app.WithHints(app.AsKind(app.ErrUnmet, err), "trellis cleanup "+trellis.ShellWord(unmerged)+" --dry-run", "trellis cleanup "+trellis.ShellWord(unmerged)+" --force")
 	}
 	for _, name := range names {

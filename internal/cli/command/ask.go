@@ -65,7 +65,7 @@ func (c *Console) AskOption(ctx context.Context, question string, options ...Opt
 			}
 		}
 		if said != "" && said != "?" {
-			c.Say("%q is none of these:", said)
+			c.Say("%q is not one of these:", said)
 		}
 		printOptions(c.Stderr, options, c.Style(c.Stderr).Width)
 	}

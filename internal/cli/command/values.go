@@ -23,7 +23,7 @@ func (c *Console) Slug(text, from string) (string, error) {
 // CheckDevType checks the type of work that a flag or argument, from, gives for a task.
 func CheckDevType(kind, from string) error {
 	if !slices.Contains(trellis.DevTypes, kind) {
-		return app.WithNearest(app.Usagef("%s %q is none of %s", from, kind, strings.Join(trellis.DevTypes, ", ")), kind, trellis.DevTypes)
+		return app.WithNearest(app.Usagef("%s %q is not one of %s", from, kind, strings.Join(trellis.DevTypes, ", ")), kind, trellis.DevTypes)
 	}
 	return nil
 }

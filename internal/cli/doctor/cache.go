@@ -27,9 +27,9 @@ func (d *diagnosis) cache(p *app.Project) {
 	}
 	switch {
 	case len(cold) > 0:
-		d.add(stateWarning, "cache", fmt.Sprintf("in the last %d days nothing of what agents were told came from the provider's cache in %s, although the call before began alike", cacheDays, strings.Join(cold, ", ")),
+		d.add(stateWarning, "cache", fmt.Sprintf("in the last %d days none of the input of agents came from the provider's cache in %s, although the call before began with the same text", cacheDays, strings.Join(cold, ", ")),
 			"trellis stats --since 7d; the same model and permission for implement, check and debug, and a provider that caches, make a task cheaper")
 	case t.Total.CachedTokens > 0:
-		d.add(stateOK, "cache", fmt.Sprintf("%.0f%% of what agents were told in the last %d days came from the provider's cache", 100**t.Total.CacheHits, cacheDays), "")
+		d.add(stateOK, "cache", fmt.Sprintf("%.0f%% of the input of agents in the last %d days came from the provider's cache", 100**t.Total.CacheHits, cacheDays), "")
 	}
 }

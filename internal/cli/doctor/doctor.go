@@ -290,7 +290,7 @@ func (d *diagnosis) verify(p *app.Project, c *config.Config) {
 	project := research.Project{Root: p.Root, LookPath: d.console.Caller().LookPath}
 	for _, command := range c.Verify {
 		if why := project.Missing(command); why != "" {
-			d.add(stateError, "verify", fmt.Sprintf("`%s` can't run: %s", command, why), "mend verify in .trellis/config.yaml")
+			d.add(stateError, "verify", fmt.Sprintf("`%s` can't run: %s", command, why), "fix verify in .trellis/config.yaml")
 		} else {
 			d.add(stateOK, "verify", command, "")
 		}

@@ -25,10 +25,10 @@ func notifierFindings(p *app.Project, c *config.Config) (list []finding) {
 			f.Detail = strings.Join(n.On, ", ") + ": " + n.Command[0]
 		}
 		if why := notifierProblem(p, n); why != "" {
-			f.State, f.Detail, f.Hint = stateError, why, "mend notify in .trellis/config.yaml"
+			f.State, f.Detail, f.Hint = stateError, why, "fix notify in .trellis/config.yaml"
 		} else if last, ok := failing[name]; ok {
 			f.State, f.Hint = stateWarning, "trellis notify test "+trellis.ShellWord(name)
-			f.Detail = fmt.Sprintf("%s was not told, since %s: %s", name, last.Since.Local().Format(time.DateTime), last.Error)
+			f.Detail = fmt.Sprintf("%s could not be notified since %s: %s", name, last.Since.Local().Format(time.DateTime), last.Error)
 		} else if n.Webhook != "" {
 			continue
 		}

@@ -71,7 +71,7 @@ func (f *finding) resolve(agreed, asked bool) {
 		}
 		f.State, f.Repair, f.Saved, f.Hint = stateOK, repairDone, saved, ""
 		if f.Detail = f.File + ": removed"; saved != "" {
-			f.Detail = f.File + ": mended (" + strings.Join(f.notes, "; ") + "); what it was: " + saved
+			f.Detail = f.File + ": repaired (" + strings.Join(f.notes, "; ") + "); what it was: " + saved
 		}
 	case asked:
 		f.Repair = repairDeclined

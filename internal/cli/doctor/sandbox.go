@@ -85,7 +85,7 @@ func (d *diagnosis) reachableHosts(p *app.Project, c *config.Config, box *sandbo
 		d.add(stateOK, "sandbox", "all agents reach "+text.JoinFirst(hosts, 8), "what agents of your own need, their models too: sandbox_hosts: [HOST] in .trellis/config.yaml; docs/reference/sandbox.md")
 	}
 	if len(wide) > 0 {
-		d.add(stateOK, "sandbox", "not so narrow is the network of "+strings.Join(wide, ", "), "sandbox_network and sandbox_offline in .trellis/config.yaml say so")
+		d.add(stateOK, "sandbox", "some agents have a wider network: "+strings.Join(wide, ", "), "sandbox_network and sandbox_offline in .trellis/config.yaml decide that")
 	}
 }
 
@@ -95,10 +95,10 @@ func (d *diagnosis) hiddenFromSandbox(box *sandbox.Box) {
 		d.add(stateOK, "sandbox", "commands do not get "+text.JoinFirst(names, 8)+" of your environment", "sandbox_env: [NAME] in .trellis/config.yaml hands one on; docs/reference/sandbox.md")
 	}
 	if box.HidesAccount() {
-		d.add(stateOK, "sandbox", "an account in .git/config is not shown in it: git reaches no server there with that", "")
+		d.add(stateOK, "sandbox", "credentials in .git/config are not shown in it: git can't sign in to a server with them", "")
 	}
 	if paths := box.HiddenSettings(); len(paths) > 0 {
-		d.add(stateOK, "sandbox", "not shown in it, since it holds an account: "+text.JoinFirst(paths, 8), "keep the account in another file, or sandbox_home: [PATH] in .trellis/config.yaml; docs/reference/sandbox.md")
+		d.add(stateOK, "sandbox", "not shown in it, since it contains credentials: "+text.JoinFirst(paths, 8), "keep the credentials in another file, or sandbox_home: [PATH] in .trellis/config.yaml; docs/reference/sandbox.md")
 	}
 }
 

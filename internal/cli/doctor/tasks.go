@@ -123,7 +123,7 @@ func (d *diagnosis) rewound(p *app.Project, t *taskdir.Task) {
 // draft reports a planning that nobody works on. One whose folder was changed within the hour may be about to begin.
 func (d *diagnosis) draft(p *app.Project, dir string) {
 	if !durable.Held(filepath.Join(dir, taskdir.RunLock)) && d.isStale(dir) {
-		d.addTaskFinding(p, dir, "leftover", p.Store.Rel(dir)+": a planning that nobody is at work on", "trellis plan --retry "+trellis.ShellWord(p.Store.Rel(dir))+", or trellis task rm "+trellis.ShellWord(filepath.Base(dir)))
+		d.addTaskFinding(p, dir, "leftover", p.Store.Rel(dir)+": a planning that no process works on", "trellis plan --retry "+trellis.ShellWord(p.Store.Rel(dir))+", or trellis task rm "+trellis.ShellWord(filepath.Base(dir)))
 	}
 }
 

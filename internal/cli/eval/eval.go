@@ -182,7 +182,7 @@ func (e *evaluation) checkOutside() error {
 		return fmt.Errorf("looking for the folder of the repositories: %w", err)
 	}
 	if rel, err := filepath.Rel(e.home.Root, dir); err == nil && filepath.IsLocal(rel) {
-		return app.WithHints(fmt.Errorf("the repositories would lie in this one (%s)", dir), "trellis eval --keep DIR, outside of it", "or set TMPDIR")
+		return app.WithHints(fmt.Errorf("the repositories would be inside this one (%s)", dir), "trellis eval --keep DIR, outside of it", "or set TMPDIR")
 	}
 	return nil
 }

@@ -175,7 +175,7 @@ func (m Earlier) saySettings() {
 		}{{"worktree.copy", old.Worktree.Copy, merged.Worktree.Copy}, {"worktree.setup", old.Worktree.Setup, merged.Worktree.Setup}, {"verify", old.Verify, merged.Verify}} {
 			add(l.key, len(l.old) > 0, slices.Equal(l.old, l.now), fmt.Sprintf("%q", l.old))
 		}
-		m.Console.Say("worktree.yaml is read where config.yaml says nothing: %s", cmp.Or(strings.Join(taken, ", "), "nothing of it counts"))
+		m.Console.Say("worktree.yaml applies where config.yaml has no setting: %s", cmp.Or(strings.Join(taken, ", "), "nothing in it applies"))
 	}
 	if len(merged.Verify) == 0 {
 		if found := m.Checks(m.Project.Root); len(found) > 0 {
@@ -247,7 +247,7 @@ func (m Earlier) sayUnread() {
 		m.Console.Say("left as they are, not read: %s in .trellis", strings.Join(there, ", "))
 	}
 	if data, err := durable.ReadBelow(m.Project.Root, ".trellis/.current-task", durable.MaxDocument); err == nil && strings.TrimSpace(string(data)) != "" {
-		m.Console.Say(".current-task names %s: no task is the current one here, every command is told which", strings.TrimSpace(string(data)))
+		m.Console.Say(".current-task names %s: there is no current task any more, each command names its task", strings.TrimSpace(string(data)))
 	}
 }
 

@@ -160,7 +160,7 @@ func (end Planning) WaitsUntil() string {
 	case f != nil && f.Code != string(trellis.RateLimited):
 		why = f.Error()
 	}
-	return why + ": the planning can go on at " + end.Until.Local().Format(time.RFC3339)
+	return why + ": the planning can continue at " + end.Until.Local().Format(time.RFC3339)
 }
 
 // Document returns the end of a planning as JSON. rel is the current path of its directory.
@@ -351,7 +351,7 @@ func PlanError(p *app.Project, err error) error {
 	}
 	switch {
 	case durable.IsDiskError(err): // the same command would find the draft and fail
-		return app.WithHints(err, "put the disk right, then trellis list, which says how a planning that was cut off goes on")
+		return app.WithHints(err, "fix the disk, then trellis list, which shows how to continue a planning that was cut off")
 	case errors.As(err, &draft):
 		return app.WithHints(app.AsKind(app.ErrUsage, err), "trellis plan --retry "+trellis.ShellWord(draft.Dir), "trellis task rm "+trellis.ShellWord(draft.Dir))
 	case errors.Is(err, taskdir.ErrExists):

@@ -12,7 +12,7 @@ import (
 
 // choices are the answers about a step that waits for approval.
 var choices = []command.Option{
-	{Key: "y", Word: "yes", Means: "the step and those behind it are run"},
+	{Key: "y", Word: "yes", Means: "the step and those after it are run"},
 	{Key: "n", Word: "no", Means: "it fails; n REASON says why"},
 	{Key: "l", Word: "later", Means: "the run waits"},
 }
@@ -21,7 +21,7 @@ var choices = []command.Option{
 func decide(ctx context.Context, a *command.Console, p *app.Project, res runner.FileRun) (left []workflow.Request, err error) {
 	for i, q := range res.Waits {
 		left = res.Waits[i:]
-		word, reason, err := a.AskOption(ctx, "do you agree to "+q.Path+"?", choices...)
+		word, reason, err := a.AskOption(ctx, "approve "+q.Path+"?", choices...)
 		if err != nil || word == "later" {
 			return left, err
 		}

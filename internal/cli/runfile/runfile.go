@@ -80,7 +80,7 @@ func readCall(a *command.Console, c *cli.Context) (p *app.Project, o runner.File
 	o.File = a.Path(file)
 	o.Bundle, problems = runner.LoadFile(o.File, file, given)
 	if o.Bundle == nil {
-		next := "mend it, then trellis run " + trellis.ShellWord(file) + " --dry-run, which runs nothing"
+		next := "fix it, then trellis run " + trellis.ShellWord(file) + " --dry-run, which runs nothing"
 		return nil, o, command.WithProblems(a, app.WithHints(app.Usagef("%s can't be run", file), next), problems, a.SayProblems)
 	}
 	a.SayProblems(problems)

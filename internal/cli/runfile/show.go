@@ -164,7 +164,7 @@ func sayFile(a *command.Console, res runner.FileRun) {
 func outcomeLine(o workflow.Outcome) string {
 	what := string(o.State)
 	if o.Tolerated {
-		what += ", and the run went on"
+		what += ", and the run continued"
 	}
 	if o.Code != 0 {
 		what += fmt.Sprintf(" (exit %d)", o.Code)

@@ -136,7 +136,7 @@ func (cmd setups) createFiles(p *app.Project, root string, files map[string][]by
 			continue
 		}
 		if name == "config.yaml" && len(app.MissingSettings(p)) > 0 {
-			cmd.Say("%[1]s is made anew; the last commit has another one: %[2]s checkout HEAD -- :/%[1]s", p.Store.Rel(path), p.Repo.CommandPrefix())
+			cmd.Say("%[1]s is created again; the last commit has another one: %[2]s checkout HEAD -- :/%[1]s", p.Store.Rel(path), p.Repo.CommandPrefix())
 		}
 		at := path
 		if rest, ok := strings.CutPrefix(path, spec+string(filepath.Separator)); ok && whole {
@@ -201,7 +201,7 @@ func (cmd setups) afterInit(ctx context.Context, p *app.Project, made []string, 
 	}
 	switch {
 	case wrong != "":
-		cmd.Say("first mend what is wrong with %s; next: %s", wrong, mend)
+		cmd.Say("first fix what is wrong with %s; next: %s", wrong, mend)
 	case commit == "":
 		cmd.Say("next: trellis plan 'what is wanted'")
 	}

@@ -68,7 +68,7 @@ func rank(f trust.Foreign) int {
 
 func origin(f trust.Foreign) string {
 	if f.Commit == "" {
-		return "from nobody knows whom"
+		return "from an unknown author"
 	}
 	text := fmt.Sprintf("commit %s by %s, %s", shortCommit(f.Commit), cmp.Or(f.Author, "nobody"), f.Date.Local().Format("2006-01-02"))
 	if f.Item.Kind == trust.CommitKind {

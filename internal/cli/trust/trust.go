@@ -164,7 +164,7 @@ func (c *call) decide(v trust.Verdict) (agreed bool, err error) {
 	var untrusted *trust.UntrustedError
 	if !errors.As(v.Err(), &untrusted) {
 		if c.namesSubject() && !c.json && !c.judge.Everything && !c.all {
-			fmt.Fprintf(c.console.Stdout, "%s: nothing of it waits for anybody to agree\n", trellis.Visible(v.Subject))
+			fmt.Fprintf(c.console.Stdout, "%s: nothing in it waits for approval\n", trellis.Visible(v.Subject))
 		}
 		return false, nil
 	}
@@ -179,7 +179,7 @@ func (c *call) decide(v trust.Verdict) (agreed bool, err error) {
 		}
 		return false, nil
 	case !c.console.CanAsk():
-		c.askError = app.WithHints(app.AsKind(app.ErrWaiting, errors.New("nobody is here to be asked: it is not trusted")), c.yesCommand)
+		c.askError = app.WithHints(app.AsKind(app.ErrWaiting, errors.New("there is no terminal to ask on: it is not trusted")), c.yesCommand)
 		return false, nil
 	default:
 		if yes, err := c.console.Confirm("may all of this run here?"); err != nil || !yes {
@@ -319,7 +319,7 @@ func (c *call) revoke(ctx context.Context) error {
 		return err
 	}
 	if n == 0 {
-		c.console.Say("nothing of %s was remembered as trusted", name)
+		c.console.Say("nothing in %s was remembered as trusted", name)
 		return nil
 	}
 	c.console.Say("%s of %s will be asked about again", text.Count(n, "thing"), name)

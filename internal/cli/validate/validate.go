@@ -194,7 +194,7 @@ func (cmd validations) fix(p *app.Project, dir string) (fixed []string, err erro
 			}
 			said := fmt.Sprintf("dropped: %s; it was: %s", m.Problem.Message, shownRow(m.Was))
 			if m.Now != "" {
-				said = fmt.Sprintf("mended: %s; it is now: %s", m.Problem.Message, shownRow(m.Now))
+				said = fmt.Sprintf("fixed: %s; it is now: %s", m.Problem.Message, shownRow(m.Now))
 			}
 			fixed = append(fixed, fmt.Sprintf("%s:%d: %s", file, m.Problem.Line, said))
 		}

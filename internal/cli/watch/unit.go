@@ -38,7 +38,7 @@ func printUnit(a *command.Console, c *cli.Context, p *app.Project) error {
 	s := service{Name: serviceName(p.Root), Root: p.Root, Args: append([]string{self, "watch"}, command.GivenFlags(c, "parallel", "rescan", "log-level", "poll", "objectives", "shared", "shared-fs", "json")...), Path: a.Getenv("PATH")}
 	for _, word := range append([]string{s.Root, s.Path}, s.Args...) {
 		if strings.ContainsFunc(word, unicode.IsControl) || !utf8.ValidString(word) {
-			return app.Usagef("%q can't stand in a file for the system: it holds what is not a letter", word)
+			return app.Usagef("%q can't be in a service file: it contains a control character or is not UTF-8", word)
 		}
 	}
 	if runtime.GOOS == "darwin" {
@@ -70,7 +70,7 @@ func (s service) systemd(w io.Writer) error {
 #   systemctl --user daemon-reload
 #   systemctl --user enable --now %[2]s
 #   loginctl enable-linger          to have it run while you are not logged in
-# trellis status says how it is, and journalctl --user -u %[2]s
+# trellis status shows how it is, and journalctl --user -u %[2]s
 [Unit]
 Description=Trellis in %[3]s
 
@@ -83,7 +83,7 @@ ExecStart=%[6]s
 ExecReload=/bin/kill -HUP $MAINPID
 Restart=on-failure
 RestartSec=15
-# 130 and 143: somebody ended it. 2: a person has to mend something first.
+# 130 and 143: somebody ended it. 2: a person has to fix something first.
 SuccessExitStatus=130 143
 RestartPreventExitStatus=2
 KillMode=mixed
@@ -130,7 +130,7 @@ func (s service) launchd(w io.Writer) error {
        launchctl bootstrap gui/$(id -u) ~/Library/LaunchAgents/%[1]s.plist
      It ends with:
        launchctl bootout gui/$(id -u)/%[1]s
-     trellis status says how it is, and so does the log that is named below. -->
+     trellis status shows how it is, and so does the log that is named below. -->
 <plist version="1.0">
 <dict>
 `, label)

@@ -264,7 +264,7 @@ func settingsReloader(ctx context.Context, p *app.Project, files config.Files) f
 		}
 		for _, f := range [][2]config.File{{files.Config, now.Config}, {files.Worktree, now.Worktree}} {
 			if f[0].Data != nil && f[1].Data == nil {
-				return nil, &trellis.Problem{File: f[0].Name, Message: "is gone", Hint: "put it back; or begin trellis watch anew without it"}
+				return nil, &trellis.Problem{File: f[0].Name, Message: "is gone", Hint: "put it back, or restart trellis watch without it"}
 			}
 		}
 		if reflect.DeepEqual(now, files) {
@@ -303,7 +303,7 @@ func exitError(c *cli.Context, p *app.Project, results []runner.Result, err erro
 // holderWords describes the process that holds a lock, as far as is known.
 func holderWords(h durable.Holder) string {
 	if h.PID == 0 {
-		return "nobody knows as which process"
+		return "an unknown process"
 	}
 	words := fmt.Sprintf("process %d", h.PID)
 	if h.Host != "" {

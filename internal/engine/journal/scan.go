@@ -48,7 +48,7 @@ func (g *scanResult) addLine(line []byte, whole bool) error {
 		return err
 	}
 	if r.N != g.n+1 {
-		return fmt.Errorf("record %d stands where %d belongs", r.N, g.n+1)
+		return fmt.Errorf("found record %d instead of %d", r.N, g.n+1)
 	}
 	if r.Prev != g.prev {
 		return errors.New("the line before was changed, or another process wrote this one")

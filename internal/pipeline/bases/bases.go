@@ -244,7 +244,7 @@ func (b Finder) Find(id string) (*taskdir.Task, string) {
 		}
 		id = t.Pipeline.StackedOn
 	}
-	return nil, id + ", which stands on itself"
+	return nil, id + ", which is based on itself"
 }
 
 // ContainsWork reports whether base contains the work of a task in review, whose branch may have been deleted since.

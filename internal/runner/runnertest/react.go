@@ -18,8 +18,8 @@ roles:
   check: [{answer: fine}]
   debug:
     - when: "# From the pull request"
-      run: ["echo debug >> $TRELLIS_REPO/../calls.log; echo mended >> more.txt"]
-      answer: mended
+      run: ["echo debug >> $TRELLIS_REPO/../calls.log; echo fixed >> more.txt"]
+      answer: fixed
   accept:
     - answer: {criteria: [{id: A1, verdict: met, evidence: "greet.sh:1"}]}
 `

@@ -24,7 +24,7 @@ roles:
     - answer: fine
   debug:
     - files: {greet.sh: "if [ \"$1\" = --bye ]; then echo Bye; else echo \"Hello, ${1:-world}!\"; fi\n"}
-      answer: mended
+      answer: fixed
   accept:
     - answer: {criteria: [{id: A1, verdict: met, evidence: "greet.sh:1"}]}
 `

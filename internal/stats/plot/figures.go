@@ -34,10 +34,10 @@ func charts(t stats.Table) []Chart {
 	list := []Chart{
 		{ID: "time", Title: "Time", About: "How long agents worked, and the project's own commands ran.", Shape: shape, Format: text.Seconds, Labels: keys(rows), Series: []Series{
 			series("agents", rows, func(r stats.Row) float64 { return r.AgentSeconds }), series("checks", rows, func(r stats.Row) float64 { return r.CheckSeconds })}},
-		{ID: "tokens", Title: "Tokens", About: "What agents read anew, read from the cache, and wrote.", Shape: shape, Format: tokens, Labels: keys(called), Series: []Series{
+		{ID: "tokens", Title: "Tokens", About: "What agents read without the cache, read from the cache, and wrote.", Shape: shape, Format: tokens, Labels: keys(called), Series: []Series{
 			series("input", called, func(r stats.Row) float64 { return float64(r.InputTokens) }), series("cached input", called, func(r stats.Row) float64 { return float64(r.CachedTokens) }),
 			series("output", called, func(r stats.Row) float64 { return float64(r.OutputTokens) })}},
-		{ID: "cost", Title: "Cost", About: "What agents said that it cost. " + missingCostNote(t.Total), Shape: shape, Format: dollars, Labels: keys(called),
+		{ID: "cost", Title: "Cost", About: "The cost that agents reported. " + missingCostNote(t.Total), Shape: shape, Format: dollars, Labels: keys(called),
 			Series: []Series{series("cost", called, func(r stats.Row) float64 { return valueOrNaN(r.CostUSD, r.Calls) })}},
 		{ID: "cache", Title: "Cache hits", About: "The share of the input that came from the provider's cache.", Shape: share, Format: percent, Top: 1, Labels: keys(called),
 			Series: []Series{series("cache hits", called, func(r stats.Row) float64 { return valueOrNaN(r.CacheHits, 1) })}},
@@ -147,9 +147,9 @@ func valueOrNaN(v *float64, calls int) float64 {
 // missingCostNote says how many calls are missing in a sum of costs.
 func missingCostNote(total stats.Row) string {
 	if total.CostUnknown == 0 {
-		return "All calls told theirs."
+		return "All calls reported theirs."
 	}
-	return fmt.Sprintf("%d of %s did not tell theirs, which is not in it.", total.CostUnknown, text.Count(total.Calls, "call"))
+	return fmt.Sprintf("%d of %s did not report theirs, which is not in it.", total.CostUnknown, text.Count(total.Calls, "call"))
 }
 
 func tokens(v float64) string  { return text.Tokens(int64(v)) }
