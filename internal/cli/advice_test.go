@@ -180,5 +180,5 @@ func TestApproveAgainByTheSameAccount(t *testing.T) {
 	for _, words := range []string{"status note", "status", "list"} {
 		b.refused(words, command.ExitDone, "approval (1 of 2: ann)", "bob")
 	}
-	b.refused("review note", command.ExitWaiting, "2 people have to agree\n  - approved so far: ann\n", "bob")
+	b.refused("review note", command.ExitWaiting, "2 people have to approve\n  - approved so far: ann\n", "bob")
 }

@@ -29,7 +29,7 @@ func TestRunAsks(t *testing.T) {
 		"no, with reason": {keys: []string{"n not on a Friday\n"}, code: command.ExitFailed, log: "built\n", says: "not on a Friday"},
 		"no, asked why":   {keys: []string{"no\n", "too early\n"}, code: command.ExitFailed, log: "built\n", says: "too early"},
 		"no reason":       {keys: []string{"n\n", "\n"}, code: command.ExitWaiting, log: "built\n"},
-		"what is that":    {keys: []string{"what\n", "l\n"}, code: command.ExitWaiting, log: "built\n", says: "those behind it are run"},
+		"what is that":    {keys: []string{"what\n", "l\n"}, code: command.ExitWaiting, log: "built\n", says: "those after it are run"},
 		"end of input":    {keys: []string{"\x04"}, code: command.ExitWaiting, log: "built\n"},
 		"Ctrl-C":          {keys: []string{"\x03"}, code: command.ExitInterrupted, log: "built\n"},
 	} {

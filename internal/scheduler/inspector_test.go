@@ -149,7 +149,7 @@ func TestOnceWaitsForALateLook(t *testing.T) {
 	if got := w.watchOnce(1)[dirs[0]]; got.Status == "" || w.status("02-01-a") == trellis.Ready {
 		t.Errorf("got %+v, and the task is %s", got, w.status("02-01-a"))
 	}
-	if w.Heard("looking at .trellis/tasks/02-01-a takes longer") != 1 {
+	if w.Heard("checking .trellis/tasks/02-01-a takes longer") != 1 {
 		t.Error("nobody was told that it took long")
 	}
 }

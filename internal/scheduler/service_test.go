@@ -169,7 +169,7 @@ func TestReload(t *testing.T) {
 	}
 	w.Write(".trellis/config.yaml", "right")
 	w.Until("the second at work", func() bool { // a busy machine may need longer for its look than a watcher waits
-		return w.begun("02-02-b") || w.Heard("looking at .trellis/tasks/02-02-b takes longer") > 0 && w.begun("02-03-c")
+		return w.begun("02-02-b") || w.Heard("checking .trellis/tasks/02-02-b takes longer") > 0 && w.begun("02-03-c")
 	})
 	if w.Heard("what they say of shared counts when trellis watch begins the next time") == 0 {
 		t.Error("nobody was told what does not count yet")

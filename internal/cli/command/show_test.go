@@ -128,8 +128,8 @@ func TestProgressSaysUntilWhen(t *testing.T) {
 	call(flow.Fail(string(trellis.ProviderDown), "529"))
 	p.Close()
 	for _, want := range []string{
-		"02-01-auth: paused: rate_limited: slow down; goes on at 2026-02-03 10:05:00 (in 5m0s)\n",
-		"02-01-auth: plan: rate_limited: slow down; goes on at 2026-02-03 10:05:00 (in 5m0s)\n",
+		"02-01-auth: paused: rate_limited: slow down; continues at 2026-02-03 10:05:00 (in 5m0s)\n",
+		"02-01-auth: plan: rate_limited: slow down; continues at 2026-02-03 10:05:00 (in 5m0s)\n",
 		"02-01-auth: plan: provider_unavailable: 529; it is asked again within five minutes\n",
 	} {
 		if !strings.Contains(out.String(), want) {
