@@ -74,8 +74,10 @@ func (r Refs) Head(ctx context.Context, dir string) (string, error) {
 		return sha, err
 	}
 	if gitDir != r.repo.Common {
-		if branch, err := r.branchOf(ctx, gitDir); err != nil || branch != "" {
-			return "", errors.Join(err, &LostBranchError{dir, branch, lastCommit(gitDir)})
+		if branch, err := r.branchOf(ctx, gitDir); err != nil {
+			return "", err
+		} else if branch != "" {
+			return "", &LostBranchError{dir, branch, lastCommit(gitDir)}
 		}
 	}
 	return "", fmt.Errorf("reading HEAD of %s: %w", dir, ErrNoCommit)

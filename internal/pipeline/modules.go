@@ -109,8 +109,10 @@ func (ms *modules) checkUnmoved(ctx context.Context, j Job, next string) error {
 		if err != nil {
 			return err
 		}
-		if now, err := ms.repo.Modules().ModuleCommit(ctx, next, path); err != nil || now != was {
-			return errors.Join(err, flow.Fail(string(trellis.Conflict), "%s moved on to %.12s, which has another commit of the submodule %s that this task works in; `git -C %s merge %.12[2]s`, with a commit of the submodule that has both, then `trellis retry %[5]s` checks that and continues", j.BaseBranch, next, path, trellis.ShellWord(j.Worktree), filepath.Base(ms.task.dir)))
+		if now, err := ms.repo.Modules().ModuleCommit(ctx, next, path); err != nil {
+			return err
+		} else if now != was {
+			return flow.Fail(string(trellis.Conflict), "%s moved on to %.12s, which has another commit of the submodule %s that this task works in; `git -C %s merge %.12[2]s`, with a commit of the submodule that has both, then `trellis retry %[5]s` checks that and continues", j.BaseBranch, next, path, trellis.ShellWord(j.Worktree), filepath.Base(ms.task.dir))
 		}
 	}
 	return nil

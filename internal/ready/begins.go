@@ -130,8 +130,10 @@ func (c *check) checkRefConflict(ctx context.Context, own string) error {
 
 // checkNotCheckedOut returns a *git.BranchError if the branch is checked out in a worktree that is not the task's.
 func (c *check) checkNotCheckedOut(ctx context.Context, own string) error {
-	if now, err := c.Begins.Refs().CurrentBranch(ctx, c.Begins.Main); err != nil || now == own {
-		return errors.Join(err, &git.BranchError{Branch: own, Taken: own, Worktree: c.Begins.Main})
+	if now, err := c.Begins.Refs().CurrentBranch(ctx, c.Begins.Main); err != nil {
+		return err
+	} else if now == own {
+		return &git.BranchError{Branch: own, Taken: own, Worktree: c.Begins.Main}
 	}
 	all, err := c.Begins.Worktrees().List(ctx)
 	for _, w := range all {
