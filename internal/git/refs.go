@@ -190,13 +190,16 @@ func (r Refs) RevParse(ctx context.Context, dir, rev string, env ...string) (str
 	return strings.TrimSuffix(out, "\n"), err
 }
 
-// TreeAt returns the tree of a commit.
+// TreeAt returns the tree of a commit, which is named by a hash or as for Resolve.
 func (r Refs) TreeAt(ctx context.Context, commit string) (string, error) {
-	sha := commit
-	if !isHash(sha) {
-		sha, _, _ = r.readRefFiles(r.repo.Common, BranchPrefix+commit) // on errors git resolves it below
+	if !isHash(commit) {
+		sha, err := r.Resolve(ctx, commit)
+		if err != nil {
+			return "", fmt.Errorf("looking for the tree of %q: %w", commit, err)
+		}
+		commit = sha
 	}
-	if tree, _, err := r.repo.looseCommit(sha); err == nil {
+	if tree, _, err := r.repo.looseCommit(commit); err == nil {
 		return tree, nil
 	}
 	tree, err := r.RevParse(ctx, r.repo.Main, commit+"^{tree}")

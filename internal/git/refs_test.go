@@ -31,3 +31,17 @@ func TestFailureOfGitIsNotALostBranch(t *testing.T) {
 		t.Errorf("got %v, want only that git failed", err)
 	}
 }
+
+// A branch comes before a tag of the same name, also when its commit is in a pack.
+func TestTreeOfABranchWithATag(t *testing.T) {
+	b := gittest.New(t)
+	b.Git("commit", "-q", "--allow-empty", "-m", "empty")
+	b.Write("new.txt", "new\n")
+	b.Git("add", "new.txt")
+	b.Git("commit", "-q", "-m", "new")
+	b.Git("tag", "main", "HEAD^")
+	b.Git("gc", "-q")
+	if got, err := b.Repo.Refs().TreeAt(t.Context(), "main"); err != nil || got != b.Git("rev-parse", "HEAD^{tree}") {
+		t.Errorf("got %s, %v", got, err)
+	}
+}

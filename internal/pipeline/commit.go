@@ -193,7 +193,7 @@ func (cm *committer) earlierCommit(ctx context.Context, c flow.Call, in commitIn
 	if err != nil {
 		return "", err
 	}
-	made, err := cm.repo.History().FindTrailer(ctx, in.Job.BaseCommit, in.Job.Branch, callTrailer(c))
+	made, err := cm.repo.History().FindTrailer(ctx, in.Job.BaseCommit, git.BranchPrefix+in.Job.Branch, callTrailer(c))
 	if err != nil || len(left) > 0 {
 		return "", err
 	}

@@ -219,11 +219,15 @@ func (fv *freshVerifier) inspectOrRetract(ctx context.Context, c flow.Call, in c
 // committed.
 func (fv *freshVerifier) compareCommit(ctx context.Context, j Job, known string) (same bool, changes []git.Change, err error) {
 	if len(j.Modules) == 0 {
-		tree, err := fv.repo.Refs().TreeAt(ctx, j.Branch)
+		tip, err := fv.repo.Refs().Branch(ctx, j.Branch) // for git, the name could be that of a tag
+		if err != nil {
+			return false, nil, err
+		}
+		tree, err := fv.repo.Refs().TreeAt(ctx, tip)
 		if err != nil || tree == known {
 			return err == nil, nil, err
 		}
-		changes, err = fv.repo.History().ChangesBetween(ctx, j.BaseCommit, j.Branch)
+		changes, err = fv.repo.History().ChangesBetween(ctx, j.BaseCommit, tip)
 		return false, changes, err
 	}
 	snap, err := snapshot.New(fv.repo).Snapshot(ctx, j.Worktree, NeverCommitted(j)...)
