@@ -143,6 +143,9 @@ func statusProblems(t *taskdir.Task) []trellis.Problem {
 func (as Assessor) assessStarted(ctx context.Context, l Assessment) (Assessment, error) {
 	h, err := journal.Read(filepath.Join(l.Dir, taskdir.Run))
 	l.journal = h
+	if newer, ok := errors.AsType[*RefusedError](checkVersion(l.Dir, h)); ok {
+		return l.WithProblem(newer.Why, newer.Hint), nil
+	}
 	switch {
 	case errors.Is(err, journal.ErrNone), err == nil && h.Flow != pipeline.Flow:
 		return l.WithProblem("the task is in progress, but there is no journal of a run here: it belongs to another machine, or its run/ was taken away, as git clean -x does", "trellis retry "+trellis.ShellWord(l.Task.ID)), nil
@@ -169,6 +172,9 @@ func (as Assessor) assessStarted(ctx context.Context, l Assessment) (Assessment,
 func (as Assessor) assessReady(ctx context.Context, l Assessment) (Assessment, error) {
 	h, err := journal.Read(filepath.Join(l.Dir, taskdir.Run))
 	l.journal = h
+	if newer, ok := errors.AsType[*RefusedError](checkVersion(l.Dir, h)); ok {
+		return l.WithProblem(newer.Why, newer.Hint), nil
+	}
 	switch {
 	case errors.Is(err, journal.ErrDamaged):
 		return l.WithProblem(err.Error(), "trellis retry "+trellis.ShellWord(l.Task.ID)), nil

@@ -231,6 +231,9 @@ func (s FileRunner) execute(ctx context.Context, dir string, begun func(FileRun,
 	if res.Input, err = begin(j); err != nil {
 		return res, err
 	}
+	if err := checkVersion(dir, j.History()); err != nil {
+		return res, err
+	}
 	if _, res.Bundle, err = frozenFile(dir, j.History()); err != nil {
 		return res, err
 	}

@@ -32,6 +32,9 @@ func (as Assessor) Next(ctx context.Context, dir string) (string, error) {
 		n.held = as.elsewhere(dir) != nil
 	}
 	t, err := as.store.Load(dir)
+	if err == nil && !n.held && !t.Status.Ended() && checkVersion(dir, n.h) != nil {
+		return upgradeHint, nil
+	}
 	settled := []trellis.Status{trellis.Rejected, trellis.Review, trellis.Completed} // whatever a planning left behind
 	if drafted(dir) || err == nil && hasUnfinishedPlanning(n.h) && !slices.Contains(settled, t.Status) {
 		return n.planning(), nil

@@ -327,6 +327,9 @@ func (s PlanRunner) plan(ctx context.Context, dir, final string, begin func(*jou
 	}
 	in, err := begin(j)
 	if err == nil {
+		err = checkVersion(dir, j.History())
+	}
+	if err == nil {
 		err = deps.Reuse(ctx, caller, j.History())
 	}
 	if err != nil {

@@ -67,7 +67,8 @@ func (s TaskRunner) Run(ctx context.Context, dir string, o RunOptions, begun fun
 		return s.run(ctx, dir, o, begun, unsharedLease{})
 	}
 	lease, err := s.Sharing.Take(ctx, dir, func(running []string) (competes bool, err error) {
-		if err := checkRunVersion(dir); err != nil {
+		h, _ := journal.Read(filepath.Join(dir, taskdir.Run)) // opening the journal reports what is wrong with it
+		if err := checkVersion(dir, h); err != nil {
 			return false, err
 		}
 		t, err := s.Store.Load(dir)
@@ -166,6 +167,9 @@ var errEnded = errors.New("the task does not ask to be run")
 // the task to its end, or a person took it back from a watcher, between the assessment by the caller and the taking of the lock.
 func (s TaskRunner) begin(ctx context.Context, j *journal.Run, dir string, o RunOptions) (in pipeline.Input, err error) {
 	h := j.History()
+	if err := checkVersion(dir, h); err != nil {
+		return in, err
+	}
 	if h.Run != "" && !h.Ended {
 		if h.Flow != pipeline.Flow {
 			return in, ErrPlanning

@@ -15,8 +15,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
+	"github.com/trellis-tasks/trellis/internal/planner"
 	"github.com/trellis-tasks/trellis/internal/research"
 	"github.com/trellis-tasks/trellis/internal/trellis"
+	"github.com/trellis-tasks/trellis/internal/workflow"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -87,14 +89,17 @@ func (s *Site) Elsewhere(dir string) *OtherMachineError {
 // isLastHolder reports whether this machine was the last to have a task, and so is the one to follow its pull request.
 func (s *Site) isLastHolder(dir string) bool { return s.Sharing == nil || s.Sharing.Last(dir) }
 
-// checkRunVersion returns a *RefusedError if a newer Trellis on another machine began the run of a task: this one would fail what it can't read.
-func checkRunVersion(dir string) error {
-	h, _ := journal.Read(filepath.Join(dir, taskdir.Run)) // opening the journal reports what is wrong with it
-	if h == nil || h.Ended || h.Code <= pipeline.Code {
+// checkVersion returns a *RefusedError if a newer Trellis began a run that has not ended: this one can't resume it, and would end it
+// with a failure. h is the journal of the run, nil for none.
+func checkVersion(dir string, h *journal.History) error {
+	codes := map[string]int{pipeline.Flow: pipeline.Code, planner.Flow: planner.Code, workflow.FileFlow: workflow.FileCode}
+	if h == nil || h.Ended || h.Code <= codes[h.Flow] {
 		return nil
 	}
-	return &RefusedError{fmt.Sprintf("%s is left to other machines: its run was begun by a newer Trellis (%s; code %d, this one has %d)", filepath.Base(dir), h.Build, h.Code, pipeline.Code), "trellis upgrade"}
+	return &RefusedError{fmt.Sprintf("the run of %s was begun by a newer Trellis (%s; code %d, this one has %d)", filepath.Base(dir), h.Build, h.Code, codes[h.Flow]), upgradeHint}
 }
+
+const upgradeHint = "trellis upgrade"
 
 // CheckPrograms returns a *RefusedError if a program that commands begin with is not installed on this machine. It ignores scripts and
 // targets that do not exist, since all machines lack them, and programs that worktree.setup names, since the setup may install them.

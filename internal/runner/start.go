@@ -289,6 +289,9 @@ func (st Starter) wake(ctx context.Context, dir string) error {
 	if err != nil && !errors.Is(err, journal.ErrNone) && !errors.Is(err, journal.ErrDamaged) {
 		return err
 	}
+	if err := checkVersion(dir, h); err != nil {
+		return err
+	}
 	return st.states.setInProgress(dir, true)
 }
 
