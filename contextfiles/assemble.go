@@ -15,7 +15,7 @@ import (
 type Caps struct {
 	File     int // one file
 	Artifact int // one document of the task
-	Total    int // everything, including headers and fences
+	Total    int // everything, including headers and fences; the list of what is not shown may take 16 KiB beyond it
 }
 
 // DefaultCaps returns the caps of docs/reference/formats.md.
@@ -48,8 +48,9 @@ type Note struct {
 }
 
 const (
-	maxIndex  = 200 // maximum number of listed files that did not fit
-	maxReason = 400 // maximum length of a reason, in bytes
+	maxIndex  = 200      // maximum number of listed files that did not fit
+	indexRoom = 16 << 10 // size that the list of them may have in any case, in bytes
+	maxReason = 400      // maximum length of a reason, in bytes
 
 	maxJudged = 4 << 20 // larger files are not shown if Source.Shown must see all of them
 )
@@ -260,20 +261,26 @@ func (a *assembly) addIndex() {
 		return
 	}
 	a.text.WriteString("### Not shown\nThese were named too, but could not be put here. Read what you need of them.\n\n")
+	limit := max(a.caps.Total, a.text.Len()+indexRoom)
 	for i, n := range missing {
-		if i == maxIndex {
+		line := a.indexLine(n)
+		if i == maxIndex || a.text.Len()+len(line) > limit {
 			fmt.Fprintf(&a.text, "- and %d more\n", len(missing)-i)
 			break
 		}
-		fmt.Fprintf(&a.text, "- %s", a.displayName(n.Path))
-		if n.Bytes > 0 {
-			fmt.Fprintf(&a.text, ", %d bytes", n.Bytes)
-		}
-		fmt.Fprintf(&a.text, " (%s)", n.Why)
-		if n.Reason != "" {
-			fmt.Fprintf(&a.text, ": %s", n.Reason)
-		}
-		a.text.WriteByte('\n')
+		a.text.WriteString(line)
 	}
 	a.text.WriteByte('\n')
+}
+
+func (a *assembly) indexLine(n Note) string {
+	line := "- " + a.displayName(n.Path)
+	if n.Bytes > 0 {
+		line += fmt.Sprintf(", %d bytes", n.Bytes)
+	}
+	line += " (" + n.Why + ")"
+	if n.Reason != "" {
+		line += ": " + n.Reason
+	}
+	return line + "\n"
 }

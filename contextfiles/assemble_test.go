@@ -120,6 +120,23 @@ func TestAssembleShowsTheBeginning(t *testing.T) {
 	}
 }
 
+// Where there is no room, the list of what is not shown is short.
+func TestAssembleListsLittleWithoutRoom(t *testing.T) {
+	root := t.TempDir()
+	var rows []contextfiles.Row
+	for i := range 150 {
+		rows = append(rows, contextfiles.Row{Path: fmt.Sprintf("none/%03d.md", i), Reason: strings.Repeat("because ", 50)})
+	}
+	text, notes := contextfiles.Assemble(contextfiles.Source{Main: root}, rows, contextfiles.Caps{Total: 1 << 10})
+	if len(text) > 16<<10+200 || len(notes) != len(rows) {
+		t.Errorf("%d bytes, %d notes", len(text), len(notes))
+	}
+	listed := strings.Count(text, "does not exist")
+	if listed < 30 || !strings.HasSuffix(text, fmt.Sprintf("\n- and %d more\n\n", len(rows)-listed)) {
+		t.Errorf("%d are listed, and it ends with %q", listed, text[len(text)-100:])
+	}
+}
+
 func TestAssembleSaysWhatIsMissing(t *testing.T) {
 	root := repository(t)
 	var rows []contextfiles.Row
