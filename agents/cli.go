@@ -90,15 +90,16 @@ func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, er
 			t.reportedEnd = reported // what the program says about its end after we ended it does not count
 		}
 	}}
-	complaints := io.Writer(logs.mask)
+	complaints, lines := io.Writer(logs.mask), &lineWriter{redact: logs.redact, log: io.Discard}
 	if r, ok := s.reader.(stderrReader); ok {
-		complaints = io.MultiWriter(logs.mask, &lineWriter{redact: logs.redact, log: io.Discard, onLine: func(line string) {
+		lines.onLine = func(line string) {
 			mu.Lock()
 			defer mu.Unlock()
 			if within.Err() == nil {
 				r.stderrLine(line, t)
 			}
-		}})
+		}
+		complaints = io.MultiWriter(logs.mask, lines)
 	}
 	running := within
 	if talk, ok := s.reader.(talker); ok {
@@ -114,7 +115,7 @@ func (c *cli) Run(ctx context.Context, r Request, emit func(Event)) (*Result, er
 	t.watchdog.stop()
 	network := place.leave(s.argv[0], t.notice)
 	if err == nil || errors.Is(err, errHung) {
-		err = errors.Join(err, out.end())
+		err = errors.Join(err, out.end(), lines.end())
 	}
 	err = errors.Join(err, logs.close())
 	result, err := c.outcome(r, t, s, ending{Result: exit, stderr: logs.tail.String(), printedNothing: !out.printed}, err)

@@ -47,6 +47,17 @@ func TestOpenCodeWaits(t *testing.T) {
 	}
 }
 
+// The last line that opencode logs counts even if opencode ended in the middle of it.
+func TestOpenCodeEndsInALine(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "complaints")
+	put(t, file, strings.TrimRight(get(t, "testdata", "opencode", "waits.stderr.log"), "\n"), 0o600)
+	g := try(t, agents.OpenCode, fake{before: "cat '" + file + "' >&2", exit: 1}, nothing)
+	if f := failure(t, g.err); f.Code != string(trellis.RateLimited) {
+		t.Errorf("got %v, want %s", f, trellis.RateLimited)
+	}
+}
+
 // codex would reconnect five times, each time with requests of its own that are retried: it is ended before that, with
 // what the provider says (edge A6).
 func TestCodexReconnects(t *testing.T) {
