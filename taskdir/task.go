@@ -23,7 +23,7 @@ type Task struct {
 	Creator, Assignee        string
 	CreatedAt, CompletedAt   string // YYYY-MM-DD
 	Branch, BaseBranch       string
-	WorktreePath, Commit     string
+	WorktreePath, Commit     string // a relative path, written by a person, was taken from the top of the repository
 	PRURL                    string
 	Subtasks, Children       []string
 	Parent                   string

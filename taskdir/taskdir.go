@@ -109,6 +109,9 @@ func (s Store) parse(dir string, data []byte) (*Task, error) {
 		return nil, err
 	}
 	t.Dir, t.ID = dir, filepath.Base(dir)
+	if t.WorktreePath != "" && !filepath.IsAbs(t.WorktreePath) { // written by a person
+		t.WorktreePath = filepath.Join(s.Root, t.WorktreePath)
+	}
 	t.checkID(s.Rel(dir))
 	return t, nil
 }

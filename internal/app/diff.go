@@ -73,7 +73,7 @@ func (p *Project) Changes(ctx context.Context, dir string) (c Changes, err error
 // lastCommit returns the last commit of a task without a worktree. A worktree that git can't read any more is an error.
 func lastCommit(ctx context.Context, p *Project, t *taskdir.Task) (string, error) {
 	if t.WorktreePath != "" {
-		if err := p.Repo.Worktrees().CheckGitFile(ctx, git.AbsFrom(p.Root, t.WorktreePath)); err != nil {
+		if err := p.Repo.Worktrees().CheckGitFile(ctx, t.WorktreePath); err != nil {
 			return "", err
 		}
 	}

@@ -101,9 +101,6 @@ func (p *Project) Worktree(t *taskdir.Task) string {
 	if dir == "" {
 		return ""
 	}
-	if !filepath.IsAbs(dir) {
-		dir = filepath.Join(p.Root, dir)
-	}
 	if _, err := os.Stat(filepath.Join(dir, ".git")); err != nil {
 		return ""
 	}

@@ -208,7 +208,7 @@ func (s *survey) setKeepReason(l *Leftover) {
 			l.Keeps, l.Hint = nestedText(tree.Nested), "push what is in them, or move them away; then trellis cleanup "+trellis.ShellWord(t.ID)
 		}
 	}
-	if l.Keeps == "" && filepath.IsAbs(t.WorktreePath) {
+	if l.Keeps == "" && t.WorktreePath != "" {
 		if lost := s.repo.Worktrees().CheckLost(t.WorktreePath); lost != nil {
 			l.Keeps, l.Hint = lost.Error(), "trellis cleanup "+trellis.ShellWord(t.ID)
 		}
