@@ -61,7 +61,13 @@ type next struct {
 	held bool             // a process here or on another machine works on the task
 }
 
-func (n next) say(command string) string { return "trellis " + command + " " + trellis.ShellWord(n.id) }
+func (n next) say(command string) string {
+	task := n.id
+	if strings.HasPrefix(task, "-") { // which would be taken for a flag
+		task = n.as.store.Rel(n.dir)
+	}
+	return "trellis " + command + " " + trellis.ShellWord(task)
+}
 
 func (n next) command(ctx context.Context) (string, error) {
 	switch n.t.Status {
