@@ -177,7 +177,7 @@ func (cmd setups) developerFile(root, user string) ([]byte, error) {
 		return nil, err
 	}
 	if now != "" && now != user {
-		cmd.Say("%s works here; to change that: rm %s && trellis init -u %s", now, ".trellis/.developer", trellis.ShellWord(user))
+		cmd.Say("%s works here; to change that: rm %s && trellis init -u %s", now, trellis.ShellWord(app.ShortPath(cmd.Dir, filepath.Join(root, ".trellis", ".developer"))), trellis.ShellWord(user))
 	}
 	return []byte(user + "\n"), nil
 }
