@@ -165,7 +165,8 @@ func (l *lease) handlePush(ctx context.Context, push func() (taskref.State, erro
 	switch {
 	case err == nil:
 		l.state, l.lastPush = s, now
-		return l.t.sightings.record([]taskref.State{s})
+		_ = l.t.sightings.record([]taskref.State{s}) // the remote has the state; the next push records it
+		return nil
 	case errors.Is(err, taskref.ErrLost):
 		return l.lose(l.successor(ctx))
 	case errors.As(err, new(*taskref.LocalError)), ctx.Err() != nil:
