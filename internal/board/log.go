@@ -2,6 +2,7 @@ package board
 
 import (
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/trellis-tasks/trellis/agents"
@@ -80,13 +81,11 @@ func (t *taskLog) phases() (list []span) {
 }
 
 // timeline is what was done for a task, and how long it took.
-type timeline struct {
-	spans     []span
-	spanIndex map[string]int // index of a span, by run and activity
-}
+type timeline struct{ spans []span }
 
 // span is a phase of a run.
 type span struct {
+	key          string // the run and the activity
 	Phase, Agent string
 	Round        int
 	Began        string
@@ -96,7 +95,7 @@ type span struct {
 	Why          string
 }
 
-// keptSpans is how many phases are kept.
+// keptSpans is how many phases are kept, the newest.
 const keptSpans = 300
 
 // phaseActivities are the activities that people know as phases.
@@ -112,14 +111,14 @@ func (t *timeline) add(l status.Line) {
 		if l.Agent == "" && !phaseActivities[l.Activity] {
 			return
 		}
-		if t.spanIndex == nil || len(t.spans) >= keptSpans {
-			t.spans, t.spanIndex = nil, map[string]int{}
-		}
-		t.spanIndex[key] = len(t.spans)
-		t.spans = append(t.spans, span{Phase: l.Activity, Agent: trellis.Visible(l.Agent), Round: l.Round, Began: timeOfDay(l.At), State: "now"})
+		t.spans = append(t.spans[max(0, len(t.spans)-keptSpans+1):],
+			span{key: key, Phase: l.Activity, Agent: trellis.Visible(l.Agent), Round: l.Round, Began: timeOfDay(l.At), State: "now"})
 	case status.KindDone:
-		if i, there := t.spanIndex[key]; there {
-			t.spans[i].end(l)
+		for i := range slices.Backward(t.spans) {
+			if t.spans[i].key == key {
+				t.spans[i].end(l)
+				break
+			}
 		}
 	case status.KindEnd:
 		for i := range t.spans {
