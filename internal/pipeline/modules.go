@@ -57,8 +57,11 @@ func (ms *modules) removeBranches(ctx context.Context, j Job, ref string) (notes
 	list, err := ms.atCommit(ctx, j, j.BaseCommit)
 	for _, m := range list {
 		tip, err := m.Refs().Branch(ctx, j.Branch)
-		if err != nil || tip == "" {
+		if err != nil {
 			return notes, err
+		}
+		if tip == "" {
+			continue
 		}
 		if tip != m.Base {
 			if _, err := snapshot.NewBackups(m.Repo).PinBranch(ctx, j.Branch, ref); err != nil {

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/text"
@@ -24,13 +25,14 @@ func joinFirst(sentences []string) string {
 // shortList shortens a list so that it fits into a record: the first paths, cut if they are long, and how many more there are.
 func shortList(paths []string) []string {
 	const most, long = 20, 200
+	list := slices.Clone(paths[:min(len(paths), most)])
+	for i, p := range list {
+		list[i] = text.Cut(p, long)
+	}
 	if len(paths) > most {
-		paths = append(paths[:most:most], fmt.Sprintf("and %d more", len(paths)-most))
+		list = append(list, fmt.Sprintf("and %d more", len(paths)-most))
 	}
-	for i, p := range paths {
-		paths[i] = text.Cut(p, long)
-	}
-	return paths
+	return list
 }
 
 // tail returns the end of what a command printed, n bytes at most.
