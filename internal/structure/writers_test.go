@@ -15,7 +15,7 @@ import (
 // replacesWhole are the functions that write a file with WriteFile, whatever exists there: only files of Trellis, or in a folder
 // that nobody else has yet. A file that people edit is written by Disk.Edit or Disk.Replace.
 var replacesWhole = map[string]string{
-	"internal/app/kept.go storeSettings":                   "a copy of the settings in a folder of the state, which nobody edits",
+	"internal/app/gate_store.go storeSettings":             "a copy of the settings in a folder of the state, which nobody edits",
 	"internal/mcpclients/entry.go writeNote":               "a note in the folder of the state, which nobody edits",
 	"internal/cli/setup/init.go createFiles":               "guidelines in a hidden folder; what is visible is made with Replace",
 	"internal/cli/editor/editor.go Open":                   "a folder that it has just made",
@@ -26,7 +26,7 @@ var replacesWhole = map[string]string{
 	"internal/cli/cmd_metrics.go replaceTextfile":          "a file for node_exporter, which only programs read",
 	"internal/agentcall/caller.go events":                  "run/",
 	"internal/agentcall/answer.go keepAndParse":            "run/",
-	"internal/agentcall/calloff.go callOff":                "run/",
+	"internal/agentcall/unneeded.go callOff":               "run/",
 	"internal/delivery/pull_status.go write":               "run/pull.json",
 	"internal/delivery/record.go updateRecord":             "run/delivered.json",
 	"internal/runner/approvals.go settleApproval":          "REJECTED.md, a page of Trellis; KeepRejection keeps one that is there",
