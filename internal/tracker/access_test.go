@@ -126,14 +126,14 @@ func TestFlatten(t *testing.T) {
 	}
 }
 
-// If gh is there, it searches for a comment and writes it, and the text is never an argument.
+// If gh is there, it searches for a comment and writes it, and the text is never an argument. A comment that was hidden since is found.
 func TestCommentByGH(t *testing.T) {
 	dir := t.TempDir()
 	script := `#!/bin/sh
 echo "$@" >> ` + dir + `/asked
 case "$2" in
 view) echo "{\"comments\": [$(cat ` + dir + `/comments 2>/dev/null)]}" ;;
-comment) cat > ` + dir + `/said; echo '{"body": "Pull request: https://x/pull/3 Trellis, task a"}' > ` + dir + `/comments ;;
+comment) cat > ` + dir + `/said; echo '{"body": "Pull request: https://x/pull/3 Trellis, task a", "isMinimized": true}' > ` + dir + `/comments ;;
 esac
 `
 	if err := os.WriteFile(filepath.Join(dir, "gh"), []byte(script), 0o755); err != nil {

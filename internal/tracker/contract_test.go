@@ -175,6 +175,25 @@ func TestCommentOnce(t *testing.T) {
 	})
 }
 
+// A comment is found after more comments than an Issue has.
+func TestCommentOnceInALongIssue(t *testing.T) {
+	t.Parallel()
+	each(t, func(b *board, k kind, tr Tracker) {
+		for n := range maxQuoted + 50 {
+			b.comments = append(b.comments, Comment{"bob", "+1", fmt.Sprintf("2026-01-02T%02d:%02d:00Z", n/60, n%60)})
+		}
+		i, err := tr.Issue(b.Context(), k.key)
+		if err != nil || !slices.Equal(i.Comments, b.comments[:maxQuoted]) {
+			b.Errorf("got %+v, %v", i, err)
+		}
+		for _, want := range []bool{true, false} {
+			if wrote, err := commentOnce(b.Context(), tr, k.key, "Trellis, task 02-01-paging", []string{"Trellis, task 02-01-paging"}); wrote != want || err != nil {
+				b.Errorf("wrote %v, %v, want %v", wrote, err, want)
+			}
+		}
+	})
+}
+
 // No other host gets the token, or a request.
 func TestRedirect(t *testing.T) {
 	t.Parallel()

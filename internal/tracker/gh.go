@@ -78,7 +78,7 @@ func (g *gh) Issue(ctx context.Context, key string) (*Issue, error) {
 	for _, l := range from.Labels {
 		i.Labels = append(i.Labels, l.Name)
 	}
-	i.Comments = from.comments()
+	i.Comments = from.comments(false)
 	i.Hidden = len(from.Comments) - len(i.Comments)
 	return i, nil
 }
@@ -99,9 +99,10 @@ func githubKey(address string) string {
 	return m[1] + "#" + m[2]
 }
 
-func (from *ghIssue) comments() (list []Comment) {
+// comments returns the comments, with or without those that are hidden.
+func (from *ghIssue) comments(hidden bool) (list []Comment) {
 	for _, c := range from.Comments {
-		if !c.IsMinimized {
+		if hidden || !c.IsMinimized {
 			list = append(list, Comment{c.Author.Login, c.Body, c.CreatedAt})
 		}
 	}
@@ -113,7 +114,7 @@ func (g *gh) Comments(ctx context.Context, key string) ([]Comment, error) {
 	if err != nil {
 		return nil, err
 	}
-	return from.comments(), nil
+	return from.comments(true), nil
 }
 
 func (g *gh) view(ctx context.Context, key, fields string) (*ghIssue, error) {

@@ -16,9 +16,9 @@ import (
 
 // Tracker is a service that has issues. Keys are those of a [Ref].
 type Tracker interface {
-	// Issue returns an issue with its comments, oldest first.
+	// Issue returns an issue with its first comments, oldest first.
 	Issue(ctx context.Context, key string) (*Issue, error)
-	// Comments returns the comments of an issue.
+	// Comments returns the comments of an issue, hidden ones too, oldest first.
 	Comments(ctx context.Context, key string) ([]Comment, error)
 	// Comment adds a comment to an issue.
 	Comment(ctx context.Context, key, text string) error
@@ -49,8 +49,10 @@ type Blocker struct {
 	Done bool
 }
 
-// maxComments is how many comments of an issue are read; the newest are left out.
-const maxComments = 1000
+const (
+	maxComments = 10_000 // comments of an issue that are read; no tracker is asked for page after page without an end
+	maxQuoted   = 1000   // of these, the ones that an Issue has; the newest are left out
+)
 
 // pageSize is how many elements of a list are requested at once.
 const pageSize = 100
