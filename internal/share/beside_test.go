@@ -16,8 +16,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Of tasks that don't fit beside each other, and that machines take at the same moment, two of them in one clone, just one is
-// taken; when that is over the next one is.
+// If three machines, two of them in one clone, try at the same moment to take tasks that may not run beside each other, one succeeds. After
+// it has given its task back, the next round again has one winner.
 func TestTakenOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	const silence = time.Minute
@@ -67,8 +67,8 @@ func TestTakenOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// A task that has to fit beside others is not begun while another machine works on one with the same files, or with the agent that works for
-// as many as it may. Who starts it by hand has it at once.
+// With OnlyIfFits, a task does not begin while another machine works on a task with the same files, or while its agent already works on as
+// many tasks as it may. Without it, the task begins at once.
 func TestFitsBesideOtherMachines(t *testing.T) {
 	t.Parallel()
 	const silence = time.Minute

@@ -14,14 +14,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A task that can't be brought, or not given, is told of once and keeps no other one. That the remote does not answer is told beside it.
+// A task that can't be fetched or published is reported once and does not hold up the others. An unreachable remote is reported separately.
 func TestOneTaskKeepsNoOther(t *testing.T) {
 	t.Parallel()
 	a := net(t, runnertest.Counted(), time.Minute)
 	empty := a.Git("hash-object", "-w", "-t", "tree", "/dev/null")
 	a.Git("push", "-q", "origin", a.Git("commit-tree", "-m", "trellis: no task", "-m", "Status: ready", empty)+":refs/trellis/run/02-01-empty")
 	a.lay("02-02-theirs")
-	b := a.beside("b", 4*time.Second) // which looks often
+	b := a.beside("b", 4*time.Second) // asks the remote often
 	var unbrought *share.SyncError
 	changed, err := b.team.Pull(t.Context())
 	if !errors.As(err, &unbrought) || len(unbrought.Of) != 1 || !strings.Contains(err.Error(), "02-01-empty is not the same here and on other machines: ") || !strings.Contains(err.Error(), "it has no task.json") {
@@ -57,7 +57,7 @@ func TestOneTaskKeepsNoOther(t *testing.T) {
 	}
 }
 
-// A task whose lock can't be taken, though nobody holds it, is told of.
+// If the lock of a task can't be taken although nobody holds it, that is reported.
 func TestLockThatCantBeTaken(t *testing.T) {
 	t.Parallel()
 	a := net(t, runnertest.Quickly, time.Minute)
@@ -71,7 +71,7 @@ func TestLockThatCantBeTaken(t *testing.T) {
 	}
 }
 
-// done are tasks that a machine ran.
+// done makes tasks and runs them here to their review.
 func (m *machine) done(ids ...string) {
 	m.Helper()
 	for _, id := range ids {
@@ -81,7 +81,7 @@ func (m *machine) done(ids ...string) {
 	}
 }
 
-// However many tasks others changed, a pull asks the remote twice: how they stand, and for the work.
+// A pull asks the remote twice, however many tasks others changed: once for the states, once for the work.
 func TestPullAsksForAllAtOnce(t *testing.T) {
 	t.Parallel()
 	a := net(t, runnertest.Quickly, time.Minute)
@@ -103,11 +103,11 @@ func TestPullAsksForAllAtOnce(t *testing.T) {
 	}
 }
 
-// A branch that can't be brought with its task is brought when it can be.
+// A branch that could not be fetched with its task is fetched as soon as the remote has it.
 func TestBranchThatComesLater(t *testing.T) {
 	t.Parallel()
 	a := net(t, runnertest.Quickly, time.Minute)
-	b := a.beside("b", 4*time.Second) // which looks often
+	b := a.beside("b", 4*time.Second) // asks the remote often
 	a.done("02-01-first")
 	bare, wip := filepath.Join(a.Dir, "../bare.git"), "refs/trellis/wip/02-01-first"
 	work := a.Git("--git-dir="+bare, "rev-parse", wip)

@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A machine that was granted a task takes it from one that has it, without waiting for its silence. That one pushes nothing more, and what people
-// asked of it meanwhile is carried out once.
+// A machine that was granted a task takes the task from the machine that has it, without waiting for that machine's silence. The former
+// holder publishes nothing more, and an order that arrived meanwhile is carried out.
 func TestGranted(t *testing.T) {
 	t.Parallel()
 	const silence = time.Hour
@@ -55,7 +55,7 @@ func TestGranted(t *testing.T) {
 	}
 }
 
-// Of two machines that were given a task one after the other, the first takes nothing once the second has or had it: it may have been frozen since.
+// If a task was granted to two machines in turn, the first, which may have been frozen since, takes nothing once the second has had the task.
 func TestGrantedLater(t *testing.T) {
 	t.Parallel()
 	const silence = time.Hour
@@ -73,7 +73,7 @@ func TestGrantedLater(t *testing.T) {
 		t.Fatalf("got %s, %v", res.Status, err)
 	}
 	second()
-	if err := b.team.Change(t.Context(), b.dir(), func() error { b.Edit(b.dir(), `"status": "review"`, `"notes": "x", "status": "review"`); return nil }); err != nil { // what people do later says no other turn
+	if err := b.team.Change(t.Context(), b.dir(), func() error { b.Edit(b.dir(), `"status": "review"`, `"notes": "x", "status": "review"`); return nil }); err != nil { // a later change by a person keeps the turn
 		t.Fatal(err)
 	}
 	before := a.Git("ls-remote", "origin", "refs/trellis/*")

@@ -22,15 +22,15 @@ import (
 
 const task = "02-01-bye"
 
-// Variables of a child that runs one task as a machine of a team.
+// Variables of a child that runs tasks as a machine of a team.
 const (
-	childRuns    = "TRELLIS_TEST_RUNS" // the task
+	childRuns    = "TRELLIS_TEST_RUNS" // a task directory, or "all": watch all tasks
 	childSilence = "TRELLIS_TEST_SILENCE"
 )
 
 func TestMain(m *testing.M) { runnertest.Main(m, child) }
 
-// child runs a task of the repository as a machine of its team, or dies at a step of its journal.
+// child runs a task as a machine of its team, or watches all tasks. It may die at a step of its journal.
 func child(site *runner.Site) (code int, asked bool) {
 	if os.Getenv(childRuns) == "" {
 		return 0, false
@@ -56,7 +56,7 @@ func child(site *runner.Site) (code int, asked bool) {
 	return 0, true
 }
 
-// join has a site share its tasks with those of origin.
+// join makes a site share its tasks through origin.
 func join(site *runner.Site, silence time.Duration) *share.Team {
 	clone, err := site.Repo.CloneID()
 	if err != nil {
@@ -82,13 +82,13 @@ func join(site *runner.Site, silence time.Duration) *share.Team {
 	return t
 }
 
-// machine is a clone of the remote, in a place of its own.
+// machine is a clone of the remote, in a separate folder.
 type machine struct {
 	*runnertest.World
 	team *share.Team
 }
 
-// net is a bare remote with a first machine.
+// net returns the first machine, whose repository has a bare remote.
 func net(t *testing.T, script string, silence time.Duration) *machine {
 	t.Helper()
 	w := runnertest.NewWorld(t, script)
@@ -97,7 +97,7 @@ func net(t *testing.T, script string, silence time.Duration) *machine {
 	return &machine{w, join(w.Site, silence)}
 }
 
-// beside is another machine of the same team.
+// beside returns another machine of the same team.
 func (m *machine) beside(name string, silence time.Duration) *machine {
 	m.Helper()
 	dir := filepath.Join(m.TempDir(), name, "elsewhere")
@@ -123,13 +123,13 @@ func (m *machine) beside(name string, silence time.Duration) *machine {
 
 func (m *machine) dir() string { return filepath.Join(m.Site.Store.Tasks(), task) }
 
-// begin runs the task in a process of its own.
+// begin runs the task in a separate process.
 func (m *machine) begin(silence time.Duration, kill int) (*exec.Cmd, *strings.Builder) {
 	m.Helper()
 	cmd := exec.Command(os.Args[0])
 	var said strings.Builder
 	cmd.Stderr = &said
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // it is stopped in some tests: see internal/proc, guardedCommand
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // some tests stop it: see internal/proc, guardedCommand
 	cmd.Env = append(os.Environ(), runnertest.ChildDir+"="+m.Dir, childRuns+"="+m.dir(), childSilence+"="+silence.String(), runnertest.ChildKill+"="+fmt.Sprint(kill),
 		runnertest.ChildLog+"="+filepath.Join(m.Dir, "../steps.log"), "GORACE=atexit_sleep_ms=0", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
 	if err := cmd.Start(); err != nil {
@@ -138,7 +138,7 @@ func (m *machine) begin(silence time.Duration, kill int) (*exec.Cmd, *strings.Bu
 	return cmd, &said
 }
 
-// pull brings what other machines did.
+// pull fetches what other machines did.
 func (m *machine) pull() []string {
 	m.Helper()
 	changed, err := m.team.Pull(m.Context())
@@ -148,10 +148,10 @@ func (m *machine) pull() []string {
 	return changed
 }
 
-// run runs the task here, as a watcher would as soon as it can.
+// run runs the task here as soon as no other machine has it, as a watcher would.
 func (m *machine) run() runner.Result {
 	m.Helper()
-	for end := time.Now().Add(15 * time.Minute); ; time.Sleep(500 * time.Millisecond) { // another machine's silence has no event, and each look is some processes of git
+	for end := time.Now().Add(15 * time.Minute); ; time.Sleep(500 * time.Millisecond) { // another machine's silence causes no event, and each pull starts git
 		m.pull()
 		if m.team.Elsewhere(m.dir()) != nil && time.Now().Before(end) {
 			continue
@@ -167,11 +167,11 @@ func (m *machine) run() runner.Result {
 	}
 }
 
-// calls is how often each role was asked on some machines.
+// calls counts, by role, the calls of agents on some machines.
 func calls(machines ...*machine) map[string]int {
 	n := map[string]int{}
 	for _, m := range machines {
-		data, _ := os.ReadFile(filepath.Join(m.Dir, "../calls.log")) // none: nobody was asked
+		data, _ := os.ReadFile(filepath.Join(m.Dir, "../calls.log")) // without the file nobody was called
 		for _, role := range strings.Fields(string(data)) {
 			n[role]++
 		}
@@ -179,13 +179,13 @@ func calls(machines ...*machine) map[string]int {
 	return n
 }
 
-// killed reports whether a process was.
+// killed reports whether a signal ended a process.
 func killed(cmd *exec.Cmd) bool {
 	ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return ok && ws.Signaled()
 }
 
-// given are the files of the task, as others were given it, that say a text.
+// given returns the files of the task with a text in them, as last published or fetched here.
 func given(m *machine, said string) []string {
 	m.Helper()
 	cmd := exec.Command("git", "-C", m.Dir, "grep", "-l", "-F", said, "refs/trellis/known/"+task, "--", ":!*/prompt.md", ":!*/stream.jsonl")
@@ -199,5 +199,5 @@ func given(m *machine, said string) []string {
 	return strings.Fields(string(out))
 }
 
-// fits is a machine that can run any task.
+// fits lets a machine take any task.
 func fits([]string) (competes bool, err error) { return false, nil }

@@ -17,12 +17,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// slow has implement take until a file says that it may end.
+// slow returns a script whose implement runs until the file quick exists.
 func slow() string {
 	return strings.Replace(runnertest.Counted(), "    - run: [\"echo implement >> $TRELLIS_REPO/../calls.log\"", "    - run: [\"echo implement >> $TRELLIS_REPO/../calls.log; touch $TRELLIS_REPO/../at-work; while ! test -e $TRELLIS_REPO/../quick; do sleep 0.05; done\"", 1)
 }
 
-// until waits for something that has no event here.
+// until waits for a condition that causes no event here.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(15 * time.Minute); !holds(); time.Sleep(100 * time.Millisecond) {
@@ -37,7 +37,7 @@ func (m *machine) has(name string) bool {
 	return err == nil
 }
 
-// orders are what stands on the remote to be done.
+// orders returns the orders on the remote that are not yet carried out.
 func (m *machine) orders() []taskref.Order {
 	m.Helper()
 	_, list, err := m.team.Remote.Fetch(m.Context())
@@ -51,7 +51,7 @@ func order(what string) taskref.Order {
 	return taskref.Order{ID: what + "-1", Task: task, What: what, By: "bob", At: time.Now()}
 }
 
-// The machine that is at work on a task does what is asked of it at another one, once.
+// The machine that works on a task carries out an order that was given at another machine, and removes it from the remote.
 func TestOrderToTheMachineAtWork(t *testing.T) {
 	t.Parallel()
 	const silence = 2 * time.Second
@@ -83,7 +83,7 @@ func TestOrderToTheMachineAtWork(t *testing.T) {
 	}
 }
 
-// An order to a machine that died is carried out by whoever has the task next, once.
+// An order to a machine that died is carried out by a machine that can take the task.
 func TestOrderToADeadMachine(t *testing.T) {
 	t.Parallel()
 	const silence = 2 * time.Second
@@ -116,7 +116,7 @@ func TestOrderToADeadMachine(t *testing.T) {
 	}
 }
 
-// Two people agree to a plan at the same moment, each in a clone of their own: both count.
+// If two people approve a plan at the same moment, each in their own clone, both approvals count.
 func TestTwoPeopleApprove(t *testing.T) {
 	t.Parallel()
 	const silence = time.Minute
@@ -149,7 +149,7 @@ func TestTwoPeopleApprove(t *testing.T) {
 	}
 }
 
-// A remote that does not answer has a run sleep, with nothing of what could not be given marked as done. It goes on from there.
+// If the remote does not answer, the run is suspended. Once the remote answers again, the run resumes and repeats no call.
 func TestRemoteIsGone(t *testing.T) {
 	t.Parallel()
 	const silence = time.Minute
@@ -172,7 +172,7 @@ func TestRemoteIsGone(t *testing.T) {
 		found, err := filepath.Glob(filepath.Join(a.dir(), "run/*/implement#1/*/result.json"))
 		return err == nil && len(found) > 0
 	})
-	ahead.Store(int64(2 * silence)) // now it was silent for too long
+	ahead.Store(int64(2 * silence)) // now this machine was silent for too long
 	if err := <-ended; !errors.Is(err, flow.ErrSuspended) && !strings.Contains(err.Error(), "were told nothing") {
 		t.Errorf("got %v", err)
 	}
@@ -195,7 +195,7 @@ func TestRemoteIsGone(t *testing.T) {
 	}
 }
 
-// follow has a machine follow the team until end is called; then the channel is closed.
+// follow runs Sync until end is called; then over is closed.
 func follow(m *machine) (over chan struct{}, end func()) {
 	over = make(chan struct{})
 	ctx, cancel := context.WithCancel(m.Context())
@@ -206,11 +206,11 @@ func follow(m *machine) (over chan struct{}, end func()) {
 	return over, cancel
 }
 
-// What can't be given to others is a failure of the task, and costs this machine nothing else: a repository within the worktree.
+// What can't be published, here a repository within the worktree, fails the task. That failure is published.
 func TestWhatCantBeGiven(t *testing.T) {
 	t.Parallel()
 	script := strings.Replace(runnertest.Counted(), "echo implement >> $TRELLIS_REPO/../calls.log", "echo implement >> $TRELLIS_REPO/../calls.log; git init -q inner; echo x > inner/x; git -C inner add -A; git -C inner -c user.name=x -c user.email=x@x commit -qm x", 1)
-	a := net(t, script, 20*time.Second) // which no push takes, however busy the machine is
+	a := net(t, script, 20*time.Second) // longer than any push takes, also on a busy machine
 	a.Hand(task, runnertest.ProvenPRD)
 	res := a.run()
 	if res.Status != trellis.Failed || res.Failure == nil || res.Failure.Code != string(trellis.WorktreeFailed) || !strings.Contains(res.Failure.Detail, "inner") {
@@ -223,7 +223,7 @@ func TestWhatCantBeGiven(t *testing.T) {
 	}
 }
 
-// A machine without the agent does not take a task, as it was brought, and writes nothing into it.
+// A machine without the task's agent does not take the task, and publishes nothing.
 func TestUnfitMachine(t *testing.T) {
 	t.Parallel()
 	a := net(t, runnertest.Counted(), time.Minute)
@@ -253,12 +253,12 @@ func TestUnfitMachine(t *testing.T) {
 	}
 }
 
-// A push that came through although nothing was heard of it, with another one after it that did not, is no loss.
+// A push that reached the remote without an answer does not make the machine lose its task, even if the next push fails.
 func TestUnheardPush(t *testing.T) {
 	t.Parallel()
-	a := net(t, slow(), 4*time.Second) // a push each second
+	a := net(t, slow(), 4*time.Second) // pushes every second
 	now := time.Now()
-	a.Site.Now = func() time.Time { return now } // by which it is never silent for too long
+	a.Site.Now = func() time.Time { return now } // is never silent for too long by this clock
 	a.Hand(task, runnertest.ProvenPRD)
 	hook := filepath.Join(a.Dir, "../bare.git/hooks/post-receive")
 	done := make(chan error)
@@ -287,14 +287,14 @@ func TestUnheardPush(t *testing.T) {
 	}
 }
 
-// A machine that hears of an order after another one carried it out, and took the task, leaves both alone.
+// A machine does not carry out an order that it fetched before another machine carried the order out and took the task.
 func TestOrderThatWasCarriedOut(t *testing.T) {
 	t.Parallel()
 	a := net(t, runnertest.Counted(), time.Minute)
 	if _, err := a.team.Submit(t.Context(), a.Hand(task, runnertest.ProvenPRD)); err != nil {
 		t.Fatal(err)
 	}
-	b := a.beside("b", 4*time.Second) // which looks often
+	b := a.beside("b", 4*time.Second) // asks the remote often
 	if err := b.team.Ask(t.Context(), order("approve")); err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +304,7 @@ func TestOrderThatWasCarriedOut(t *testing.T) {
 	over := make(chan struct{})
 	go func() {
 		defer close(over)
-		b.team.Sync(ctx, func(string) { // b has heard of the order, and of a task that nobody has
+		b.team.Sync(ctx, func(string) { // b has fetched the order, and a task that nobody has
 			if looks++; looks == 2 {
 				close(heard)
 			}
@@ -335,7 +335,7 @@ func TestOrderThatWasCarriedOut(t *testing.T) {
 	}
 }
 
-// An order stands on the remote until the state there has what came of it: a machine that dies between loses none.
+// An order stays on the remote until the state there has its result: if the machine dies in between, the order is not lost.
 func TestOrderStandsUntilItIsCarriedOut(t *testing.T) {
 	t.Parallel()
 	const silence = 2 * time.Second
@@ -348,7 +348,7 @@ func TestOrderStandsUntilItIsCarriedOut(t *testing.T) {
 		defer close(carried)
 		go func() { saved <- lease.Save(t.Context(), "meanwhile") }()
 		select {
-		case err := <-saved: // the step of the run that ends meanwhile
+		case err := <-saved: // the step of the run ended first
 			saved <- err
 			if len(b.orders()) == 0 {
 				t.Error("it is off the remote, and nothing came of it yet")
@@ -372,14 +372,14 @@ func TestOrderStandsUntilItIsCarriedOut(t *testing.T) {
 	}
 }
 
-// An order is left to machines that have the directory of the task: one where a person took it away does nothing and says nothing.
+// A machine whose task directory a person removed does not carry out orders for that task, and reports nothing.
 func TestOrderToATaskThatIsNotHere(t *testing.T) {
 	t.Parallel()
 	a := net(t, runnertest.Counted(), time.Minute)
 	if _, err := a.team.Submit(t.Context(), a.Hand(task, runnertest.ProvenPRD)); err != nil {
 		t.Fatal(err)
 	}
-	b := a.beside("b", 4*time.Second) // which looks often
+	b := a.beside("b", 4*time.Second) // asks the remote often
 	b.pull()
 	if err := os.RemoveAll(b.dir()); err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A machine without a program that the checks of a task begin with leaves it to others, and says so; one that has it does the task.
+// A machine that lacks a program that the task's checks run leaves the task to others, and reports that once.
 func TestMachineWithoutAProgram(t *testing.T) {
 	t.Parallel()
 	const silence = time.Minute
@@ -66,7 +66,7 @@ func TestMachineWithoutAProgram(t *testing.T) {
 	}
 }
 
-// A program that worktree.setup names may be installed by it: that it is not there yet keeps no machine from a task.
+// A program that worktree.setup names may be installed by it, so its absence does not keep a machine from the task.
 func TestProgramThatSetupInstalls(t *testing.T) {
 	t.Parallel()
 	a := net(t, runnertest.Counted(), time.Minute)

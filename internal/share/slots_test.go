@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// follow watches as a machine of the team until the test ends.
+// follow makes the machine watch as part of its team until the test ends.
 func (m *machine) follow() {
 	m.Helper()
 	ctx, cancel := context.WithCancel(m.Context())
@@ -49,8 +49,8 @@ func (m *machine) status(id string) trellis.Status {
 	return t.Status
 }
 
-// While one machine is at work on a task, another one begins none that changes the same files, and none whose agent works for as many as it may. When
-// that is over it does.
+// While one machine works on a task, another begins neither a task that changes the same files nor one whose agent already works on as many
+// tasks as it may. It does so once the first task is over.
 func TestSlotsOfAllMachines(t *testing.T) {
 	t.Parallel()
 	for name, c := range soak.Rows(t, map[string]struct {
@@ -63,7 +63,7 @@ func TestSlotsOfAllMachines(t *testing.T) {
 	}, "agents") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			const silence = 2 * time.Minute // who is at work is not taken for dead where the machine stalls
+			const silence = 2 * time.Minute // a machine that stalls is not taken for dead
 			slow := strings.Replace(runnertest.Quickly, "run: [\"", "run: [\"touch $TRELLIS_REPO/../begun; while ! test -e $TRELLIS_REPO/../go; do sleep 0.1; done\", \"", 1)
 			a := net(t, slow, silence)
 			b := a.beside("b", silence)
@@ -82,7 +82,7 @@ func TestSlotsOfAllMachines(t *testing.T) {
 				dirs = append(dirs, dir)
 			}
 			b.Site.Config.Limits.PerAgent = c.perAgent
-			b.Write("../go", "") // its own agents don't wait
+			b.Write("../go", "") // agents of b don't wait
 			ended := make(chan error, 1)
 			go func() {
 				_, err := a.Site.TaskRunner().Run(context.WithoutCancel(t.Context()), dirs[0], runner.RunOptions{}, nil)
@@ -104,7 +104,7 @@ func TestSlotsOfAllMachines(t *testing.T) {
 	}
 }
 
-// A provider's limit that one machine met is kept by all: no other one asks that agent before it is over.
+// A provider's limit that one machine met holds for all: the others don't call that agent until it is over.
 func TestLimitsOfAllMachines(t *testing.T) {
 	t.Parallel()
 	const silence = 16 * time.Second
@@ -126,7 +126,7 @@ func TestLimitsOfAllMachines(t *testing.T) {
 	}
 }
 
-// A task that a person takes away on one machine does not come back there because others go on with it, but when that person asks for it.
+// A task directory that a person removed on one machine does not come back there when others work on the task. A pull fetches it again.
 func TestRemovedStaysAway(t *testing.T) {
 	t.Parallel()
 	const silence = 4 * time.Second
@@ -141,7 +141,7 @@ func TestRemovedStaysAway(t *testing.T) {
 	if res, err := a.Site.TaskRunner().Run(t.Context(), first, runner.RunOptions{}, nil); err != nil || res.Status != trellis.Review {
 		t.Fatalf("got %+v, %v", res, err)
 	}
-	a.lay("02-02-second") // which comes after it
+	a.lay("02-02-second") // published later
 	ctx, cancel := context.WithCancel(t.Context())
 	over := make(chan struct{})
 	go func() { b.team.Sync(ctx, func(string) {}); close(over) }()

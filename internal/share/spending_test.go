@@ -22,7 +22,7 @@ test "$TRELLIS_ROLE" = accept && echo '{"type": "result", "text": "{\"criteria\"
 test "$TRELLIS_ROLE" = accept || echo '{"type": "result", "text": "done"}'
 `
 
-// lay makes a ready task that all machines are told of.
+// lay makes a ready task and publishes it.
 func (m *machine) lay(id string) string {
 	m.Helper()
 	dir := filepath.Join(m.Site.Store.Tasks(), id)
@@ -35,15 +35,15 @@ func (m *machine) lay(id string) string {
 	return dir
 }
 
-// noon is a clock on which no day ends in a test.
+// noon returns a clock that starts at noon, so that no day ends during a test.
 func noon() func() time.Time {
 	y, m, d := time.Now().Date()
 	shift := time.Until(time.Date(y, m, d, 12, 0, 0, 0, time.Local))
 	return func() time.Time { return time.Now().Add(shift) }
 }
 
-// What agents used on one machine counts for the day's budget of all: another one begins no call once it is used up, whether it heard of it
-// from the machine itself or, later, from one that did. What is raised goes on.
+// The day's budget counts what agents used on all machines, whether a machine learned of it first-hand or from a third one. Once the budget
+// is used up, no call begins; after the limit is raised, the run resumes.
 func TestBudgetsOfAllMachines(t *testing.T) {
 	t.Parallel()
 	const silence = time.Minute
@@ -74,14 +74,14 @@ func TestBudgetsOfAllMachines(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(b.Dir, "../asked")); err == nil {
 		t.Error("an agent was asked")
 	}
-	if by := share.NewSightings(b.Dir, "b", noon).Elsewhere(theirs); by != nil { // who only reads hears the same
+	if by := share.NewSightings(b.Dir, "b", noon).Elsewhere(theirs); by != nil { // what only reads the file knows the same
 		t.Errorf("%s has it", by.Host)
 	}
 	if own, err := b.Site.Budgets().Today(); err != nil || own.Tokens() != 0 {
 		t.Errorf("what b used itself is %+v, %v", own, err)
 	}
 
-	if err := a.team.Withdraw(t.Context(), first); err != nil { // what a itself told is gone
+	if err := a.team.Withdraw(t.Context(), first); err != nil { // a's own state is gone
 		t.Fatal(err)
 	}
 	c.Site.Config.Limits.DayCostUSD = 0.5
@@ -96,7 +96,7 @@ func TestBudgetsOfAllMachines(t *testing.T) {
 	if res, err := b.Site.TaskRunner().Run(t.Context(), theirs, runner.RunOptions{}, nil); err != nil || res.Status != trellis.Review {
 		t.Errorf("raised: %+v, %v", res, err)
 	}
-	if want := used.Tokens() + 1100; len(told) == 0 || told[0] != want { // which notifications of the day's limits go by
+	if want := used.Tokens() + 1100; len(told) == 0 || told[0] != want { // notifications of the day's limits use this
 		t.Errorf("after the first call %v tokens were used on all machines, and not %d", told, want)
 	}
 	c.Site.Now = func() time.Time { return noon().AddDate(0, 0, 1) }
@@ -105,7 +105,7 @@ func TestBudgetsOfAllMachines(t *testing.T) {
 	}
 }
 
-// What a machine used today is counted by those whose days begin when its own do.
+// What a machine used today counts on machines that have the same day, by the clock in their time zone.
 func TestSpendingInATimeZone(t *testing.T) {
 	t.Parallel()
 	a := net(t, runnertest.Quickly, time.Minute)
@@ -118,7 +118,7 @@ func TestSpendingInATimeZone(t *testing.T) {
 		now := time.Now()
 		return func() time.Time { return now.In(in) }
 	}
-	const first, last = "Pacific/Kiritimati", "Pacific/Pago_Pago" // in which it is never the same day
+	const first, last = "Pacific/Kiritimati", "Pacific/Pago_Pago" // where it is never the same day
 	a.Site.Now = clock(first)
 	a.team = join(a.Site, time.Minute)
 	if res, err := a.Site.TaskRunner().Run(t.Context(), a.lay(task), runner.RunOptions{}, nil); err != nil || res.Status != trellis.Review {
@@ -135,7 +135,7 @@ func TestSpendingInATimeZone(t *testing.T) {
 	}
 }
 
-// A machine whose clock was years ahead counts from when it is right again.
+// What a machine uses counts again after its clock, which was years ahead, was corrected.
 func TestSpendingOfAClockAhead(t *testing.T) {
 	t.Parallel()
 	a := net(t, runnertest.Quickly, time.Minute)
@@ -145,7 +145,7 @@ func TestSpendingOfAClockAhead(t *testing.T) {
 	b.Site.Now, b.Site.Config.Limits.DayTokens = noon, 3000
 	for _, ahead := range []time.Duration{3 * 365 * 24 * time.Hour, 0} {
 		a.Site.Now = func() time.Time { return noon().Add(ahead) }
-		a.team = join(a.Site, time.Minute) // a process of its own
+		a.team = join(a.Site, time.Minute) // as a new process
 		dir := a.lay("02-01-ahead-" + strings.ToLower(ahead.String()))
 		if res, err := a.Site.TaskRunner().Run(t.Context(), dir, runner.RunOptions{}, nil); err != nil || res.Status != trellis.Review {
 			t.Fatalf("got %+v, %v", res, err)

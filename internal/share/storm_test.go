@@ -20,7 +20,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// watchAs is what a child does that watches as a machine of its team, until it is killed.
+// watchAs is the work of a child that watches as a machine of its team until it is killed.
 func watchAs(site *runner.Site, silence time.Duration) error {
 	team := join(site, silence)
 	look := make(chan string)
@@ -30,7 +30,7 @@ func watchAs(site *runner.Site, silence time.Duration) error {
 		if !errors.Is(err, durable.ErrHeld) {
 			return err
 		}
-		time.Sleep(20 * time.Millisecond) // the one before, which was killed, is not gone yet
+		time.Sleep(20 * time.Millisecond) // the previous watcher was killed, but still exists
 	}
 }
 
@@ -49,7 +49,7 @@ func (m *machine) watch(silence time.Duration) *watcher {
 	if err != nil {
 		m.Fatal(err)
 	}
-	defer said.Close() // the child has it
+	defer said.Close() // the child has a copy
 	cmd.Stderr = said
 	if err := cmd.Start(); err != nil {
 		m.Fatal(err)
@@ -58,14 +58,14 @@ func (m *machine) watch(silence time.Duration) *watcher {
 }
 
 func (w *watcher) kill() {
-	_ = w.Process.Kill() // it may have ended, which the test finds
+	_ = w.Process.Kill() // it may have ended, which the test notices
 	_ = w.Wait()
 }
 
-// Three watchers share many tasks while they are killed at random and begun again: each task is done once, and none is lost.
+// Three watchers share many tasks while they are killed at random and restarted: each task is completed with one commit.
 func TestStorm(t *testing.T) {
 	t.Parallel()
-	const silence = 10 * time.Second // in which a busy machine pushes once, so that only who was killed is followed
+	const silence = 10 * time.Second // a busy machine pushes within this time, so that only killed watchers lose their tasks
 	tasks, kills := 3, 2
 	if soak.Asked() {
 		tasks, kills = 200, 60
@@ -121,13 +121,13 @@ func TestStorm(t *testing.T) {
 			killed++
 		}
 		last = n
-		time.Sleep(time.Duration(300+rng.IntN(400)) * time.Millisecond) // the storm's own pace
+		time.Sleep(time.Duration(300+rng.IntN(400)) * time.Millisecond) // the pace of the storm
 	}
 	again := 0
 	for _, name := range names {
 		n := 0
 		for _, m := range machines {
-			data, _ := os.ReadFile(filepath.Join(m.Dir, "../calls.log")) // none: nobody was asked there
+			data, _ := os.ReadFile(filepath.Join(m.Dir, "../calls.log")) // without the file nobody was called there
 			n += strings.Count(string(data), name+"\n")
 		}
 		if n == 0 {

@@ -18,8 +18,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A machine that dies at any step of a run is followed by another one, in another place, once nothing is heard of it: no call that came to
-// its end is made again, and there is one commit. With make test it dies early and late, in a soak at each step.
+// If a machine dies at any step of a run, another machine resumes the run once nothing is heard of the first. At most the interrupted call
+// is repeated, and there is one commit. Soak tests try every step.
 func TestAnotherMachineGoesOn(t *testing.T) {
 	t.Parallel()
 	const silence = 2 * time.Second
@@ -33,7 +33,7 @@ func TestAnotherMachineGoesOn(t *testing.T) {
 			a := net(t, runnertest.Counted(), silence)
 			a.Hand(task, runnertest.ProvenPRD)
 			cmd, said := a.begin(silence, at)
-			if cmd.Wait(); !killed(cmd) && (!soak.Asked() || strings.Count(a.Read("../steps.log"), "\n") >= at) { // else this run had fewer steps
+			if cmd.Wait(); !killed(cmd) && (!soak.Asked() || strings.Count(a.Read("../steps.log"), "\n") >= at) { // otherwise this run had fewer steps
 				t.Fatalf("step %d: it was not killed: %s", at, said)
 			}
 			b := a.beside("b", silence)
@@ -61,7 +61,7 @@ func TestAnotherMachineGoesOn(t *testing.T) {
 	}
 }
 
-// everyStep are those of a run that nobody kills, from the third on.
+// everyStep returns the steps, from the third on, of a run that nobody kills.
 func everyStep(t *testing.T, silence time.Duration) (steps []int) {
 	t.Helper()
 	all := net(t, runnertest.Counted(), silence)
@@ -76,7 +76,7 @@ func everyStep(t *testing.T, silence time.Duration) (steps []int) {
 	return steps
 }
 
-// A machine that is frozen while an agent is at work, and thaws when another one has the task, pushes nothing and ends its agents.
+// A machine that is frozen while an agent works, and resumes after another machine took the task, publishes nothing and ends its run.
 func TestFrozenMachine(t *testing.T) {
 	t.Parallel()
 	const silence = 2 * time.Second
@@ -86,7 +86,7 @@ func TestFrozenMachine(t *testing.T) {
 	cmd, said := a.begin(silence, 0)
 	b := a.beside("b", silence)
 	b.Write("../quick", "")
-	for end := time.Now().Add(15 * time.Minute); ; time.Sleep(20 * time.Millisecond) { // an agent at work has no event
+	for end := time.Now().Add(15 * time.Minute); ; time.Sleep(20 * time.Millisecond) { // a working agent causes no event
 		if _, err := os.Stat(a.Dir + "/../at-work"); err == nil {
 			break
 		}
@@ -157,7 +157,7 @@ func TestMirrorIsLeftAlone(t *testing.T) {
 	}
 }
 
-// A copy of a clone goes by the same id. It does not take what the other one is at work on.
+// A copy of a clone has the same ID. It does not take a task that the original works on.
 func TestCopyOfAClone(t *testing.T) {
 	t.Parallel()
 	const silence = time.Minute
@@ -180,7 +180,7 @@ func TestCopyOfAClone(t *testing.T) {
 	}
 }
 
-// A task directory that a person takes away here does not come back until others change it.
+// A task directory that a person removed here does not come back until others change the task.
 func TestRemovedHere(t *testing.T) {
 	t.Parallel()
 	const silence = time.Minute
@@ -206,7 +206,7 @@ func TestRemovedHere(t *testing.T) {
 	}
 }
 
-// A task that was archived here stays as it is, whatever the folder of the clone is called.
+// A task that was archived here is not fetched again, even if the clone's folder has a name like a glob.
 func TestArchivedHere(t *testing.T) {
 	t.Parallel()
 	a := net(t, runnertest.Counted(), time.Minute)
@@ -228,7 +228,7 @@ func TestArchivedHere(t *testing.T) {
 	}
 }
 
-// What others took off the remote is not known here any more.
+// A task that others withdrew from the remote is no longer known here.
 func TestWithdrawnElsewhere(t *testing.T) {
 	t.Parallel()
 	const silence = time.Minute
@@ -257,7 +257,7 @@ func TestWithdrawnElsewhere(t *testing.T) {
 	}
 }
 
-// What a person does by hand in the worktree of a task stays when somebody elsewhere only says something to the task.
+// A person's files in the worktree of a task stay when a person elsewhere only changes the task's record.
 func TestOwnWorktreeStays(t *testing.T) {
 	t.Parallel()
 	const silence = time.Minute
@@ -286,8 +286,8 @@ func TestOwnWorktreeStays(t *testing.T) {
 	}
 }
 
-// Who takes a task off the remote has it stay off: nobody who knew it gives it again by himself, in the clone where that was said no less than
-// in others, whatever is done to it there. Submitted again it is as any other.
+// A task that was withdrawn from the remote stays withdrawn: no clone that knew it publishes it again by itself, whatever is done to it
+// there. After trellis submit, it runs as any other task.
 func TestWithdrawnStaysOff(t *testing.T) {
 	t.Parallel()
 	a := net(t, runnertest.Quickly, time.Minute)
@@ -308,7 +308,7 @@ func TestWithdrawnStaysOff(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	a.Site.Now = func() time.Time { return time.Now().Add(time.Minute) } // all directories rest
+	a.Site.Now = func() time.Time { return time.Now().Add(time.Minute) } // all directories are at rest
 	if err := runnertest.Lay(filepath.Join(a.Site.Store.Tasks(), "02-02-after"), "ready"); err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +328,7 @@ func TestWithdrawnStaysOff(t *testing.T) {
 	}
 }
 
-// What a person does to a task that others were never told of tells them nothing.
+// A change to a task that was never published is not published.
 func TestOwnTaskStaysOwn(t *testing.T) {
 	t.Parallel()
 	a := net(t, runnertest.Quickly, time.Minute)
@@ -341,7 +341,7 @@ func TestOwnTaskStaysOwn(t *testing.T) {
 	}
 }
 
-// Who has not asked for long hears nothing of a machine, whether that lives or not: it has its task until it was silent between two looks.
+// A machine that did not ask the remote for long does not take the holder of a task for dead until it has asked again.
 func TestNotAskedForLong(t *testing.T) {
 	t.Parallel()
 	a := net(t, runnertest.Quickly, time.Minute)

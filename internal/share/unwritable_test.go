@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A machine that can't write down what it heard of the team keeps its task: what it publishes has arrived, and is not published again and again.
+// A machine that can't record the state of the team keeps its task: what it publishes arrives, and is not published again.
 func TestWhatWasHeardCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	a := net(t, runnertest.Quickly, time.Hour)

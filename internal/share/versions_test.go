@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// A run that a newer Trellis began is refused by an older one before it takes the task, which is none the worse for it.
+// A run of a newer Trellis is refused by an older one, which does not take the task or change it.
 func TestRunsOfNewerVersions(t *testing.T) {
 	t.Parallel()
 	const silence = time.Minute
