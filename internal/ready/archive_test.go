@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/ready"
 )
 
-// A dependency in the archive is looked up by its name: what else lies there is not read.
+// A dependency in the archive is found by its name: the check reads no other archived task, and fails if the archive can't be listed.
 func TestArchiveIsNotRead(t *testing.T) {
 	s, repo := repository(t)
 	task(t, s, "archive/2026-01/01-03-archived", nil)

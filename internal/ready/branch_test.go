@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/ready"
 )
 
-// If git can't say which branch is checked out, the error is git's: it does not say that the task's branch is checked out.
+// If git can't say which branch is checked out, the error is git's own, not that the task's branch is checked out.
 func TestFailureOfGitIsNotABranchThatIsTaken(t *testing.T) {
 	s, repo := repository(t)
 	dir := task(t, s, "02-01-auth", map[string]string{"task.json": `{"status": "ready", "base_branch": "main"}`})
@@ -20,7 +20,7 @@ func TestFailureOfGitIsNotABranchThatIsTaken(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 
-	if err := os.WriteFile(filepath.Join(repo.Common, "HEAD"), []byte("ref: HEAD\n"), 0o666); err != nil { // which only git can judge
+	if err := os.WriteFile(filepath.Join(repo.Common, "HEAD"), []byte("ref: HEAD\n"), 0o666); err != nil { // only git can judge this HEAD
 		t.Fatal(err)
 	}
 	ended, end := context.WithCancel(t.Context())

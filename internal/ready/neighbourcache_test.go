@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// asked is who owns the branch of 02-01-auth, by what n knows.
+// asked returns the owner of the branch of 02-01-auth, as far as n knows; "" if that is the task itself.
 func asked(t testing.TB, s taskdir.Store, n *ready.Neighbours) string {
 	t.Helper()
 	problems, err := ready.Check(t.Context(), ready.Input{Store: s, Dir: filepath.Join(s.Tasks(), "02-01-auth"), Status: trellis.Ready, Neighbours: n})
@@ -30,7 +30,7 @@ func asked(t testing.TB, s taskdir.Store, n *ready.Neighbours) string {
 	return ""
 }
 
-// age makes the files of a task old enough to be told apart by their times.
+// age sets the time of task.json so far back that a later change shows in the time.
 func age(t *testing.T, dir string, hours int) {
 	t.Helper()
 	at := time.Now().Add(time.Duration(-hours) * time.Hour)
@@ -83,12 +83,12 @@ func TestNeighboursSeeEveryChange(t *testing.T) {
 	}
 }
 
-// Who promised to tell of changes is believed, and told ones are seen.
+// After Follow, a check reads only tasks that Changed reported, and notices every one of them.
 func TestNeighboursFollow(t *testing.T) {
 	s := taskdir.Store{Root: t.TempDir()}
 	task(t, s, "02-01-auth", map[string]string{"task.json": `{"status": "ready", "branch": "feature/auth"}`})
 	n := new(ready.Neighbours)
-	n.Changed("01-01-early") // before there is anyone to tell
+	n.Changed("01-01-early") // before Follow
 	n.Follow()
 	want := func(name, want string) {
 		t.Helper()
@@ -114,7 +114,7 @@ func TestNeighboursFollow(t *testing.T) {
 	want("told that anything may have changed", "01-02-new")
 }
 
-// Edge F12. A task.json that does not answer keeps nobody from looking at another task.
+// Edge F12: a task.json that can't be read because the file does not answer does not hold up the check of another task.
 func TestNeighbourThatDoesNotAnswer(t *testing.T) {
 	s := taskdir.Store{Root: t.TempDir()}
 	task(t, s, "02-01-auth", map[string]string{"task.json": `{"status": "ready", "branch": "feature/auth"}`})
@@ -130,7 +130,7 @@ func TestNeighbourThatDoesNotAnswer(t *testing.T) {
 			t.Errorf("got %q", got)
 		}
 	}
-	w, err := os.OpenFile(pipe, os.O_RDWR, 0) // frees who reads it
+	w, err := os.OpenFile(pipe, os.O_RDWR, 0) // frees the readers
 	if err == nil {
 		_, err = w.WriteString("{}")
 		err = errors.Join(err, w.Close())

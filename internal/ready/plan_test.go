@@ -19,7 +19,7 @@ const planned = `{"schema_version": 1, "title": "Log in",
 {"id": "add_login", "prompt": "Add it.", "verify": "go vet ./..."}],
 "acceptance": [{"criterion": "one can log in"}]}`
 
-// lookPath knows go and nothing else.
+// lookPath finds only the program go.
 func lookPath(program string) error {
 	if program == "go" {
 		return nil

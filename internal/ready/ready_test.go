@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// repository is a repository with one commit of main.go and docs/guide.md, and a guideline that is not committed.
+// repository returns a repository with one commit of main.go and docs/guide.md. Its guidelines are not committed.
 func repository(t *testing.T) (taskdir.Store, *git.Repo) {
 	t.Helper()
 	root := t.TempDir()
@@ -46,7 +46,7 @@ func write(t *testing.T, root, name, text string) {
 	}
 }
 
-// task writes the files of a task that is ready, changed as files says; "" removes one.
+// task writes the files of a ready task. files replaces some of them; "" leaves a file out.
 func task(t *testing.T, s taskdir.Store, id string, files map[string]string) string {
 	t.Helper()
 	all := map[string]string{
@@ -79,7 +79,7 @@ func TestCheck(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		files map[string]string
-		want  string // the problems, a line each; warnings begin with ~
+		want  string // the problems, one per line; warnings begin with ~
 	}{
 		{"all is well", nil, ""},
 		{"only what must be", map[string]string{"debug.jsonl": ""}, "~debug.jsonl: there is no debug.jsonl"},
@@ -160,7 +160,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// compare checks that every problem begins as one of want does, in order, and names a file of the directory.
+// compare checks that the problems begin with the lines of want, in order, and that each error without a line has a hint.
 func compare(t *testing.T, dir string, s taskdir.Store, problems []trellis.Problem, want string) {
 	t.Helper()
 	var got []string
@@ -189,7 +189,7 @@ func compare(t *testing.T, dir string, s taskdir.Store, problems []trellis.Probl
 	}
 }
 
-// Of two tasks with one branch, only the one that came later is kept from running.
+// Of two tasks that name the same branch, only the later one may not run.
 func TestBranchHasOneOwner(t *testing.T) {
 	s, repo := repository(t)
 	same := map[string]string{"task.json": `{"status": "ready", "branch": "feature/same"}`}
@@ -202,7 +202,7 @@ func TestBranchHasOneOwner(t *testing.T) {
 	}
 }
 
-// A planner checks its draft as what it is going to be.
+// A draft is checked as the ready task that it will become.
 func TestCheckDraft(t *testing.T) {
 	s, repo := repository(t)
 	dir := task(t, s, ".new-02-01-auth", map[string]string{"task.json": `{"status": "planning", "branch": "feature/auth"}`, "check.jsonl": ""})

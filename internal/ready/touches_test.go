@@ -34,12 +34,12 @@ func TestOverlap(t *testing.T) {
 		{"**", "x", true},
 		{"", "x", true},
 		{"[a-c]x", "bx", true},
-		{"[a-c]x", "zx", true}, // not looked into
+		{"[a-c]x", "zx", true}, // classes are not compared
 		{"[a-c]x", "by", false},
-		{`a\*`, "b", true}, // not looked into
-		{"a{b", "c", true}, // no glob at all
+		{`a\*`, "b", true}, // escapes are not read
+		{"a{b", "c", true}, // not a valid glob
 		{"ä?ö", "äüö", true},
-		{strings.Repeat("{a,b}", 30), "c", true}, // too many to look at
+		{strings.Repeat("{a,b}", 30), "c", true}, // too many alternatives
 	} {
 		if _, got := ready.Overlap([]string{c.a}, []string{c.b}); got != c.want {
 			t.Errorf("%q and %q: got %v, want %v", c.a, c.b, got, c.want)
@@ -56,7 +56,7 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// FuzzOverlap looks for a path that two globs match and that Overlap does not see, in either order.
+// FuzzOverlap searches for a path that two globs match although Overlap finds no overlap in one of the two orders.
 func FuzzOverlap(f *testing.F) {
 	for _, s := range [][3]string{{"a/**", "**/b", "a/b"}, {"{a,b}*", "?c", "bc"}, {"a**b", "ab", "ab"}, {"**/x/**", "x", "x"}, {"[!a]b", "cb", "cb"}, {"a/{b,c/**}/d", "a/*/*/d", "a/c/e/d"}} {
 		f.Add(s[0], s[1], s[2])
@@ -76,8 +76,8 @@ func check(t *testing.T, a, b, path string) {
 	}
 }
 
-// All short globs of a small alphabet, against all short paths of it: what matches a path in common overlaps, and
-// what does not is rarely taken for an overlap.
+// For all pairs of short globs over a small alphabet: if both match one of the short paths, Overlap finds an overlap, and it does not do so
+// for every pair.
 func TestOverlapOfShortGlobs(t *testing.T) {
 	globs := words([]string{"a", "b", "/", "*", "**", "?", "{a,b/}", "[ab]"}, 3)
 	paths := words([]string{"a", "b", "/"}, 5)
