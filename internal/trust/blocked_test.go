@@ -12,7 +12,7 @@ import (
 
 const hook = "scripts/hook.sh"
 
-// hooked is a subject of one command that names a program of the checkout.
+// hooked returns a subject with one hook, which names a program of the checkout.
 func hooked() trust.Subject {
 	return trust.Subject{Name: "settings", Files: []string{file}, Read: func(file string, data []byte) ([]trust.Item, []string) {
 		if strings.HasPrefix(file, "tasks/") {
@@ -46,7 +46,7 @@ func (c *clone) link(name, target string) {
 	}
 }
 
-// A program that settings name is not gone because a link that Trellis does not follow stands in its place: a shell does.
+// A program that the settings name still counts if a link that Trellis does not follow is in its place: a shell does follow the link.
 func TestLinksThatLeadOut(t *testing.T) {
 	for name, to := range map[string]struct{ path, target string }{
 		"absolute":        {hook, "/opt/evil.sh"},
@@ -76,7 +76,7 @@ func TestLinksThatLeadOut(t *testing.T) {
 			if got := ada.hooks(); len(got) == 0 || got[0] != want {
 				t.Errorf("foreign is %q, want %q", got, want)
 			}
-			ada.git("reset", "-q", "main") // and the link is left behind
+			ada.git("reset", "-q", "main") // the link stays on the disk
 			if got := ada.hooks(); len(got) == 0 || got[0] != want {
 				t.Errorf("left behind: foreign is %q, want %q", got, want)
 			}
@@ -106,7 +106,7 @@ func TestOwnLinksThatLeadOut(t *testing.T) {
 	}
 }
 
-// Words of a command that name no file of the checkout are nobody's.
+// Words of a command that name no file of the checkout need no trust.
 func TestWordsThatNameNoFile(t *testing.T) {
 	ada, bob := team(t)
 	ada.write(file, "sh "+hook)

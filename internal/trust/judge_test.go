@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trust"
 )
 
-// file is the one file of the subject of these tests: each line is a command, or a protection.
+// file is the only file of the subject in these tests. Each line is a command or a protection.
 const file = "tasks/x/run.txt"
 
 func subject(files ...string) trust.Subject {
@@ -39,7 +39,7 @@ func subject(files ...string) trust.Subject {
 	}}
 }
 
-// clone is a repository of one person, with a ledger of theirs.
+// clone is the repository of one person, with their ledger.
 type clone struct {
 	t      *testing.T
 	dir    string
@@ -49,7 +49,7 @@ type clone struct {
 	judge  *trust.Judge
 }
 
-// person makes a repository without commits and remotes.
+// person returns a repository without commits or remotes.
 func person(t *testing.T, who string) *clone {
 	t.Helper()
 	c := &clone{t: t, dir: filepath.Join(t.TempDir(), who), who: who, ledger: ledgerIn(t)}
@@ -62,7 +62,7 @@ func person(t *testing.T, who string) *clone {
 	return c
 }
 
-// team is a remote with a main branch, and two people who cloned it.
+// team returns the clones of two people who share a remote with a main branch.
 func team(t *testing.T) (ada, bob *clone) {
 	t.Helper()
 	ada = person(t, "ada")
@@ -75,7 +75,7 @@ func team(t *testing.T) (ada, bob *clone) {
 	return ada, bob
 }
 
-// copy is the same clone in another folder, with a ledger of its own.
+// copy returns a copy of the clone in another folder, with an empty ledger.
 func (c *clone) copy(t *testing.T) *clone {
 	t.Helper()
 	to := *c
@@ -127,7 +127,7 @@ func (c *clone) commit(name, text string) string {
 	return c.git("rev-parse", "HEAD")
 }
 
-// fresh is the judge of a process that has just begun.
+// fresh returns a new judge, as a new process would have it.
 func (c *clone) fresh() *trust.Judge {
 	c.t.Helper()
 	repo, err := git.Open(c.dir)
@@ -169,7 +169,7 @@ func (c *clone) asks(why string, texts ...string) trust.Verdict {
 	return v
 }
 
-// push publishes a branch, and has the other fetch it.
+// push pushes HEAD to a branch, and fetches it in the other clone.
 func (c *clone) push(branch string, other *clone) {
 	c.t.Helper()
 	c.git("push", "-qf", "origin", "HEAD:refs/heads/"+branch)
@@ -259,7 +259,7 @@ func TestWhatAStrangerMadeIsNot(t *testing.T) {
 	bob.git("checkout", "-qb", "evil")
 	bob.write(file, "theirs\n")
 	bob.git("add", file)
-	bob.git("commit", "-qm", "second", "--author", "ada <ada@example.com>") // an author's name is anybody's to write
+	bob.git("commit", "-qm", "second", "--author", "ada <ada@example.com>") // anybody can write any author's name
 	bob.push("evil", member)
 	for name, do := range map[string]func(*clone){
 		"checked out": func(c *clone) { c.git("checkout", "-q", "evil") },
@@ -303,7 +303,7 @@ func TestWhatAStrangerMadeIsNot(t *testing.T) {
 			c.commit("own", "x\n")
 			c.git("fetch", "-q", c.git("config", "remote.origin.url"), "evil")
 			c.git("cherry-pick", "FETCH_HEAD")
-			c.git("fetch", "-q", "origin", "main") // which forgets the other
+			c.git("fetch", "-q", "origin", "main") // removes evil from FETCH_HEAD
 		},
 		"applied as a mail": func(c *clone) {
 			patch := c.git("format-patch", "--stdout", "-1", "origin/evil")
@@ -311,7 +311,7 @@ func TestWhatAStrangerMadeIsNot(t *testing.T) {
 			c.write("../patch", patch+"\n")
 			c.git("am", "-q", "../patch")
 		},
-		"its reflog says commit": func(c *clone) { // a branch that is called so
+		"its reflog says commit": func(c *clone) { // the branch has that name
 			c.git("branch", "commit", "origin/evil")
 			c.git("merge", "-q", "commit")
 		},
@@ -329,13 +329,13 @@ func TestWhatAStrangerMadeIsNot(t *testing.T) {
 	}
 }
 
-// ownCommit is a commit of c's own on top of its main branch.
+// ownCommit returns a commit of c's own on top of its main branch.
 func ownCommit(c *clone) string {
 	tree := c.git("rev-parse", "main^{tree}")
 	return c.git("commit-tree", "-p", "main", "-m", "own", tree)
 }
 
-// A stranger's file at another path is a stranger's, as long as it is whole.
+// A stranger's file counts as the stranger's at another path too, if its content is the same.
 func TestMovedFiles(t *testing.T) {
 	ada, bob := team(t)
 	bob.commit("tasks/y/run.txt", "theirs\n")
@@ -348,7 +348,7 @@ func TestMovedFiles(t *testing.T) {
 	ada.trusts("her own")
 }
 
-// What git writes into a file when it checks it out is no edit of the person's.
+// Changes that git makes to a file at checkout do not make the file the person's own.
 func TestWhatGitConverts(t *testing.T) {
 	for attribute, text := range map[string]string{
 		"ident":                            "theirs $Id$\n",
@@ -384,8 +384,8 @@ func TestWhatGitConverts(t *testing.T) {
 	}
 }
 
-// Edge S2: what was read is judged as it was read, whatever is checked out by then. What no commit has counts as made here only while it
-// is there, since git may have written other bytes than those that were committed.
+// Edge S2: the text that was read is judged, whatever is checked out later. Text that no commit has counts as made here only while it is on
+// the disk, since git may have written other bytes than those that were committed.
 func TestWhatWasReadIsJudged(t *testing.T) {
 	t.Parallel()
 	ada, bob := team(t)
@@ -415,7 +415,7 @@ func TestWhatWasReadIsJudged(t *testing.T) {
 	}
 }
 
-// A link says what another file says, and that changes without it.
+// A link from elsewhere makes its target foreign: the target's content changes without the link.
 func TestLinks(t *testing.T) {
 	ada, bob := team(t)
 	bob.write("elsewhere.txt", "theirs\n")
@@ -441,7 +441,7 @@ func TestLinks(t *testing.T) {
 	ada.trusts("her own link to a file of hers")
 }
 
-// The files of a submodule are in no commit of the repository.
+// The files of a submodule are in no commit of the repository, so they are foreign until somebody agrees to them.
 func TestSubmodules(t *testing.T) {
 	ada, bob := team(t)
 	module := person(t, "module")
@@ -506,7 +506,7 @@ func TestTrustedOnceStaysSo(t *testing.T) {
 	ada.asks("typed after it was revoked", "theirs")
 }
 
-// Trellis' own change of a file whose other lines are somebody else's makes those nobody's here.
+// If Trellis rewrites a file that has a stranger's lines, these lines stay foreign, even when git no longer has the stranger's commit.
 func TestRewritingLaundersNothing(t *testing.T) {
 	ada, bob := team(t)
 	bob.commit(file, "theirs\n")
@@ -591,14 +591,14 @@ func TestTheBranchOfTheSettings(t *testing.T) {
 		t.Errorf("with trust.branch: %v, %v", v.Err(), err)
 	}
 	ada.ledger = ledgerIn(t)
-	ada.git("branch", "origin/gone", "origin/stable") // whoever names a branch so is not the remote
+	ada.git("branch", "origin/gone", "origin/stable") // a local branch with this name is not the remote's
 	ada.fresh().Branch = "origin/nothing"
 	if v, err := ada.judge.Subject(context.Background(), subject()); err != nil || v.Trusted() {
 		t.Errorf("with a branch that is not there: %v, %v", v.Err(), err)
 	}
 }
 
-// Who is asked which branch is trusted says by what it was chosen, and remembers nothing.
+// Chosen says what chose the trusted branch. It does not record that branch.
 func TestTheTrustedBranchIsTold(t *testing.T) {
 	ada, _ := team(t)
 	told := func(branch string, want ...string) {
@@ -625,7 +625,7 @@ func TestTheTrustedBranchIsTold(t *testing.T) {
 	told("", "main, which was checked out")
 }
 
-// A repository without remotes has the branch that was there first.
+// Without remotes, the branch that was checked out at first is the trusted one.
 func TestWithoutRemotes(t *testing.T) {
 	ada := person(t, "ada")
 	ada.commit(file, "first\n")
@@ -650,7 +650,7 @@ func TestLedgerThatCantBeWritten(t *testing.T) {
 	if v := ada.look(); !v.Trusted() || !errors.Is(v.Unsaved, trust.ErrNoLedger) {
 		t.Errorf("without a home: %v, unsaved %v", v.Err(), v.Unsaved)
 	}
-	ada.ledger = &trust.Ledger{Path: filepath.Join(ada.dir, "README", "trust.jsonl")} // in a file
+	ada.ledger = &trust.Ledger{Path: filepath.Join(ada.dir, "README", "trust.jsonl")} // README is a file
 	if v, err := ada.fresh().Subject(context.Background(), subject()); err == nil && v.Unsaved == nil {
 		t.Errorf("a ledger that can't be made is not a problem: %v", v.Err())
 	}
@@ -659,7 +659,7 @@ func TestLedgerThatCantBeWritten(t *testing.T) {
 	}
 }
 
-// A home that is a repository could get its ledger by git.
+// If a home folder is a repository, a commit could write the ledger in it. Such a ledger is neither read nor written.
 func TestLedgerInsideOfTheCheckout(t *testing.T) {
 	ada, bob := team(t)
 	bob.commit(file, "theirs\n")
@@ -767,7 +767,7 @@ func TestBases(t *testing.T) {
 	}
 }
 
-// A stranger who writes her name and a date of hers into his commit is still one when she rebases it.
+// A stranger's commit stays foreign when it is rebased here, even with the author and date of a commit that was made here.
 func TestForgedAuthorsOfBases(t *testing.T) {
 	ada, bob := team(t)
 	ada.git("checkout", "-qb", "topic")
@@ -795,7 +795,7 @@ func TestForgedAuthorsOfBases(t *testing.T) {
 	}
 }
 
-// The same words say yes to one task alone.
+// An approval of one task does not approve another task that has the same line.
 func TestDecisionsAreOfOneTask(t *testing.T) {
 	ada, bob := team(t)
 	const yes = `{"decision":"approve","by":"ada"}`
@@ -828,7 +828,7 @@ func TestDecisionsAreOfOneTask(t *testing.T) {
 	}
 }
 
-// A base that is not trusted is looked for by git once, until something of that changes: a watcher asks at each rescan.
+// A foreign base is judged without git until the ledger changes, since a watcher asks at each rescan.
 func TestForeignBaseCostsNoGit(t *testing.T) {
 	ada, bob := team(t)
 	theirs := bob.commit(file, "evil\n")
@@ -854,7 +854,7 @@ func TestForeignBaseCostsNoGit(t *testing.T) {
 	}
 }
 
-// A known subject costs no git, however many there are.
+// A known subject is judged without git, however many there are.
 func TestWhatIsKnownCostsNoGit(t *testing.T) {
 	c := person(t, "ada")
 	many := 200
@@ -881,7 +881,7 @@ func TestWhatIsKnownCostsNoGit(t *testing.T) {
 	}
 }
 
-// BenchmarkKnown is one look at a known subject, beside 10,000 others in the ledger.
+// BenchmarkKnown judges a known subject while the ledger has 10,000 items.
 func BenchmarkKnown(b *testing.B) {
 	dir := b.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, ".git", "objects"), 0o755); err != nil {
@@ -916,8 +916,8 @@ func BenchmarkKnown(b *testing.B) {
 	}
 }
 
-// Edge S2: where it can't be remembered which branch was there first, none is trusted: what is checked out now may be
-// somebody else's. What was committed here is still one's own.
+// Edge S2: if the branch that was checked out at first can't be recorded, no branch is trusted: what is checked out now may be somebody
+// else's. Commits that were made here stay trusted.
 func TestTrunkThatCannotBeRemembered(t *testing.T) {
 	ada := person(t, "ada")
 	ada.commit(file, "first\n")
@@ -930,7 +930,7 @@ func TestTrunkThatCannotBeRemembered(t *testing.T) {
 	ada.asks("a branch of somebody else, looked at first", "theirs")
 }
 
-// Edge S2: what was fetched is known however many branches that were.
+// Edge S2: a file of a fetched commit is foreign even if FETCH_HEAD lists many other branches before it.
 func TestManyBranchesFetched(t *testing.T) {
 	ada, bob := team(t)
 	bob.commit(file, "theirs\n")
@@ -944,6 +944,6 @@ func TestManyBranchesFetched(t *testing.T) {
 	if err := os.WriteFile(fetched, append([]byte(others), data...), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	ada.write(file, "theirs\n") // as git archive, or an editor, would take it out
+	ada.write(file, "theirs\n") // as git archive or an editor would write it
 	ada.asks("a file of what was fetched", "theirs")
 }

@@ -127,10 +127,10 @@ func TestLedgerWithoutAPlace(t *testing.T) {
 	}
 }
 
-// appenders is set in processes of this test that append to the ledger it names.
+// appenders is set in child processes of this test: it names the ledger that they append to.
 const appenders = "TRELLIS_TEST_LEDGER"
 
-// Lines that processes append at the same time are all there, whole, whoever dies in between (edge S2).
+// Lines that processes append at the same time are all there and whole, even if one process is killed (edge S2).
 func TestProcessesAppend(t *testing.T) {
 	const processes, each = 4, 50
 	if path := os.Getenv(appenders); path != "" {
@@ -175,7 +175,7 @@ func TestProcessesAppend(t *testing.T) {
 	}
 }
 
-// BenchmarkLedger is what a process pays for a ledger of 2,000 tasks in ten repositories: docs/reference/trust.md says so.
+// BenchmarkLedger measures what one process spends on a ledger of 2,000 tasks in ten repositories: docs/reference/trust.md has the result.
 func BenchmarkLedger(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "trust.jsonl")
 	var text strings.Builder

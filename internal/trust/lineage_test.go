@@ -10,10 +10,10 @@ import (
 
 const prd = "tasks/x/prd.md"
 
-// text is a file of which two edits, at its top and its end, are joined by git without asking.
+// text returns a file in which git joins an edit at the top and one at the end without a conflict.
 func text(top, end string) string { return top + strings.Repeat("\nand more", 20) + "\n" + end + "\n" }
 
-// wholly judges a file of which every word counts.
+// wholly judges a file in which every word counts.
 func (c *clone) wholly() trust.Verdict {
 	c.t.Helper()
 	s := trust.Subject{Name: "x", Files: []string{prd}, Read: func(file string, data []byte) ([]trust.Item, []string) {
@@ -22,7 +22,7 @@ func (c *clone) wholly() trust.Verdict {
 		}
 		return []trust.Item{{Kind: trust.Requirement, Text: trust.Digest(data), File: file}}, nil
 	}}
-	c.ledger = ledgerIn(c.t) // as if nothing was looked at before
+	c.ledger = ledgerIn(c.t) // as if nothing was judged before
 	v, err := c.fresh().Subject(context.Background(), s)
 	if err != nil {
 		c.t.Fatal(err)
@@ -33,7 +33,7 @@ func (c *clone) wholly() trust.Verdict {
 	return v
 }
 
-// joining are ways to have git bring two edits of a file together by itself: the one of main, and that of a branch.
+// joining has the ways in which git joins two edits of a file by itself: the edit on main and the edit on a branch.
 var joining = map[string]func(c *clone, branch string){
 	"merge": func(c *clone, branch string) { c.git("merge", "-q", "--no-edit", branch) },
 	"merged, amend": func(c *clone, branch string) {
@@ -51,7 +51,7 @@ var joining = map[string]func(c *clone, branch string){
 	},
 }
 
-// Two edits of one person are that person's, however git joins them.
+// Two edits of one person count as that person's after git joined them.
 func TestOwnEditsThatGitJoins(t *testing.T) {
 	member, _ := team(t)
 	member.commit(prd, text("top", "end"))
@@ -65,7 +65,7 @@ func TestOwnEditsThatGitJoins(t *testing.T) {
 				ada.commit(prd, text("mine", "end"))
 				ada.git("checkout", "-q", "main")
 				ada.commit(prd, text("top", "mine"))
-				if pushed { // as from another machine
+				if pushed { // as if from another machine
 					ada.git("update-ref", "refs/remotes/origin/main", "topic")
 				}
 				join(ada, "topic")
@@ -77,7 +77,7 @@ func TestOwnEditsThatGitJoins(t *testing.T) {
 	}
 }
 
-// A stranger's edit is not reviewed because git could join it to one of hers.
+// A stranger's edit stays foreign after git joined it to a person's own edit.
 func TestStrangersEditsThatGitJoins(t *testing.T) {
 	member, bob := team(t)
 	member.commit(prd, text("top", "end"))
@@ -99,7 +99,7 @@ func TestStrangersEditsThatGitJoins(t *testing.T) {
 	}
 }
 
-// What a rebase folds into a commit of hers may be a stranger's.
+// A person's commit into which a rebase folded a stranger's edit is foreign.
 func TestFoldedCommits(t *testing.T) {
 	ada, bob := team(t)
 	ada.commit(prd, text("top", "end"))
@@ -120,14 +120,14 @@ func TestFoldedCommits(t *testing.T) {
 	}
 }
 
-// An amended commit has all that the one before had.
+// An amended commit is foreign if the commit that it replaces is.
 func TestAmends(t *testing.T) {
 	ada, bob := team(t)
 	bob.git("checkout", "-qb", "evil")
 	bob.commit("Makefile", "evil\n")
 	bob.push("evil", ada)
 	ada.git("checkout", "-q", "evil")
-	ada.env = append(ada.env, "GIT_AUTHOR_DATE=2026-01-02T03:04:05Z") // when she made nothing else
+	ada.env = append(ada.env, "GIT_AUTHOR_DATE=2026-01-02T03:04:05Z") // differs from the dates of her other commits
 	for _, options := range []string{"--reset-author", "--no-edit"} {
 		ada.write(prd, "mine\n")
 		ada.git("add", prd)

@@ -14,7 +14,7 @@ import (
 
 const dir = ".trellis/tasks/11-22-x"
 
-// says are the items of a file as text, and the files that it names.
+// says returns the items of a file as text, and the files that it names.
 func says(t *testing.T, s trust.Subject, file, data string) (list, more []string) {
 	t.Helper()
 	var bytes []byte
@@ -90,12 +90,12 @@ agents:
 		}
 	}
 	for said, want := range map[string]string{"sandbox_hosts: [a.example.org]": `["a.example.org"]`, "sandbox_hosts: []": "[]", "": "with sandbox: auto agents have the whole network"} {
-		list, _ := says(t, subject.Settings(), file, said) // to take [] away widens
+		list, _ := says(t, subject.Settings(), file, said) // removing [] allows more
 		has(t, list, "protection sandbox_hosts: "+want)
 	}
 	has(t, more, "scripts/told.sh", "bin/notify", "tools/agent.py")
 	bare, _ := says(t, subject.Settings(), file, "")
-	has(t, bare, "protection sandbox: off", "protection verify: []", `protection protected: [".trellis/**"]`) // a file that is taken away says so
+	has(t, bare, "protection sandbox: off", "protection verify: []", `protection protected: [".trellis/**"]`) // a missing file shows these values
 	program, _ := says(t, subject.Settings(), "bin/notify", "#!/bin/sh\n")
 	if len(program) != 1 || !strings.HasPrefix(program[0], "program bin/notify sha256:") {
 		t.Errorf("a program is %q", program)
@@ -165,7 +165,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// A file that is called names others from its own folder, and by values (edge S2).
+// A file of steps names other files relative to its own folder, also with values in their paths (edge S2).
 func TestCalledFiles(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{
