@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A finished task that someone sets ready by hand, or that git takes back, is not run again.
+// A finished task that a person or git sets back to ready, with or without its journal, is not run again.
 func TestFinishedIsNotRunAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Counted())

@@ -2,8 +2,8 @@ package scheduler
 
 import "time"
 
-// Unrest is when the watcher says what is wrong with a directory.
+// Unrest keeps since when directories have been invalid without a report.
 type Unrest = settling
 
-// Until is when to say what is wrong with a directory.
+// Until returns when to report the problems of a directory.
 func (u settling) Until(dir string) time.Time { return u.until(dir) }

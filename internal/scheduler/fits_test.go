@@ -16,13 +16,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// beside is a script whose implement writes down when it begins and ends, and the first task's ends no sooner than
-// another, which it has to run beside, has begun.
+// beside returns a script whose implement logs its begin and end. That of the task first ends only after other, which has to run at the
+// same time, has begun.
 func beside(first, other string) string {
 	return strings.Replace(runnertest.Quickly, "run: [\"", fmt.Sprintf("run: [\"log=$TRELLIS_REPO/../log; echo begin $TRELLIS_TASK_ID >> $log; n=0; while test $TRELLIS_TASK_ID = %s && ! grep -q 'begin %s' $log && test $n -lt 9000; do n=$((n+1)); sleep 0.05; done; echo end $TRELLIS_TASK_ID >> $log; ", first, other), 1)
 }
 
-// with makes a ready task with more fields in its task.json.
+// with makes a ready task with additional fields in its task.json.
 func (w *world) with(name, fields string) string {
 	w.Helper()
 	dir := w.Ready(name)[0]
@@ -30,7 +30,7 @@ func (w *world) with(name, fields string) string {
 	return dir
 }
 
-// order reports whether these lines stand in the log in this order.
+// order checks that the log has these lines in this order.
 func (w *world) order(lines ...string) {
 	w.Helper()
 	log := w.Read("../log")
@@ -54,8 +54,8 @@ func (w *world) saidOnce(text string) {
 	}
 }
 
-// Tasks that change the same files run one after the other, by rank: one of a lower rank does not overtake one that has
-// to wait and that it is in the way of, and what is in nobody's way runs beside.
+// Tasks that change the same files run one after the other, by priority. A task of lower priority does not overtake a waiting task with the
+// same files. A task with other files runs at the same time.
 func TestTouches(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, beside("02-01-a", "02-04-d"))
@@ -73,8 +73,8 @@ func TestTouches(t *testing.T) {
 	w.saidOnce("02-03-c waits for 02-02-b, which changes the same files (web/y)")
 }
 
-// Edge F8. Tasks of one rank run in the order in which they were made: one without createdAt does not overtake those that
-// have it, and the last day of a year is before the first of the next.
+// Edge F8: tasks of the same priority run by age. Those without createdAt do not overtake those with it, and the last day of a year comes
+// before the first day of the next.
 func TestOrderOfAge(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, strings.Replace(runnertest.Quickly, "run: [\"", "run: [\"echo $TRELLIS_TASK_ID >> $TRELLIS_REPO/../log; ", 1))
@@ -87,8 +87,7 @@ func TestOrderOfAge(t *testing.T) {
 	w.order("12-30-first", "12-31-old", "01-01-new", "01-02-bare")
 }
 
-// What a plan says that a task touches counts where task.json says nothing, and tasks that say nothing are in nobody's
-// way.
+// If task.json has no touches, those of plan.json count. Tasks with neither run beside any other.
 func TestTouchesOfPlans(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, beside("02-01-a", "02-03-c"))
@@ -105,8 +104,8 @@ func TestTouchesOfPlans(t *testing.T) {
 	w.saidOnce("02-02-b waits for 02-01-a, which changes the same files (api/x.go)")
 }
 
-// A run in another process is in the way as well: a watcher waits for its end, and a --once leaves the task as it is.
-// A person who starts one by hand is told, and has it run.
+// A run in another process conflicts too: a watcher waits for its end, and with --once leaves the task as it is. If a person starts such a
+// task, it runs after a warning.
 func TestTouchesOfOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, beside("02-01-a", "go"))
@@ -145,7 +144,7 @@ func TestTouchesOfOthers(t *testing.T) {
 	w.order("end 02-01-a", "begin 02-02-b")
 }
 
-// named has the rehearsal play under two names, the other of which tasks ask for, with a script of its own.
+// named lets the rehearsal agent also play an agent named other, with its own script.
 func (w *world) named(other string) {
 	w.Helper()
 	w.Write("../other/.trellis/rehearsal.yaml", other)
@@ -158,7 +157,7 @@ func (w *world) named(other string) {
 	}
 }
 
-// An agent works for as many tasks as it may; those of another go on beside them.
+// An agent works on at most as many tasks as limits.per_agent says. Tasks of another agent run at the same time.
 func TestPerAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, beside("02-01-a", "02-03-c"))
@@ -175,8 +174,8 @@ func TestPerAgent(t *testing.T) {
 	w.saidOnce("02-02-b waits for rehearsal, which works for as many tasks as it may (1, limits.per_agent)")
 }
 
-// Once a provider limits an agent, no other task is begun that would come to the same limit; those of other agents are.
-// It stands on disk: a watcher that is started later knows it too.
+// After a provider limits an agent, no other task of that agent begins, while tasks of other agents do. A watcher that is started later
+// knows the limit.
 func TestLimitedAgent(t *testing.T) {
 	t.Parallel()
 	at := time.Now().Add(time.Hour).Truncate(time.Second)

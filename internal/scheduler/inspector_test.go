@@ -20,8 +20,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// hung makes tasks whose directories do not answer until free is called: whoever looks at one waits in a call that no
-// context ends, as one of a disk does.
+// hung makes tasks whose checks block until free is called. No context ends the blocked call, as with a call to a disk.
 func (w *world) hung(ids ...string) (dirs []string, free func()) {
 	w.Helper()
 	for _, id := range ids {
@@ -42,8 +41,8 @@ func (w *world) hung(ids ...string) (dirs []string, free func()) {
 	return dirs, free
 }
 
-// Edge F12. Directories that do not answer, more of them than are looked at at once, are told by name and keep no other
-// task from running, nor the watcher from ending; once they answer they run.
+// Edge F12: directories that do not answer, more than are checked at the same time, are reported by name. They keep neither other tasks
+// from running nor the watcher from ending. Once they answer, they run.
 func TestDirectoriesThatDoNotAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -101,7 +100,7 @@ func TestDirectoriesThatDoNotAnswer(t *testing.T) {
 	}
 }
 
-// Edge F12. A watch --once ends although a directory does not answer, and says so.
+// Edge F12: watch --once ends although a directory does not answer, and has a result without a status for the task.
 func TestOnceWithADirectoryThatDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -116,12 +115,12 @@ func TestOnceWithADirectoryThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// Edge F12. A watch --once waits for a command of git that hangs until it is ended, tells of it, tries no second time, and ends.
+// Edge F12: if a git command hangs, watch --once waits until the command is killed, reports both once, does not retry, and ends.
 func TestOnceWithAHangingGit(t *testing.T) {
 	t.Parallel()
 	w := newTrustWorld(t, runnertest.Quickly)
 	dir := w.Hand("02-01-a", "# A\n\n## Acceptance Criteria\n\n- [ ] notes.txt names the task\n")
-	attributes := filepath.Join(w.Dir, ".git", "info", "attributes") // which git opens, and waits until somebody writes into it
+	attributes := filepath.Join(w.Dir, ".git", "info", "attributes") // git opens this pipe, and waits for a writer
 	if err := errors.Join(os.RemoveAll(attributes), os.MkdirAll(filepath.Dir(attributes), 0o755), syscall.Mkfifo(attributes, 0o600)); err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +133,7 @@ func TestOnceWithAHangingGit(t *testing.T) {
 	}
 }
 
-// A look that takes longer than it should on a busy machine is waited for: the task runs, and what was said of it meanwhile is no result.
+// watch --once waits for a check that takes too long: the task runs, and the report about the long check is not its result.
 func TestOnceWaitsForALateLook(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -143,7 +142,7 @@ func TestOnceWaitsForALateLook(t *testing.T) {
 	w.Site.Event = func(e runner.Event) {
 		say(e)
 		if strings.Contains(e.Message, "takes longer than 5s") {
-			time.AfterFunc(time.Second, free) // the watcher has nothing else to do by then
+			time.AfterFunc(time.Second, free) // by then the watcher has nothing else to do
 		}
 	}
 	if got := w.watchOnce(1)[dirs[0]]; got.Status == "" || w.status("02-01-a") == trellis.Ready {
@@ -154,7 +153,7 @@ func TestOnceWaitsForALateLook(t *testing.T) {
 	}
 }
 
-// Edge F12. What a task waits for may come while the task is being looked at: it is looked at once more, and begun.
+// Edge F12: if the dependency of a task ends while the task is checked, the task is checked again and runs.
 func TestDependencyEndsDuringALook(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -162,7 +161,7 @@ func TestDependencyEndsDuringALook(t *testing.T) {
 	next := w.Depends("02-02-next", "02-01-a")
 	came, seen := make(chan struct{}), make(chan struct{})
 	hasCome, hasSeen := sync.OnceFunc(func() { close(came) }), sync.OnceFunc(func() { close(seen) })
-	var ending atomic.Bool // what it waits for is all but done: a look that is held till then is not held for long
+	var ending atomic.Bool // the dependency is almost done, so a check that is blocked until its end is not blocked for long
 	say := w.Site.Event
 	w.Site.Event = func(e runner.Event) {
 		if e.Task == "02-01-a" && e.State != nil && e.State.Phase == "final-verify" && !ending.Swap(true) {
@@ -175,12 +174,12 @@ func TestDependencyEndsDuringALook(t *testing.T) {
 		case task.ID == "02-01-a" && task.Status == trellis.Review:
 			hasCome()
 		case task.ID == "02-03-later":
-			hasSeen() // what was found before this was looked at has most likely been taken in
+			hasSeen() // what was found before this check has most likely been processed
 		case task.ID == "02-02-next" && task.Status == trellis.Waiting && ending.Load():
 			select {
 			case <-came:
 			default:
-				<-came // judged as it was before
+				<-came // the check still uses the previous state
 				w.Ready("02-03-later")
 				<-seen
 			}

@@ -13,15 +13,15 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A provider's limit pauses the task until the time it says, uses up no attempt, and is waited for by nobody
-// when it is far.
+// A provider's limit pauses the task until the time that the provider names, and uses up no attempt. A start waits for a near time; watch
+// --once does not wait for a far one.
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
 	script := func(at time.Time) string {
 		return strings.Replace(runnertest.Quickly, "implement: [{run:", fmt.Sprintf("implement: [{fail: {code: rate_limited, detail: slow down, resume_at: %s}}, {run:", at.UTC().Format(time.RFC3339)), 1)
 	}
 	t.Run("near", func(t *testing.T) {
-		w := newWorld(t, script(time.Now().Add(5*time.Second))) // the run comes to it before that
+		w := newWorld(t, script(time.Now().Add(5*time.Second))) // later than the run needs to reach it
 		dir := filepath.Join(w.Site.Store.Tasks(), "02-01-limited")
 		if err := runnertest.Lay(dir, "ready"); err != nil {
 			t.Fatal(err)
@@ -48,7 +48,7 @@ func TestRateLimit(t *testing.T) {
 		if p := task.Pipeline; p.Failure.Code != trellis.RateLimited || !p.ResumeAt.Equal(at) {
 			t.Errorf("task.json says %+v", p)
 		}
-		w.Site.Now = func() time.Time { return at.Add(time.Second) } // an hour later
+		w.Site.Now = func() time.Time { return at.Add(time.Second) }
 		all, err = scheduler.Watch(context.Background(), w.Site, scheduler.WatchOptions{Once: true, Parallel: 1, Rescan: time.Hour})
 		if err != nil || len(all) != 1 || all[0].Status != trellis.Review {
 			t.Errorf("later: %+v, %v", all, err)
@@ -56,8 +56,7 @@ func TestRateLimit(t *testing.T) {
 	})
 }
 
-// An outage of the provider's pauses the task, uses up no attempt, and ends with it: no person stopped the task, and other
-// tasks of the agent wait as well (edge A6).
+// An outage of a provider pauses the task, uses up no attempt, and the task resumes by itself when the outage ends (edge A6).
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	at := time.Now().Add(time.Hour).Truncate(time.Second)
@@ -73,15 +72,15 @@ func TestOutage(t *testing.T) {
 	if p := w.Task(dir).Pipeline; p.Failure.Code != trellis.ProviderDown || !p.ResumeAt.Equal(at) || p.Attempt != 1 {
 		t.Errorf("task.json says %+v", p)
 	}
-	w.Site.Now = func() time.Time { return at.Add(time.Second) } // an hour later
+	w.Site.Now = func() time.Time { return at.Add(time.Second) }
 	all, err := scheduler.Watch(context.Background(), w.Site, scheduler.WatchOptions{Once: true, Parallel: 1, Rescan: time.Hour})
 	if err != nil || len(all) != 1 || all[0].Status != trellis.Review || w.Task(dir).Pipeline.Attempt != 1 {
 		t.Errorf("later: %+v, %v", all, err)
 	}
 }
 
-// A person who starts a task before its provider's limit is over, and a watcher who finds one in progress that
-// sleeps, leave it paused until the time comes; nobody goes round in circles.
+// A task that is paused by a provider's limit stays paused until the time comes, also if a person starts it earlier or a watcher finds it
+// in_progress. The watcher does not write task.json again and again.
 func TestStartBeforeTheTime(t *testing.T) {
 	t.Parallel()
 	at := time.Now().Add(time.Hour).Truncate(time.Second)

@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// resave writes a task.json as editors do.
+// resave saves task.json by a rename, as editors do.
 func resave(dir, status string) error {
 	temp := filepath.Join(dir, ".task.json.swp")
 	if err := os.WriteFile(temp, []byte(fmt.Sprintf(`{"status": %q}`, status)), 0o644); err != nil {
@@ -28,7 +28,7 @@ func resave(dir, status string) error {
 	return os.Rename(temp, filepath.Join(dir, "task.json"))
 }
 
-// crowd makes n task directories that are nothing to run.
+// crowd makes n tasks in planning.
 func (w *world) crowd(n int) (dirs []string) {
 	w.Helper()
 	for i := range n {
@@ -44,8 +44,7 @@ func (w *world) crowd(n int) (dirs []string) {
 	return dirs
 }
 
-// More happens at once, among ten thousand tasks, than the system keeps for a watcher that is busy: what it threw
-// away is found by a look at everything.
+// If more events occur than the system and the watcher can queue, the watcher finds what it missed with a rescan, and reports the overflow.
 func TestOverflowOfEvents(t *testing.T) {
 	soak.Only(t, "TestWatchRescansWithoutEvents")
 	text, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
@@ -56,7 +55,7 @@ func TestOverflowOfEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const buffered, each = 8192, 4 // events that wait in the process, events of one save
+	const buffered, each = 8192, 4 // events queued in the process, events for each save
 	n := 500
 	if soak.Asked() {
 		n = 10_000
@@ -72,7 +71,7 @@ func TestOverflowOfEvents(t *testing.T) {
 	dirs, ids := w.crowd(n), []string{"02-00-first"}
 	w.Hand(ids[0], runnertest.PrdText)
 	w.watching(scheduler.WatchOptions{})
-	w.inReview(ids) // it is begun when all others have been looked at
+	w.inReview(ids) // begins after all others were checked
 	w.Write(".trellis/tasks/02-01-broken/task.json", "{")
 	<-busy
 	for range (queued+buffered)/(each*n) + 1 {
@@ -82,20 +81,20 @@ func TestOverflowOfEvents(t *testing.T) {
 			}
 		}
 	}
-	for i := range 8 { // old ones, of which nobody tells that they are ready
+	for i := range 8 { // known directories that become ready without an event
 		if err := runnertest.Lay(dirs[i*n/8], "ready"); err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, filepath.Base(dirs[i*n/8]))
 	}
-	for i := range 4 { // and new ones, of which nobody tells that they are there
+	for i := range 4 { // new directories without an event
 		ids = append(ids, fmt.Sprintf("02-02-new-%d", i))
 		w.Hand(ids[len(ids)-1], runnertest.PrdText)
 	}
 	close(free)
 	w.inReview(ids)
-	w.Until("told that overflowed", func() bool { return w.Heard("overflowed") > 0 }) // a rescan in between may find all first
-	ids = append(ids, "02-03-later")                                                  // seen by its events, as before
+	w.Until("told that overflowed", func() bool { return w.Heard("overflowed") > 0 }) // a rescan before that may find all of them
+	ids = append(ids, "02-03-later")                                                  // noticed by its events again
 	w.Hand("02-03-later", runnertest.PrdText)
 	w.inReview(ids)
 	w.launchedOnce(len(ids), func(i int) string { return ids[i] })
@@ -108,11 +107,10 @@ func (w *world) inReview(ids []string) {
 	}
 }
 
-// limited says in a child how many directories the system lets it listen to.
+// limited is set in the child process with the limit.
 const limited = "TRELLIS_TEST_LIMITED"
 
-// Where the system gives events for a few directories only, the others are looked at from time to time, and that is
-// said once.
+// If the system gives events only for a few directories, the others are found by rescans, and that is reported once.
 func TestTooManyToListenTo(t *testing.T) {
 	if os.Getenv(limited) != "" {
 		few(t)
@@ -136,9 +134,9 @@ func few(t *testing.T) {
 	w := newWorld(t, runnertest.Quickly)
 	dirs := w.crowd(20)
 	w.watching(scheduler.WatchOptions{Rescan: 100 * time.Millisecond})
-	w.Hand("02-01-heard", runnertest.PrdText) // a new directory is heard of, by the folder that it is in
+	w.Hand("02-01-heard", runnertest.PrdText) // the event for its parent folder is enough
 	w.inReview([]string{"02-01-heard"})
-	if err := runnertest.Lay(dirs[19], "ready"); err != nil { // of this one nobody hears
+	if err := runnertest.Lay(dirs[19], "ready"); err != nil { // there is no event for this one
 		t.Fatal(err)
 	}
 	w.inReview([]string{filepath.Base(dirs[19])})

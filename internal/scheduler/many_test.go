@@ -18,8 +18,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Things that people and their editors do to a repository meanwhile, each again and again in a process of its own, until
-// there is a file that says enough: git must not be killed here, what it leaves half made is nobody's mistake.
+// What people and their editors do to a repository during runs. Each script repeats in a separate process until the file enough exists:
+// killing git here could leave half-made files.
 var meddling = map[string]string{
 	"hold config.lock": `i=0; until test -e ../enough; do
   i=$((i + 1))
@@ -41,7 +41,7 @@ done 2>/dev/null`,
 done 2>/dev/null`,
 }
 
-// meddle does all of it until it is told to stop.
+// meddle runs all these scripts until stop is called.
 func (w *world) meddle() (stop func()) {
 	w.Helper()
 	root := filepath.Dir(w.Dir)
@@ -71,7 +71,7 @@ func (w *world) meddle() (stop func()) {
 	return stop
 }
 
-// count is how many lines a file beside the repository has.
+// count returns the number of lines of a file next to the repository.
 func (w *world) count(name string) int {
 	data, err := os.ReadFile(filepath.Join(filepath.Dir(w.Dir), name))
 	if err != nil && !os.IsNotExist(err) {
@@ -80,15 +80,14 @@ func (w *world) count(name string) int {
 	return strings.Count(string(data), "\n")
 }
 
-// untouched is what no run may change of the main checkout: where HEAD is, the index, and all files outside of
-// Trellis' own folders.
+// untouched returns what no run may change in the main checkout: HEAD, the index, and all files outside of the folders of Trellis.
 func (w *world) untouched() string {
 	w.Helper()
 	return strings.Join([]string{w.Git("symbolic-ref", "HEAD"), w.Git("rev-parse", "HEAD"), w.Git("ls-files", "-s"), w.Git("status", "--porcelain=v2", "--", ".", ":!.trellis/tasks")}, "\n")
 }
 
-// A hundred tasks overnight: all of them become ready at once, while others work in the same repository. Each is
-// run once and ends in one commit on a branch of its own.
+// Many tasks are ready at the same time while others work in the repository. Each task runs once and ends with one commit on its branch,
+// and the main checkout stays unchanged.
 func TestManyAtOnce(t *testing.T) {
 	n := 8
 	if soak.Asked() {
@@ -132,7 +131,7 @@ func TestManyAtOnce(t *testing.T) {
 	w.Git("fsck", "--connectivity-only")
 }
 
-// launchedOnce makes sure that the agents of n tasks were started once each, by what they wrote down.
+// launchedOnce checks that the agents of n tasks were started once each.
 func (w *world) launchedOnce(n int, id func(int) string) {
 	w.Helper()
 	data, err := os.ReadFile(filepath.Join(filepath.Dir(w.Dir), "calls.log"))
@@ -151,8 +150,8 @@ func (w *world) launchedOnce(n int, id func(int) string) {
 	}
 }
 
-// oneCommit makes sure that the branch of a task has one commit above the base, of the files of the base and the
-// task's own work, and that its worktree is clean.
+// oneCommit checks that the branch of a task has one commit on the base, which adds only the task's own work, and that its worktree is
+// clean.
 func (w *world) oneCommit(id, base, files string) {
 	w.Helper()
 	task := w.Task(filepath.Join(w.Site.Store.Tasks(), id))

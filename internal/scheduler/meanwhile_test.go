@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// meanwhile watches once, and has a person order something of the task while the watcher, which has judged it, asks the agent's program.
+// meanwhile runs watch --once and carries out order after the watcher has checked the task and asks whether the agent is available.
 func meanwhile(t *testing.T, w *world, dir string, order func(s *runner.Site) error) *taskdir.Task {
 	t.Helper()
 	other, err := runnertest.NewSite(w.Dir, append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1"))
@@ -36,7 +36,7 @@ func meanwhile(t *testing.T, w *world, dir string, order func(s *runner.Site) er
 	return w.Task(dir)
 }
 
-// A task that a person stops before the watcher goes on with it is not gone on with.
+// A task that a person stops before the watcher resumes it stays paused.
 func TestStopBeforeItGoesOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -52,7 +52,7 @@ func TestStopBeforeItGoesOn(t *testing.T) {
 	}
 }
 
-// A ready task that a person takes back before the watcher begins it is not begun.
+// A ready task that a person sets to planning or cancelled before the watcher begins it does not begin.
 func TestTakenBackBeforeItBegins(t *testing.T) {
 	t.Parallel()
 	for _, to := range []trellis.Status{trellis.Planning, trellis.Cancelled} {
@@ -71,7 +71,7 @@ func TestTakenBackBeforeItBegins(t *testing.T) {
 	}
 }
 
-// A task that waited for a limit, and whose journal somebody took away, is run anew when its time has come.
+// A task that was paused by a limit and has no journal runs from the beginning when the time has come.
 func TestPausedWithoutJournal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)

@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// farewells has three phases and seven steps: one is blocked, one is skipped, and what is planned of 1.2 fails at first.
+// farewells has three phases and seven steps: one is blocked, one is skipped, and the work on 1.2 needs the debug agent.
 const farewells = `---
 auto_advance: true
 ---
@@ -48,7 +48,7 @@ The program says more than hello. | This is | no table |
 Nothing below a table is touched.
 `
 
-// works runs a watcher that works on objectives until nothing is left to do.
+// works runs watch --once for objectives and tasks.
 func (w *world) works() []runner.Result {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), runnertest.Hang)
@@ -60,7 +60,7 @@ func (w *world) works() []runner.Result {
 	return list
 }
 
-// linked is the roadmap of farewells once all that can be done of it is in review.
+// linked returns the roadmap of farewells after all possible steps are in review.
 func linked() string {
 	text := farewells
 	for _, c := range [][2]string{
@@ -75,12 +75,12 @@ func linked() string {
 	return text
 }
 
-// A watcher works off an objective by itself: every step that can be done has a branch of its own, on that of what it
-// depends on, and nothing but the cells that name the plans is written.
+// A watcher works on an objective by itself: each possible step gets its own branch, based on that of its dependency, and the roadmap
+// changes only in the cells that name the plans.
 func TestObjectiveIsWorkedOff(t *testing.T) {
 	t.Parallel()
 	w := newRoad(t, runnertest.Roadwork(), farewells)
-	for _, r := range w.works() { // which would not end if anything waited for a rescan
+	for _, r := range w.works() { // would not end if anything waited for a rescan
 		if r.Status != trellis.Review {
 			t.Errorf("%s ended as %s: %v", r.Dir, r.Status, r.Failure)
 		}
@@ -89,7 +89,7 @@ func TestObjectiveIsWorkedOff(t *testing.T) {
 	for _, c := range []struct{ name, step, on, base string }{
 		{"say-bye", "1.1", "", w.Git("rev-parse", "main")},
 		{"say-it-twice", "1.2", "say-bye", w.Tip("say-bye")},
-		{"say-it-loud", "2.1", "", w.Git("rev-parse", "main")}, // what it depends on is skipped
+		{"say-it-loud", "2.1", "", w.Git("rev-parse", "main")}, // its dependency is skipped
 		{"say-it-in-verse", "2.3", "say-it-loud", w.Tip("say-it-loud")},
 		{"leave", "3.1", "say-bye", w.Tip("say-bye")},
 	} {

@@ -21,8 +21,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A step that fails for good holds up what depends on it and nothing else. When a person tries its task again, the
-// objective goes on.
+// A step that fails for good blocks only the steps that depend on it. After a person retries its task, the objective continues.
 func TestObjectiveOfAFailingStep(t *testing.T) {
 	t.Parallel()
 	w := newRoad(t, runnertest.Roadwork(), runnertest.Auto(runnertest.Short))
@@ -55,7 +54,7 @@ func TestObjectiveOfAFailingStep(t *testing.T) {
 	w.Stacked(filepath.Join(w.Site.Store.Tasks(), runnertest.Today("second")), runnertest.Today("first"), w.Tip("first"))
 }
 
-// Plans that wait for a person hold the roadmap up, and a rejected step says why.
+// A step whose plan waits for approval holds up the steps that depend on it, and a rejected step is reported with the reason.
 func TestObjectiveWaitsForPeople(t *testing.T) {
 	t.Parallel()
 	reject := runnertest.Obj{"when": "Step 3 of the objective", "answer": runnertest.Obj{"decision": "reject", "category": "unclear", "details": "beside what?", "suggestions": []string{"say"}}}
@@ -75,8 +74,8 @@ func TestObjectiveWaitsForPeople(t *testing.T) {
 	}
 }
 
-// A watcher sees by events that a roadmap changed, writes into all of them what becomes of tasks, and plans those alone
-// that say so. It ends while a planning is at work, which another one goes on with.
+// A watcher notices by events that a roadmap changed, updates the cells of every roadmap, and plans the steps of those with auto_advance
+// only. A planning that is running when the watcher ends is resumed by the next watcher.
 func TestWatcherHearsOfObjectives(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Roadwork().String())
@@ -120,7 +119,7 @@ func TestWatcherHearsOfObjectives(t *testing.T) {
 	}
 }
 
-// newPaidForNothing is a road with one step whose planning ends in an error each time that an agent was asked, which asked hears of.
+// newPaidForNothing returns a world with one step, whose planning fails with an error after each call of the prd agent. asked is called then.
 func newPaidForNothing(t *testing.T, asked func()) *world {
 	w := newRoad(t, runnertest.Roadwork(), runnertest.Auto("| Step | Description | PR |\n| --- | --- | --- |\n| 1 | First | |\n"))
 	w.Site.Disk = &durable.Disk{Fault: func(_, path string) error {
@@ -133,7 +132,7 @@ func newPaidForNothing(t *testing.T, asked func()) *world {
 	return w
 }
 
-// A step whose planning comes to nothing after it was paid for is planned a few times: a watch --once is at its end then.
+// A step whose planning fails after paid calls is planned four times. Then watch --once ends.
 func TestPlanningThatComesToNothing(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), runnertest.Hang)
@@ -150,7 +149,7 @@ func TestPlanningThatComesToNothing(t *testing.T) {
 	}
 }
 
-// Once its objective is changed, such a step is planned again.
+// After its objective changes, such a step is planned again.
 func TestPlanningThatComesToNothingIsChanged(t *testing.T) {
 	t.Parallel()
 	w := newPaidForNothing(t, func() {})
@@ -169,7 +168,7 @@ func TestPlanningThatComesToNothingIsChanged(t *testing.T) {
 	}
 }
 
-// Roadmaps that can't be read stop no other, and all that is wrong with one is said at once.
+// A roadmap that can't be read does not hold up others, and all its problems are reported at the same time.
 func TestBrokenObjective(t *testing.T) {
 	t.Parallel()
 	w := newRoad(t, runnertest.Roadwork(), runnertest.Auto(runnertest.Short))
@@ -186,7 +185,7 @@ func TestBrokenObjective(t *testing.T) {
 	w.WantRow("2", "| 2 | Second | | | plan "+runnertest.Today("second")+" |")
 }
 
-// People type into the file while a watcher writes into it: nothing of either is lost.
+// If people edit a roadmap while the watcher writes it, no change of either is lost.
 func TestEditedByHandMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newRoad(t, runnertest.Roadwork(), runnertest.Auto(runnertest.Short))
@@ -200,7 +199,7 @@ func TestEditedByHandMeanwhile(t *testing.T) {
 	defer end()
 	typed := 0
 	group.Go(func() {
-		for typed < 100 { // a watcher that is to end once all is done looks again after each
+		for typed < 100 { // with --once, the watcher reads the roadmap again after each line before it ends
 			select {
 			case <-stop:
 				return
@@ -228,7 +227,7 @@ func TestEditedByHandMeanwhile(t *testing.T) {
 	w.WantRow("3", "| 3 | Beside | none | todo | plan "+runnertest.Today("beside")+" |")
 }
 
-// What was merged by hand is seen at the next look, by reconcile and by the watcher.
+// A step that was merged by hand is found to be done, by reconcile and by the watcher. A dry reconcile changes nothing.
 func TestMergedStepIsDone(t *testing.T) {
 	t.Parallel()
 	w := newRoad(t, runnertest.Roadwork(), runnertest.Auto(runnertest.Short))
@@ -255,8 +254,8 @@ func TestMergedStepIsDone(t *testing.T) {
 	}
 }
 
-// A step whose task is gone is said with what to do, by whoever looks. Nothing is built on it, and it is planned again
-// only once a person takes it out of the roadmap.
+// A step whose task is gone is reported with a hint, by reconcile and by the watcher. No step builds on it, and it is planned again only
+// after a person empties its PR cell.
 func TestTaskOfAStepIsGone(t *testing.T) {
 	t.Parallel()
 	w := newRoad(t, runnertest.Roadwork(), runnertest.Auto(runnertest.Short))
@@ -289,7 +288,7 @@ func TestTaskOfAStepIsGone(t *testing.T) {
 		t.Errorf("planned anew: %+v", again)
 	}
 
-	w.Write(filepath.Join(".trellis/tasks", res.Task, "task.json"), "{") // it is there, whatever is wrong with it
+	w.Write(filepath.Join(".trellis/tasks", res.Task, "task.json"), "{") // the directory exists, although it is broken
 	list, err := w.Site.Objectives().Reconcile(context.Background(), runner.ReconcileOptions{Names: []string{"farewells"}, Dry: true})
 	if err != nil || len(list[0].Gone) > 0 || !strings.Contains(list[0].Decision.Why, "whose task.json can't be read") {
 		t.Errorf("unreadable: %+v, %v", list, err)

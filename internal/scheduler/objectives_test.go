@@ -8,12 +8,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner"
 )
 
-// A step whose planning ends while the objectives are being read is not planned again by what was read of it before.
+// If the planning of a step ends while the objectives are read, that reading does not start another planning of the step.
 func TestStepIsNotPlannedByAnOldReading(t *testing.T) {
 	t.Parallel()
 	w := newWatch(&runner.Site{Config: &config.Config{}}, WatchOptions{Objectives: true}, nil)
 	o, at := &w.objectives, step{"farewells", "3"}
-	o.surveying, o.admission.steps[at] = true, true // the reading begins while the step is being planned
+	o.surveying, o.admission.steps[at] = true, true // the reading begins during the planning
 	o.end(planningOutcome{step: at, res: runner.StepResult{Task: "02-01-beside"}})
 	read := objectivesSurvey{list: []runner.Advance{{Name: "farewells", Road: &roadmap.Roadmap{Auto: true}, Ready: []roadmap.Step{{ID: "3"}, {ID: "4"}}}}}
 	o.take(read)
@@ -23,7 +23,7 @@ func TestStepIsNotPlannedByAnOldReading(t *testing.T) {
 	if o.at.IsZero() {
 		t.Error("the objectives are not read again")
 	}
-	clear(o.planned) // as the next reading does when it begins
+	clear(o.planned) // the next reading begins with this
 	if o.take(read); len(o.ready) != 2 {
 		t.Errorf("a new reading has %v planned", o.ready)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// launches are how often agents worked on the tasks, by directory name.
+// launches returns how often agents worked on the tasks, by directory name.
 func (w *world) launches() map[string]int {
 	w.Helper()
 	if _, err := os.Stat(filepath.Join(w.Dir, "..", "calls.log")); err != nil {
@@ -28,7 +28,7 @@ func (w *world) launches() map[string]int {
 	return w.Calls()
 }
 
-// Tasks that end well, that fail at once, and that nobody can start are each begun once, however often a watcher looks.
+// Tasks that end well and tasks that fail at once begin only once each, however often the watcher rescans.
 func TestNoStorm(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -69,7 +69,7 @@ esac
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	time.Sleep(200 * time.Millisecond) // many looks more, which find nothing to do
+	time.Sleep(200 * time.Millisecond) // time for many more rescans
 	for id, n := range w.launches() {
 		if n != 1 {
 			t.Errorf("%s was launched %d times", id, n)
@@ -83,7 +83,7 @@ esac
 	}
 }
 
-// Whatever a crash left of a task, one look of a new watcher has it resumed, failed with a code, or named.
+// Whatever a crash left of a task, one watch --once resumes it, fails it with a code, or reports it.
 func TestReconcile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -92,7 +92,7 @@ func TestReconcile(t *testing.T) {
 		return func(dir string) error { return os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600) }
 	}
 	for name, c := range soak.Rows(t, map[string]struct {
-		at    int // step of the journal
+		at    int // step of the journal at which the run is killed
 		spoil func(dir string) error
 		want  trellis.Status
 		said  string
@@ -145,8 +145,7 @@ func appendTo(name, text string) func(dir string) error {
 	}
 }
 
-// Attempts count for the life of a task: over retries, restarts, hand-set statuses, and what git does to task.json.
-// Each retry grants as many again, and nothing else does.
+// Attempts are counted over a task's lifetime, whatever git does to task.json. Each retry grants as many again, and nothing else does.
 func TestAttemptsForLife(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -169,7 +168,7 @@ func TestAttemptsForLife(t *testing.T) {
 	}
 	w.once()
 	failed("a retry", 2)
-	w.Git("checkout", "-q", "--", ".trellis/tasks") // ready, of no revision
+	w.Git("checkout", "-q", "--", ".trellis/tasks") // task.json is ready, and has no revision
 	w.once()
 	if got := strings.Fields(w.Read("../attempts.log")); len(got) != 2 {
 		t.Errorf("git's old copy was run: %q", got)

@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A watcher takes up a task at once that is retried beside it, although it looks while the order still holds it.
+// A watcher begins a retried task at once, even if it notices the new status while the retry still holds the task's lock.
 func TestRetryBesideAWatcher(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, strings.Replace(runnertest.Quickly, "implement: [{run:", "implement: [{fail: {code: agent_auth, detail: no}}, {run:", 1))
@@ -29,7 +29,7 @@ func TestRetryBesideAWatcher(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	orderer.Disk = &durable.Disk{Fault: func(step, path string) error { // the watcher has seen the status, the order is not done
+	orderer.Disk = &durable.Disk{Fault: func(step, path string) error { // the watcher has noticed the status, and the retry still holds the lock
 		if step == "syncdir" && filepath.Base(path) == "02-01-again" {
 			time.Sleep(300 * time.Millisecond)
 		}

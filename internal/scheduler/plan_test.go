@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A planning in place that was cut off leaves the task as it is: nothing starts it, nothing decides about it, a
-// watcher says so once, and planning again goes on.
+// A planning of an existing task that was interrupted leaves the task as it is: the task can't be started, approved or rejected, and a
+// watcher reports that once. Planning again finishes it.
 func TestReplanCutOff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Working)

@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A watcher looks by itself; with --once when it begins, and no check that is still at work keeps it.
+// A watcher reacts to pull requests by itself, with --once when it begins. --once does not wait for checks that still run.
 func TestWatchReacts(t *testing.T) {
 	t.Parallel()
 	w, gh, dir := reviewed(t, runnertest.Mending)

@@ -15,9 +15,9 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// rewinds are what people do with git while tasks are about: how a task directory goes back, and how it comes back.
+// rewinds are git commands by which people take a task directory back to an earlier state, and return it.
 var rewinds = map[string]struct {
-	committed  bool // the directory was committed as it was when it became ready
+	committed  bool // the directory was committed when the task was ready
 	back, fore []string
 }{
 	"stash":            {true, []string{"stash -q"}, []string{"stash pop -q"}},
@@ -29,7 +29,7 @@ var rewinds = map[string]struct {
 	"reset, untracked": {false, []string{"reset -q --hard"}, nil},
 }
 
-// rewound is a repository with one task, which is committed or not, on a branch of its own.
+// rewound returns a repository with one task, committed or not, on a branch.
 func rewound(t *testing.T, name, script string) (w *world, dir string, back, fore func()) {
 	r := rewinds[name]
 	w = newWorld(t, script)
@@ -47,7 +47,7 @@ func rewound(t *testing.T, name, script string) (w *world, dir string, back, for
 	do := func(lines []string) func() {
 		return func() {
 			for _, line := range lines {
-				if strings.HasPrefix(line, "stash pop") { // what stands in the way of it is git's to say
+				if strings.HasPrefix(line, "stash pop") { // git refuses to pop over changed files
 					w.Git("checkout", "-q", "--", ".")
 				}
 				w.Git(strings.Fields(line)...)
@@ -57,7 +57,7 @@ func rewound(t *testing.T, name, script string) (w *world, dir string, back, for
 	return w, dir, do(r.back), do(r.fore)
 }
 
-// worked checks that the task was worked on once, whatever was done to it.
+// worked checks that the task was worked on once.
 func (w *world) worked(dir string) {
 	w.Helper()
 	if n := w.Calls()["02-01-x"]; n != 1 {
@@ -68,7 +68,7 @@ func (w *world) worked(dir string) {
 	}
 }
 
-// A delivered task that git takes back is not run again, and needs nothing but to be brought back.
+// A delivered task that git takes back is not run again, and is complete after git returns it.
 func TestRewoundAfterDelivery(t *testing.T) {
 	t.Parallel()
 	for name := range soak.Rows(t, rewinds, "stash", "reset", "switch", "stash untracked") {
@@ -90,8 +90,7 @@ func TestRewoundAfterDelivery(t *testing.T) {
 	}
 }
 
-// What git does to a task that nobody holds, but that was begun, begins nothing a second time. One that is in progress
-// still is gone on with.
+// A run that was interrupted is not begun a second time after git took the task back. A task that is still in_progress resumes.
 func TestRewoundWhileCutOff(t *testing.T) {
 	t.Parallel()
 	for name := range soak.Rows(t, rewinds, "checkout a file", "switch away", "reset, untracked") {
@@ -129,7 +128,7 @@ func TestRewoundWhileCutOff(t *testing.T) {
 	}
 }
 
-// Git may do what it wants to a task that runs: the run puts it right, or sleeps until it is back.
+// If git takes back a task that runs, the run restores task.json, or sleeps until the directory is back.
 func TestRewoundWhileItRuns(t *testing.T) {
 	t.Parallel()
 	for name := range soak.Rows(t, rewinds, "stash", "reset", "switch away", "stash untracked") {
@@ -151,11 +150,11 @@ func TestRewoundWhileItRuns(t *testing.T) {
 	}
 }
 
-// A ready task that git takes back before it is begun is none any more; brought back, it runs.
+// A task that git takes back to before it was ready does not begin. After git returns it, it runs.
 func TestRewoundWhileReady(t *testing.T) {
 	t.Parallel()
 	for name, r := range rewinds {
-		if len(r.fore) == 0 || name == "switch" { // there it is ready on both
+		if len(r.fore) == 0 || name == "switch" { // the task is ready on both branches
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
@@ -181,7 +180,7 @@ func TestRewoundWhileReady(t *testing.T) {
 	}
 }
 
-// An order that git brings while a run holds the task is an order all the same.
+// A cancellation that git checks out while a run holds the task ends the run.
 func TestCancelledByCheckout(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, strings.Replace(runnertest.Quickly, "run: [\"", "run: [\"touch $TRELLIS_REPO/../begun; sleep 3000\", \"", 1))

@@ -22,7 +22,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// patient is a script whose agents begin, and go on once there is a file named go beside the repository.
+// patient is a script whose agents wait for the file go next to the repository.
 var patient = strings.Replace(runnertest.Quickly, "run: [\"", "run: [\"touch $TRELLIS_REPO/../begun-$TRELLIS_TASK_ID; while ! test -f $TRELLIS_REPO/../go; do sleep 0.02; done\", \"", 1)
 
 func (w *world) begun(id string) bool {
@@ -30,7 +30,7 @@ func (w *world) begun(id string) bool {
 	return err == nil
 }
 
-// beat is what watch.json says.
+// beat returns the content of watch.json.
 func (w *world) beat() (b pulse.Beat) {
 	data, err := os.ReadFile(pulse.File(w.Site.Store.Root))
 	if err == nil {
@@ -42,7 +42,7 @@ func (w *world) beat() (b pulse.Beat) {
 	return b
 }
 
-// A task that appears while three thousand directories (with make test a thousand) are looked through is begun before the rest of them.
+// A task that appears while many invalid directories are scanned begins before the scan is over.
 func TestRescanGivesWay(t *testing.T) {
 	many := 1_000
 	if soak.Asked() {
@@ -53,7 +53,7 @@ func TestRescanGivesWay(t *testing.T) {
 	if err := os.MkdirAll(tasks, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for i := range many { // broken, so that each is heard of when it is looked at
+	for i := range many { // broken, so that each one is reported when it is checked
 		dir := filepath.Join(tasks, fmt.Sprintf("01-01-broken-%d", i))
 		if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "task.json"), []byte("{"), 0o644)); err != nil {
 			t.Fatal(err)
@@ -76,7 +76,7 @@ func TestRescanGivesWay(t *testing.T) {
 			})
 		}
 	}
-	w.Site.Available = func(context.Context, string) error { // it is begun
+	w.Site.Available = func(context.Context, string) error { // the task begins
 		before.Store(looked.Load())
 		cancel()
 		return errors.New("that is enough")
@@ -89,7 +89,7 @@ func TestRescanGivesWay(t *testing.T) {
 	}
 }
 
-// What a scan finds runs by priority, however late it is found.
+// Tasks that a scan finds run by priority, also those that are found late.
 func TestScanKeepsPriorities(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -120,15 +120,15 @@ func TestScanKeepsPriorities(t *testing.T) {
 	}
 }
 
-// Settings are taken in when their file changes: the limit at once, the rest by what begins after that. Wrong
-// ones are told once and change nothing.
+// When the settings change, the limit of parallel tasks counts at once, other settings for tasks that begin later. Invalid settings are
+// reported once and change nothing.
 func TestReload(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, patient)
 	for _, id := range []string{"02-01-a", "02-02-b", "02-03-c"} {
 		w.Hand(id, runnertest.PrdText)
 	}
-	// The rescan after the reload takes a turn for the second task alone: the third does not pass it by.
+	// The rescan after the reload spends a whole turn on the second task, whose prd.md is long: the third task does not overtake it.
 	w.Write(".trellis/tasks/02-02-b/prd.md", strings.Replace(runnertest.PrdText, "# Notes\n", "# Notes\n"+strings.Repeat("\n* A *line* more.\n", 200), 1))
 	w.Site.Config.Limits.Parallel = 1
 	var reloads atomic.Int64
@@ -157,7 +157,7 @@ func TestReload(t *testing.T) {
 	w.Write(".trellis/config.yaml", "wrong")
 	w.Until("a word about it", func() bool { return w.Heard(".trellis/config.yaml:3: is wrong") == 1 })
 	hangup <- struct{}{}
-	hangup <- struct{}{} // taken when the first is dealt with
+	hangup <- struct{}{} // received after the first one was processed
 	if n := w.Heard("is wrong"); n != 1 || reloads.Load() < 2 {
 		t.Errorf("after %d looks it was told %d times", reloads.Load(), n)
 	}
@@ -168,7 +168,7 @@ func TestReload(t *testing.T) {
 		t.Error("two run at once")
 	}
 	w.Write(".trellis/config.yaml", "right")
-	w.Until("the second at work", func() bool { // a busy machine may need longer for its look than a watcher waits
+	w.Until("the second at work", func() bool { // on a busy machine, its check may take longer than the watcher waits
 		return w.begun("02-02-b") || w.Heard("checking .trellis/tasks/02-02-b takes longer") > 0 && w.begun("02-03-c")
 	})
 	if w.Heard("what they say of shared counts when trellis watch begins the next time") == 0 {
@@ -178,7 +178,7 @@ func TestReload(t *testing.T) {
 	for _, id := range []string{"02-01-a", "02-02-b", "02-03-c"} {
 		w.Until(id+" in review", func() bool { return w.status(id) == trellis.Review })
 	}
-	for id, want := range map[string]string{"02-01-a": "sh test.sh", "02-02-b": "verified-anew"} { // what began before keeps its settings
+	for id, want := range map[string]string{"02-01-a": "sh test.sh", "02-02-b": "verified-anew"} { // the first task keeps the settings with which it began
 		if page := w.Read(".trellis/tasks/" + id + "/report.md"); !strings.Contains(page, want) {
 			t.Errorf("%s was not checked by %s:\n%s", id, want, page)
 		}
@@ -194,7 +194,7 @@ func (w *world) later(holds func() bool) bool {
 	return true
 }
 
-// The heartbeat says what runs, what waits and why; it is gone after a good end.
+// The heartbeat has what runs, and what waits and why. It is removed when the watcher ends.
 func TestHeartbeat(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, patient)
@@ -241,23 +241,22 @@ func TestHeartbeat(t *testing.T) {
 	}
 }
 
-// A clock that jumped, as after a sleep of the machine, makes the watcher look at everything.
+// After a jump of the clock, as after the machine slept, the watcher rescans everything.
 func TestClockJump(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, patient)
 	var ahead atomic.Int64
 	w.Site.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
 	w.Hand("02-01-a", runnertest.PrdText)
-	w.watching(scheduler.WatchOptions{Poll: true}) // nothing tells of what is new
+	w.watching(scheduler.WatchOptions{Poll: true}) // there are no events
 	w.Until("the first at work", func() bool { return w.begun("02-01-a") })
 	w.Hand("02-02-new", runnertest.PrdText)
 	ahead.Store(int64(time.Hour))
-	w.Write("../go", "") // the first ends, and the watcher has a look at the clock
+	w.Write("../go", "") // the first task ends, so the watcher reads the clock
 	w.Until("the new one in review", func() bool { return w.status("02-02-new") == trellis.Review })
 }
 
-// A task whose agent can't work is tried at every rescan, and told of once: in words, and in watch.json as long as it
-// waits.
+// A task whose agent is not available is tried at each rescan and reported once. watch.json names it while it waits.
 func TestToldOnceThatNoAgentWorks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -298,7 +297,7 @@ func TestToldOnceThatNoAgentWorks(t *testing.T) {
 	})
 }
 
-// A task whose task.json can't be read waits for somebody, as one does whose other files are wrong.
+// A task whose task.json can't be read is listed as waiting for somebody, until it is repaired.
 func TestBrokenTaskWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -315,7 +314,7 @@ func TestBrokenTaskWaits(t *testing.T) {
 	w.Until("it to wait no more", func() bool { b := w.beat(); return b.PID != 0 && len(b.Waiting) == 0 })
 }
 
-// A task that was taken away, or archived, is no trouble, and is not said to wait any more.
+// A task whose directory was moved away is no longer listed as waiting, and its absence is not reported as an error.
 func TestGoneTaskDoesNotWait(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)

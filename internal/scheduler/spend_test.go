@@ -26,8 +26,8 @@ func (w *world) watchOnce(parallel int) map[string]runner.Result {
 	return byDir
 }
 
-// The day's budget ends the agent that uses it up within its turn, and pauses the task until midnight, without an
-// attempt; nothing else is begun until then. The next day all goes on by itself, with a budget of its own.
+// When the day's budget is used up, the agent is ended during its turn and the task is paused until midnight, without using up an attempt.
+// No other task begins until then. The next day, all resume by themselves with a new budget.
 func TestDayBudget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -64,10 +64,10 @@ func TestDayBudget(t *testing.T) {
 	}
 }
 
-// A day begins at midnight in the time zone of the settings, wherever the machine is.
+// A day begins at midnight in the time zone of the settings.
 func TestDayOfATimeZone(t *testing.T) {
 	t.Parallel()
-	for name, at := range map[string]string{"Pacific/Kiritimati": "2026-02-02T10:00:00Z", "Pacific/Pago_Pago": "2026-02-02T11:00:00Z"} { // 14 hours ahead, 11 behind
+	for name, at := range map[string]string{"Pacific/Kiritimati": "2026-02-02T10:00:00Z", "Pacific/Pago_Pago": "2026-02-02T11:00:00Z"} { // 14 hours ahead of UTC, 11 behind
 		w := newWorld(t, runnertest.Quickly)
 		w.Program("events", fmt.Sprintf(runnertest.Spends, "null"))
 		w.Site.Config.Limits.DayTokens, w.Site.Config.Shared.TimeZone = 100, name
@@ -88,7 +88,7 @@ func TestDayOfATimeZone(t *testing.T) {
 	}
 }
 
-// Who raises the day's budget and says start goes on at once; a watcher does so by itself when it looks again.
+// After the day's budget was raised, trellis start or the next watcher resumes the task.
 func TestDayBudgetRaised(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -105,7 +105,7 @@ func TestDayBudgetRaised(t *testing.T) {
 	if res = w.Start(dir); res.Status != trellis.Paused {
 		t.Fatalf("started again: %+v", res)
 	}
-	w.Site.Config.Limits.DayCostUSD = 0.8 // the check is made again, and the acceptance ends on it
+	w.Site.Config.Limits.DayCostUSD = 0.8 // enough for the repeated check; acceptance exceeds it
 	if res = w.Start(dir); res.Status != trellis.Paused || w.Task(dir).Pipeline.Phase != "accept" {
 		t.Fatalf("raised: %+v, %+v", res, w.Task(dir).Pipeline)
 	}

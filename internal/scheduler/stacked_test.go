@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// once runs a watcher until nothing is left to run.
+// once runs watch --once.
 func (w *world) once() {
 	w.Helper()
 	if _, err := scheduler.Watch(context.Background(), w.Site, scheduler.WatchOptions{Once: true, Parallel: 2, Rescan: time.Hour}); err != nil {
@@ -22,14 +22,14 @@ func (w *world) once() {
 	}
 }
 
-// A chain of tasks is worked off in one go: each begins on the branch of the one before, and shows its own work alone.
+// A chain of tasks is done in one watch --once: each begins on the branch of its dependency, and its report shows only its own work.
 func TestChain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
-	c := w.Depends("02-01-c", "02-03-b", "02-02-a") // all that a has is on b, too
+	c := w.Depends("02-01-c", "02-03-b", "02-02-a") // b has all that a has
 	b := w.Depends("02-03-b", "02-02-a")
 	a := w.Depends("02-02-a")
-	w.once() // which would not end if anything waited for a rescan
+	w.once() // would not end if anything waited for a rescan
 	w.Stacked(a, "", w.Git("rev-parse", "main"))
 	w.Stacked(b, "02-02-a", w.Tip("a"))
 	w.Stacked(c, "02-03-b", w.Tip("b"))
@@ -55,7 +55,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// Of several dependencies all but one have to be merged, however people merge.
+// A task with several dependencies waits until all but one are merged, whichever way people merge.
 func TestSeveralUnmerged(t *testing.T) {
 	t.Parallel()
 	for name, merge := range soak.Rows(t, map[string]func(w *world){
@@ -101,7 +101,7 @@ esac
 	}
 }
 
-// What is merged already is the base; nothing is stacked on it.
+// If the dependency is merged, the task begins on the base branch, and is not stacked.
 func TestMergedIsTheBase(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -118,7 +118,7 @@ func TestMergedIsTheBase(t *testing.T) {
 	}
 }
 
-// Edge F10. A dependency that came to no good end is not done by going to the archive: it is told what to do.
+// Edge F10: a failed dependency does not count as done once it is archived. The task waits, with a hint.
 func TestArchivedWithoutWork(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -151,7 +151,7 @@ func TestArchivedWithoutWork(t *testing.T) {
 	}
 }
 
-// A dependency that goes back between the last look and the claim is waited for; nothing is begun.
+// If a dependency is no longer done when the run claims the task, the task waits and no run begins.
 func TestDependencyGoesBackAtTheClaim(t *testing.T) {
 	t.Parallel()
 	for _, from := range []string{"ready", "planning"} {
@@ -181,7 +181,7 @@ func TestDependencyGoesBackAtTheClaim(t *testing.T) {
 	}
 }
 
-// A task that needed no change on the branch of another has nothing to begin on: its own base counts.
+// If a dependency needed no change, the next task begins on the branch on which the dependency was based.
 func TestNoChangeOnABranch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -196,7 +196,7 @@ func TestNoChangeOnABranch(t *testing.T) {
 	w.Stacked(c, "02-01-a", w.Tip("a"))
 }
 
-// Of those that wait for the same task the most urgent is first, then the oldest.
+// Of the tasks that wait for the same dependency, those of higher priority run first, then the older ones.
 func TestOrderOfPromotion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -212,7 +212,7 @@ func TestOrderOfPromotion(t *testing.T) {
 	}
 }
 
-// However a dependency ends, with this watcher or without it, those that wait for it move on at once.
+// However a dependency ends, also without this watcher, the tasks that wait for it are updated at once.
 func TestPromotedAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, c := range soak.Rows(t, map[string]struct {
@@ -246,7 +246,7 @@ func TestPromotedAtOnce(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, runnertest.Quickly)
 			a := w.Depends("02-01-a")
-			w.Edit(a, `"ready"`, `"in_progress"`) // somewhere else
+			w.Edit(a, `"ready"`, `"in_progress"`) // as if it runs elsewhere
 			w.watching(scheduler.WatchOptions{})
 			w.Depends("02-02-b", "02-01-a")
 			w.Until("b waiting", func() bool { return w.status("02-02-b") == trellis.Waiting })

@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// With options the task is run here, although a watcher is there that would take it without them.
+// With options, a start runs the task itself, although a watcher is running.
 func TestStartWithOptionsBesideAWatcher(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -37,7 +37,7 @@ func TestStartWithOptionsBesideAWatcher(t *testing.T) {
 	}
 }
 
-// A person who starts a task does not wait for its time, which a watcher would wait for.
+// A person's start does not wait for not_before, although a watcher is running.
 func TestStartBeforeItsTimeBesideAWatcher(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -48,7 +48,7 @@ func TestStartBeforeItsTimeBesideAWatcher(t *testing.T) {
 	}
 }
 
-// Who follows a task that the watcher does not take learns why.
+// Following a task that the watcher does not begin returns the reason.
 func TestFollowUntaken(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -87,7 +87,7 @@ func TestFollowUntaken(t *testing.T) {
 	}
 }
 
-// Without an identity nothing is planned or started: the commit would fail after agents were paid.
+// Without a git identity nothing is planned or started: otherwise the commit would fail after agents were paid.
 func TestNoIdentity(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Working)

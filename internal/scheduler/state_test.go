@@ -20,8 +20,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// A watcher goes on with a run that waited as soon as the documents are again what people agreed to, and writes
-// task.json no oftener than something happens.
+// A watcher resumes a run that waits for approval as soon as the documents are again as approved, and does not write task.json again and
+// again.
 func TestWatcherSeesWhatIsPutBack(t *testing.T) {
 	t.Parallel()
 	w, dir := editedWhile(t, "main")
@@ -34,7 +34,7 @@ func TestWatcherSeesWhatIsPutBack(t *testing.T) {
 	}
 }
 
-// Edge F1. A decision counts wherever it stands in approvals.jsonl: one that took the line of another is not passed over.
+// Edge F1: a decision counts at any line of approvals.jsonl, also at the line where the run has already read another one.
 func TestDecisionTakesTheLineOfAnother(t *testing.T) {
 	t.Parallel()
 	ask := func(id string) runnertest.Obj {
@@ -64,7 +64,7 @@ func TestDecisionTakesTheLineOfAnother(t *testing.T) {
 	}
 }
 
-// comesToNothing has every run of a task that waits for a yes find none, and everyone else find it again.
+// comesToNothing returns a task whose runs each find no approval: it is moved away when a run begins, and back when the run waits.
 func comesToNothing(t *testing.T) (w *world, dir string, begun *atomic.Int32) {
 	t.Helper()
 	w, dir = editedWhile(t, "main")
@@ -87,8 +87,8 @@ func comesToNothing(t *testing.T) (w *world, dir string, begun *atomic.Int32) {
 	return w, dir, begun
 }
 
-// Edge F1. A run that comes to nothing is not begun again at once, and after some tries no more: whatever the cause is. That is
-// told with what to do, and goes on once something in the directory changes.
+// Edge F1: a run that comes to nothing is begun again only after a pause, and four times at most. Then it is reported with a hint, and a
+// start tries again.
 func TestRunThatComesToNothing(t *testing.T) {
 	t.Parallel()
 	w, dir, begun := comesToNothing(t)
@@ -111,7 +111,7 @@ func TestRunThatComesToNothing(t *testing.T) {
 	w.Until("another try", func() bool { return begun.Load() > 4 })
 }
 
-// An agent that fills the disk is not asked without end: not while there is no room, and else as often as a run comes to nothing.
+// An agent that fills the disk is not called while there is no space, and otherwise as often as any run that comes to nothing is begun.
 func TestAgentThatFillsTheDisk(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -123,7 +123,7 @@ func TestAgentThatFillsTheDisk(t *testing.T) {
 		}
 		return nil
 	}}
-	if _, err := w.Site.Starter().Start(t.Context(), dir, runner.RunOptions{}); !errors.Is(err, syscall.ENOSPC) { // it got as far as to the agent, which is not nothing
+	if _, err := w.Site.Starter().Start(t.Context(), dir, runner.RunOptions{}); !errors.Is(err, syscall.ENOSPC) { // this run reached the agent, so it counts as more than nothing
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -143,7 +143,7 @@ func TestAgentThatFillsTheDisk(t *testing.T) {
 	}
 }
 
-// A watch --once ends all the same, and says that a person has to look at it.
+// With such a task, watch --once ends too.
 func TestOnceWithARunThatComesToNothing(t *testing.T) {
 	t.Parallel()
 	w, _, begun := comesToNothing(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A watcher leaves a run alone that waits with a step until people have decided, and says how they do.
+// A watcher does not resume a run that waits for the approval of a step, and says how to approve.
 func TestWatchLeavesWaitingSteps(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Stepping(runnertest.Obj{"files": runnertest.Obj{"greet.sh": runnertest.Bye}}).String())

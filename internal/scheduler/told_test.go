@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A watcher says what of a task is ignored once, though it looks at the task again and again.
+// A watcher reports an ignored field of a task once, although it checks the task again.
 func TestWatcherSaysOnceWhatIsPassedOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -31,8 +31,8 @@ func TestWatcherSaysOnceWhatIsPassedOver(t *testing.T) {
 	}
 }
 
-// A watcher tells which tasks there is no room for, once; how each run ended, when it ends; and once nothing runs, since when, and
-// what the others wait for.
+// A watcher reports once which tasks are queued, and each run's outcome at its end. When nothing runs, it reports since when it is idle and
+// what the other tasks wait for.
 func TestWatcherTellsWhatItDoesNotRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -91,13 +91,13 @@ func TestWatcherTellsWhatItDoesNotRun(t *testing.T) {
 			t.Errorf("said twice: %s", said)
 		}
 	}
-	// How many are seen to wait for a slot depends on how quickly the first two are done.
+	// The number depends on how quickly the first two tasks are done.
 	if queued := strings.Count(strings.Join(w.Said, "\n"), " is queued (2 of 2 slots busy)"); queued > 2 {
 		t.Errorf("%d tasks were queued, want at most 2: %q", queued, w.Said)
 	}
 }
 
-// Since when there is nothing to do stays the same while nothing is done, however often the watcher looks whether there is.
+// The time since when a watcher is idle stays the same over many heartbeats.
 func TestWatcherKeepsSinceWhenItIsIdle(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)

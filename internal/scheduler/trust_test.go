@@ -12,12 +12,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trust/subject"
 )
 
-// S2: a watcher leaves the task of a stranger waiting and tells of it once; the others go on; and it begins by itself once
+// Edge S2: a watcher leaves the task of a stranger waiting and reports that once, while other tasks run. The task begins by itself after
 // somebody here agrees to it.
 func TestWatcherWaitsForTrust(t *testing.T) {
 	t.Parallel()
 	w := newTrustWorld(t, runnertest.Quickly)
-	if _, err := w.Site.Trust.Base(context.Background(), w.Git("rev-parse", "HEAD")); err != nil { // main is what is trusted
+	if _, err := w.Site.Trust.Base(context.Background(), w.Git("rev-parse", "HEAD")); err != nil { // main becomes the trusted branch
 		t.Fatal(err)
 	}
 	dir := w.Hand("02-02-theirs", "# Theirs\n\n## Acceptance Criteria\n\n- [ ] notes.txt names the task\n")

@@ -10,14 +10,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/scheduler"
 )
 
-// A directory that was moved or removed since it was looked at has nothing that could be wrong with it.
+// The problems of a directory that is gone are not reported.
 func TestUnrestOfADirectoryThatIsGone(t *testing.T) {
 	if at := (scheduler.Unrest{}).Until(filepath.Join(t.TempDir(), "02-01-gone")); !at.After(time.Now()) {
 		t.Errorf("it is told of at %v", at)
 	}
 }
 
-// A directory that is written to all the time is complained of as well, ten seconds after it was found wrong (edge C17).
+// A directory that changes all the time is reported ten seconds after it was found invalid (edge C17).
 func TestUnrestHasAnEnd(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), nil, 0o644); err != nil {

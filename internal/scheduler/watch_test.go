@@ -23,7 +23,7 @@ import (
 func (w *world) watching(o scheduler.WatchOptions) {
 	w.Helper()
 	if o.Rescan == 0 {
-		o.Rescan = time.Hour // events alone
+		o.Rescan = time.Hour // only events
 	}
 	o.Parallel = 2
 	ctx, cancel := context.WithCancel(context.Background())
@@ -38,7 +38,7 @@ func (w *world) watching(o scheduler.WatchOptions) {
 			w.Error(err)
 		}
 	})
-	w.Until("a watcher", func() bool { // who has its place makes the folder next
+	w.Until("a watcher", func() bool { // a watcher with the lock makes this folder next
 		_, ok := w.Site.Starter().Watcher()
 		_, err := os.Stat(w.Site.Store.Tasks())
 		return ok && err == nil
@@ -53,7 +53,7 @@ func (w *world) status(id string) trellis.Status {
 	return t.Status
 }
 
-// A task that is written one file after the other is complained of once, when nobody writes in it any more (edge C17).
+// A task that is written one file after the other is reported once, after nobody writes to it any more (edge C17).
 func TestHalfWrittenIsToldOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -65,12 +65,12 @@ func TestHalfWrittenIsToldOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range [][2]string{{"task.json", `{"status": "ready"}`}, {"prd.md", runnertest.PrdText}, {"implement.jsonl", runnertest.RowText}} {
-			time.Sleep(60 * time.Millisecond) // a person's pace: each file is an event of its own
+			time.Sleep(60 * time.Millisecond) // as slow as a person: each file causes a separate event
 			if err := os.WriteFile(filepath.Join(dir, f[0]), []byte(f[1]), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if time.Since(begun) < 700*time.Millisecond { // else the machine was busy, and the directory rested in between
+		if time.Since(begun) < 700*time.Millisecond { // otherwise the directory had settled in between, since the machine was busy
 			id = filepath.Base(dir)
 		}
 	}
@@ -85,14 +85,14 @@ func TestHalfWrittenIsToldOnce(t *testing.T) {
 	}
 }
 
-// However a directory comes to be there, the watcher sees it by events alone.
+// A watcher notices a new task directory by events alone, however it is made.
 func TestWatcherSeesDirectories(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
 	w.watching(scheduler.WatchOptions{})
 	tasks := w.Site.Store.Tasks()
 	ways := map[string]func(dir string) error{
-		"02-01-slowly": func(dir string) error { // mkdir, then one file after the other, task.json first
+		"02-01-slowly": func(dir string) error { // mkdir, then task.json, then the other files
 			for i, f := range [][2]string{{"", ""}, {"task.json", `{"status": "ready"}`}, {"prd.md", runnertest.PrdText}, {"check.jsonl", runnertest.RowText}, {"implement.jsonl", runnertest.RowText}} {
 				if i == 0 {
 					if err := os.Mkdir(dir, 0o755); err != nil {
@@ -100,7 +100,7 @@ func TestWatcherSeesDirectories(t *testing.T) {
 					}
 					continue
 				}
-				time.Sleep(60 * time.Millisecond) // a person's pace: each file is an event of its own
+				time.Sleep(60 * time.Millisecond) // as slow as a person: each file causes a separate event
 				if err := os.WriteFile(filepath.Join(dir, f[0]), []byte(f[1]), 0o644); err != nil {
 					return err
 				}
@@ -115,11 +115,11 @@ func TestWatcherSeesDirectories(t *testing.T) {
 			from := filepath.Join(w.Dir, "..", "original")
 			return errors.Join(runnertest.Lay(from, "ready"), exec.Command("cp", "-r", from, dir).Run())
 		},
-		"02-04-set-ready": func(dir string) error { // an editor that saves by rename
+		"02-04-set-ready": func(dir string) error { // an editor saves by a rename
 			if err := runnertest.Lay(dir, "planning"); err != nil {
 				return err
 			}
-			time.Sleep(60 * time.Millisecond) // the person reads it once more
+			time.Sleep(60 * time.Millisecond) // the person reads it again
 			temp := filepath.Join(dir, ".task.json.swp")
 			return errors.Join(os.WriteFile(temp, []byte(`{"status": "ready"}`), 0o644), os.Rename(temp, filepath.Join(dir, "task.json")))
 		},
@@ -146,7 +146,7 @@ func TestWatcherSeesDirectories(t *testing.T) {
 	}
 }
 
-// arrive moves a ready directory to the tasks, in which a file has the given text: no watcher sees it with another.
+// arrive moves a ready directory into the tasks after a file in it got this text: a watcher sees no other text.
 func (w *world) arrive(dir, name, text string) {
 	w.Helper()
 	from := filepath.Join(w.Dir, "..", filepath.Base(dir))
@@ -155,7 +155,7 @@ func (w *world) arrive(dir, name, text string) {
 	}
 }
 
-// A broken directory is reported once, with its line and what to do, stops nobody else, and runs once it is mended.
+// A broken directory is reported once, with its line, does not hold up other tasks, and runs after it is repaired.
 func TestBrokenAndMended(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -169,7 +169,7 @@ func TestBrokenAndMended(t *testing.T) {
 	}
 	w.Until("the good one in review", func() bool { return w.status("02-03-good") == trellis.Review })
 	w.Until("the reports", func() bool { return w.Heard("02-01-bad/check.jsonl:1") > 0 && w.Heard("02-02-torn/task.json:2:") > 0 })
-	for range 3 { // looked at again, said no more
+	for range 3 { // checked again, not reported again
 		if err := os.Chtimes(filepath.Join(bad, "prd.md"), time.Now(), time.Now()); err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +209,7 @@ func TestOneWatcher(t *testing.T) {
 	}
 }
 
-// start hands its task over to a watcher and follows it.
+// Start leaves its task to the running watcher and follows it.
 func TestStartHandsOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -226,7 +226,7 @@ func TestStartHandsOver(t *testing.T) {
 	}
 }
 
-// A task waits for those that it depends on; a failed one leaves it waiting, with the reason.
+// A task waits until its dependency is merged. A failed dependency leaves the task waiting, with the reason.
 func TestDependencies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -267,7 +267,7 @@ func TestDependencies(t *testing.T) {
 	}
 }
 
-// A stopped task goes on where it was when someone says start.
+// A stopped task is not resumed by a watcher, but by trellis start.
 func TestStopThenStart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, strings.Replace(runnertest.Quickly, "run: [\"", "run: [\"test -f $TRELLIS_REPO/../go || { touch $TRELLIS_REPO/../begun; sleep 3000; }\", \"", 1))
@@ -297,8 +297,8 @@ func TestStopThenStart(t *testing.T) {
 	}
 }
 
-// What goes wrong once is tried again, and forgotten when it went well; what stays wrong is told at the end,
-// beside what came of the others.
+// An error that occurs once is retried and not returned at the end. An error that stays is returned, and the other tasks have their
+// results.
 func TestPassingErrors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -337,7 +337,7 @@ func TestPassingErrors(t *testing.T) {
 	}
 }
 
-// A task.json that can't be read is a result of its own.
+// A task.json that can't be read is a result without a status.
 func TestUnreadableTask(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -351,8 +351,8 @@ func TestUnreadableTask(t *testing.T) {
 	}
 }
 
-// A task.json that goes away, because another branch is checked out, or that is broken by hand, lets the run
-// sleep; nothing is made in its place, and the run goes on when it is back.
+// If task.json disappears with a checkout, or becomes invalid, the run sleeps and no new task.json is made. The run resumes when task.json
+// is back.
 func TestTaskJSONGoesAway(t *testing.T) {
 	t.Parallel()
 	slow := strings.Replace(runnertest.Quickly, "run: [\"", "run: [\"touch $TRELLIS_REPO/../begun; while ! test -f $TRELLIS_REPO/../go; do sleep 0.05; done\", \"", 1)

@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Edge F7. A watcher whose lock file is removed, as git clean does, makes it anew: no second one can be there.
+// Edge F7: a watcher whose lock file is removed, as by git clean, makes it again, so no second watcher can begin.
 func TestWatchLockIsRemoved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -33,8 +33,8 @@ func TestWatchLockIsRemoved(t *testing.T) {
 	w.Until("a review", func() bool { return w.status("02-01-x") == trellis.Review })
 }
 
-// Edge F7. A watcher that another one came before, after its lock file was removed, says so and ends. It leaves the
-// other's watch.json alone.
+// Edge F7: if another watcher takes the lock after the lock file was removed, the first one reports that and ends. It does not remove the
+// other's watch.json.
 func TestWatchLockIsTaken(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)

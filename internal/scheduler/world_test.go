@@ -9,7 +9,7 @@ import (
 
 func TestMain(m *testing.M) { runnertest.Main(m, nil) }
 
-// world is a repository with what the tests of this package do to it.
+// world adds the helpers of this package to a World.
 type world struct{ *runnertest.World }
 
 func newWorld(t *testing.T, script string) *world { return &world{runnertest.NewWorld(t, script)} }
