@@ -22,7 +22,7 @@ func load(text, older string) (*config.Config, []trellis.Problem) {
 		Worktree: config.File{Name: "worktree.yaml", Data: []byte(older)}})
 }
 
-// mistakes are the problems that are no warnings.
+// mistakes returns the problems that are not warnings, one per line.
 func mistakes(problems []trellis.Problem) string {
 	return said(slices.DeleteFunc(slices.Clone(problems), func(p trellis.Problem) bool { return p.Warning }))
 }
@@ -58,7 +58,7 @@ objectives: {watch: false}
 notify:     []
 `
 
-// emptied is c with nil for what is empty, so that [] and nothing compare equal.
+// emptied sets empty slices and maps of c to nil, so that [] and an absent key compare equal.
 func emptied(c *config.Config) *config.Config {
 	var walk func(v reflect.Value)
 	walk = func(v reflect.Value) {
@@ -310,7 +310,7 @@ func TestNotYAML(t *testing.T) {
 	}
 }
 
-// No key is taken for one that nothing reads.
+// Known keys are accepted without a warning that nothing reads them.
 func TestKeysHaveAnEffect(t *testing.T) {
 	_, problems := load(`
 planning:
@@ -361,7 +361,7 @@ func TestKeysOfAnotherTrellis(t *testing.T) {
 	}
 }
 
-// A command that prints text tells no tokens: that limits of them don't bind it is said, where there are some (edge A15).
+// Edge A15: a command that prints text reports no tokens. If there are limits of tokens or cost, a warning says that they do not apply.
 func TestCommandThatNoLimitBinds(t *testing.T) {
 	const agent = "agents:\n  commands:\n    mine: {command: [x]%s}\nlimits: {tokens: %d, cost_usd: 0}\n"
 	for text, want := range map[string]string{
@@ -457,7 +457,7 @@ func TestPermissionFor(t *testing.T) {
 	}
 }
 
-// Every key is in the table with a meaning, and what the table calls a default is one.
+// Every key is in the table once, with a meaning, and loading the default that the table names changes nothing.
 func TestTable(t *testing.T) {
 	var text strings.Builder
 	seen := map[string]bool{}
@@ -517,8 +517,7 @@ func TestOwnConfig(t *testing.T) {
 	}
 }
 
-// Whatever stands in the files, there is a Config to go on with, and a value that is out of bounds is
-// never in it.
+// Whatever the files contain, Load returns a Config, and no value in it is out of bounds.
 func FuzzLoad(f *testing.F) {
 	f.Add([]byte(standard), []byte("worktree_dir: x\n"))
 	f.Add([]byte("a: &a [*a]\nverify: *a\n"), []byte("copy: [../x]"))

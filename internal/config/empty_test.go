@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 )
 
-// Edge S11: a choice that is left empty is no choice: `sandbox:` would have meant off.
+// Edge S11: a setting with fixed choices that is left empty is a mistake: an empty `sandbox:` must not silently mean off.
 func TestChoiceLeftEmpty(t *testing.T) {
 	for text, want := range map[string]string{
 		"sandbox:\n":                 ".trellis/config.yaml:1: sandbox is left empty: write one of off, auto, require, or leave out the line",

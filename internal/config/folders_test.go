@@ -6,7 +6,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 )
 
-// Worktrees in the main checkout are files of it, unless git ignores them, and a package may be a folder that there is not.
+// A worktree folder in the main checkout that git does not ignore gets a warning, and so does a package whose folder does not exist.
 func TestFolders(t *testing.T) {
 	for _, row := range []struct{ text, older, want string }{
 		{"", "", ""},

@@ -53,7 +53,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// Every key of the table that names no group of a person's own is found, and has a value that the list shows.
+// Each key of the table that is not below a list is found with its type, and the list of settings shows it.
 func TestEveryKeyOfTheTable(t *testing.T) {
 	var shown []string
 	for _, s := range config.Settings(config.Files{}) {
@@ -74,7 +74,7 @@ func TestEveryKeyOfTheTable(t *testing.T) {
 	}
 }
 
-// What a file of the repository is called can be used, whatever a glob of that spelling would be.
+// The name of an existing file is accepted in protected, even if it is not a valid glob.
 func TestSettingsThatNameAFile(t *testing.T) {
 	root := t.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "[id.ts"), nil, 0o644); err != nil {

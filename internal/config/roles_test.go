@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// No role is without a sandbox unless the project says so, and only one that edits can be.
+// No role has the permission full unless the project gives it, and only roles that edit can be given it.
 func TestNoRoleIsFullByItself(t *testing.T) {
 	for _, text := range []string{"", standard, "agents: {roles: {implement: {agent: claude}}}\n"} {
 		c, problems := load(text, "")

@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 )
 
-// The user's settings are floors: a project is stricter than they are, or as strict.
+// The user's settings are floors: a project's settings are raised to them, unless they are at least as strict.
 func TestFloorsHold(t *testing.T) {
 	user := "sandbox: auto\napproval: plan\nlimits: {parallel: 1, rounds: 9, idle: 5m, implement: 1h, cost_usd: 2.5, day_tokens: 100, per_agent: {claude: 2, codex: 1}}\n"
 	load := func(project string) *config.Config {
@@ -42,7 +42,7 @@ func values(l config.Limits) []any {
 	return []any{l.Parallel, l.Rounds, l.Attempts, l.Idle, l.Evaluate, l.Implement, l.Check, l.Debug, l.Accept, l.Tokens, l.CostUSD, l.Seconds, l.DayTokens, l.DayCostUSD}
 }
 
-// Settings of the user that are not understood bind nobody by chance: they are an error, as those of a project are.
+// A mistake in the user's settings is an error, as in a project's settings, so that no limit is silently left out.
 func TestUserSettingsAreChecked(t *testing.T) {
 	_, problems := config.Load(config.Files{User: config.File{Name: "user.yaml", Data: []byte("sandbox: on\nverify: [true]\ntrust: {keys: [ann.pem], everything: [~/src]}\n")}})
 	got := mistakes(problems)
