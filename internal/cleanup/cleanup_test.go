@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// house is a repository in which tasks left things.
+// house adds to cleanuptest.House what only the tests of this package need.
 type house struct{ *cleanuptest.House }
 
 func newHouse(t *testing.T, initArgs ...string) *house {
@@ -33,7 +33,7 @@ func (h *house) squash(branch string) {
 	h.Git("commit", "-qm", "squashed")
 }
 
-// look is what is known of a task.
+// look returns what the task left.
 func (h *house) look(id string) cleanup.Leftover {
 	h.Helper()
 	l, err := h.Cleaner.LookAt(h.Context(), h.TaskDir(id))
@@ -52,7 +52,7 @@ func (h *house) remove(id string, merged bool) cleanup.Removal {
 	return r
 }
 
-// cleared makes sure that neither worktree nor branch is there any more.
+// cleared checks that the worktree and the branch of a task are gone.
 func (h *house) cleared(id, dir string) {
 	h.Helper()
 	if h.There(dir) || strings.Contains(h.Git("worktree", "list"), dir) {
@@ -66,8 +66,8 @@ func (h *house) cleared(id, dir string) {
 	}
 }
 
-// A branch that is checked out in a worktree is found when it was merged, in whatever way, and one on which nothing was
-// committed is not.
+// A merged branch is found however it was merged, also while a worktree has it checked out. A branch without a commit of its own is
+// not taken for merged.
 func TestMergedIsFound(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -87,7 +87,7 @@ func TestMergedIsFound(t *testing.T) {
 	h.Git("merge", "-q", "--no-ff", "-m", "merge", "feature/deleted")
 	h.Git("worktree", "remove", "--force", merges["02-01-deleted"])
 	h.Git("branch", "-D", "feature/deleted")
-	// a fresh one, as a task is that was cancelled before anything was done
+	// The branch of a task that was cancelled before anything was committed.
 	fresh := filepath.Join(h.Trees, "feature/fresh")
 	h.Git("worktree", "add", "-q", "--no-track", "-b", "feature/fresh", fresh, "main")
 	h.Task("02-01-fresh", "cancelled", map[string]any{"worktree_path": fresh, "pipeline": map[string]any{"base_commit": h.Git("rev-parse", "main")}})
@@ -96,7 +96,7 @@ func TestMergedIsFound(t *testing.T) {
 		t.Fatalf("git prints these branches otherwise by now:\n%s", out)
 	}
 	h.Git("commit", "-q", "--allow-empty", "-m", "later")
-	moved := filepath.Join(h.Trees, "feature/moved") // fresh, and moved on with its base
+	moved := filepath.Join(h.Trees, "feature/moved") // without a commit of its own, on a newer commit of its base
 	h.Git("worktree", "add", "-q", "--no-track", "-b", "feature/moved", moved, "main")
 	h.Task("02-01-moved", "review", map[string]any{"worktree_path": moved, "pipeline": map[string]any{"base_commit": h.Git("rev-parse", "main~1")}})
 
@@ -142,7 +142,7 @@ func TestMergedIsFound(t *testing.T) {
 	}
 }
 
-// What is remembered of pushes goes with merged work, in submodules too, and with no other.
+// Removing merged work also removes its records of pushes, in submodules too. Those of unmerged work and of other tasks stay.
 func TestPushesForgotten(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -167,7 +167,7 @@ func TestPushesForgotten(t *testing.T) {
 	}
 }
 
-// All that is in a worktree comes back from its backup, whatever git knows of it.
+// Committed, staged, changed and untracked files are in the backup of a worktree. Ignored files are listed, since no backup has them.
 func TestNothingIsLost(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -215,7 +215,7 @@ func TestNothingIsLost(t *testing.T) {
 	}
 }
 
-// A worktree is cleaned up where it is now: made by other settings, and with a task.json that has forgotten it.
+// A task's worktree is found and removed even if it is outside the configured folder and task.json does not name it.
 func TestWorktreeMadeElsewhere(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -235,7 +235,7 @@ func TestWorktreeMadeElsewhere(t *testing.T) {
 	}
 }
 
-// A checkout that a run takes away while it is looked at is gone, and the others are told all the same.
+// If a run removes a checkout while cleanup inspects it, the checkout is listed as gone, and the task's other worktree is still listed.
 func TestCheckoutThatGoesMeanwhile(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -260,7 +260,7 @@ func TestCheckoutThatGoesMeanwhile(t *testing.T) {
 	}
 }
 
-// Of the branch of a remote it is told; that stays until somebody types the command, and nobody has pushed to it since.
+// Cleanup does not delete the branch at the remote, but returns the command that does.
 func TestRemoteBranchIsTold(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -283,7 +283,7 @@ func TestRemoteBranchIsTold(t *testing.T) {
 	}
 }
 
-// Commits that only the detached HEAD of a worktree has are saved, and said to be.
+// Commits that only a detached HEAD of a worktree has are reported and saved.
 func TestDetachedWithoutBranch(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -308,7 +308,7 @@ func TestDetachedWithoutBranch(t *testing.T) {
 	}
 }
 
-// A repository below an ignored folder, with files and no commit yet, is nothing that a build makes.
+// A repository below an ignored folder with files and no commit yet is not taken for build output: the worktree is kept.
 func TestUnbornBelowIgnored(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -321,7 +321,7 @@ func TestUnbornBelowIgnored(t *testing.T) {
 	h.Keeps("02-01-work", false, "node_modules/mine")
 }
 
-// What may be somebody's, or at work, is left alone.
+// Cleanup leaves alone whatever may be in use or may not be the task's own.
 func TestLeftAlone(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -370,7 +370,7 @@ func TestLeftAlone(t *testing.T) {
 	h.Keeps("02-01-main", false, "not a branch of its own")
 }
 
-// A task names what is somebody else's, by mistake or to do harm: it is not touched.
+// Whatever worktree_path names, by mistake or with intent, only the task's own worktree is removed.
 func TestWrongPaths(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -402,7 +402,7 @@ func TestWrongPaths(t *testing.T) {
 	}
 }
 
-// An old task and a new one may have branches of the same name: the old one's cleanup leaves the new one's alone.
+// If a newer task has a branch with the name of an old task's, cleanup of the old task leaves the newer one's branch and worktree alone.
 func TestBranchOfAnother(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -427,7 +427,7 @@ func TestBranchOfAnother(t *testing.T) {
 	}
 }
 
-// What a run that was cut off left besides its worktree goes too; worktrees of no task are told of.
+// The ~final worktree of a run that was cut off is removed too, and its files are saved. Worktrees of no task are listed as orphans.
 func TestLeftoversOfRuns(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -448,14 +448,14 @@ func TestLeftoversOfRuns(t *testing.T) {
 	if h.There(dir+"~final") || len(r.Saved) != 1 || h.Git("show", r.Saved[0]+":found.txt") != "somebody put this here" {
 		t.Errorf("got %v", r.Saved)
 	}
-	h.Write(dir+"/.env", "") // a folder that is no worktree
+	h.Write(dir+"/.env", "") // a folder that is not a worktree
 	h.remove("02-01-one", false)
 	if !h.There(dir + "/.env") {
 		t.Error("a folder that is not a worktree was removed")
 	}
 }
 
-// The last child that is merged completes its parent, also when a call before was cut off in between.
+// When the last child is merged, its parent is completed, even if an earlier call was cut off after it completed the child.
 func TestParentsOfMerged(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -479,7 +479,7 @@ func TestParentsOfMerged(t *testing.T) {
 	}
 }
 
-// It does not matter how a repository stores its objects and settings, nor that it has hooks.
+// Cleanup works with any object format, with worktree settings, hooks and packed refs.
 func TestOtherRepositories(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(h *house){
@@ -521,7 +521,7 @@ func TestOtherRepositories(t *testing.T) {
 	}
 }
 
-// What stands in the place of a task's worktree is told with the task, and not once more as a worktree of nobody.
+// Whatever replaced a task's worktree is listed with the task, and not also as an orphan.
 func TestSwappedIsNoOrphan(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
@@ -536,7 +536,7 @@ func TestSwappedIsNoOrphan(t *testing.T) {
 	}
 }
 
-// The command that takes away a worktree of nobody works also where it holds something, which is kept, and where files are missing.
+// The command listed for an orphan removes it even if tracked files are missing or it has uncommitted work, which the command stashes.
 func TestOrphanWithWork(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(h *house, dir string){
@@ -570,7 +570,7 @@ func TestOrphanWithWork(t *testing.T) {
 	}
 }
 
-// A worktree that was made for a task which does not say so is told as that, with what mends the task.
+// An orphan that was made for a task says so, and lists the command that repairs the task or else removes the orphan.
 func TestOrphanOfATask(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// runsStore is a store with tasks of these statuses, by name, each with two runs of an old and a new day.
+// runsStore returns a store with tasks of these statuses, by name. Each has a run with files of 40 days ago, and one of yesterday.
 func runsStore(t *testing.T, now time.Time, tasks map[string]string) taskdir.Store {
 	t.Helper()
 	s := taskdir.Store{Root: t.TempDir(), Now: func() time.Time { return now }}
@@ -48,7 +48,7 @@ func put(t *testing.T, path, text string, at time.Time) {
 	}
 }
 
-// Edge F13: old runs of what is over go, by age and by size; evidence stays, and so does what a retry needs.
+// Edge F13: runs of completed and archived tasks expire by age and by size. Evidence is kept, and so are runs that a retry needs.
 func TestRunsAreRemoved(t *testing.T) {
 	now := time.Date(2026, 2, 1, 12, 0, 0, 0, time.UTC)
 	s := runsStore(t, now, map[string]string{"01-01-done": "completed", "01-01-failed": "failed", "archive/2026-01/01-01-gone": "cancelled", "01-01-open": "review"})

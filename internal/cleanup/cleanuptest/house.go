@@ -1,4 +1,4 @@
-// Package cleanuptest provides a repository in which tasks left things.
+// Package cleanuptest provides a repository in which tasks left worktrees and branches.
 package cleanuptest
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// House is a repository in which tasks left things.
+// House is a repository in which tasks left worktrees and branches.
 type House struct {
 	*testing.T
 	*gittest.Box
@@ -48,7 +48,7 @@ func (h *House) There(name string) bool {
 // TaskDir returns the directory of a task.
 func (h *House) TaskDir(id string) string { return h.Path(".trellis/tasks/" + id) }
 
-// Task writes a task.json with status, branch and more.
+// Task writes a task.json with this status, a branch named after the id, and the keys of more.
 func (h *House) Task(id, status string, more map[string]any) {
 	h.Helper()
 	t := map[string]any{"status": status, "base_branch": "main", "branch": "feature/" + id[6:], "name": id[6:]}
@@ -60,7 +60,7 @@ func (h *House) Task(id, status string, more map[string]any) {
 	h.Write(".trellis/tasks/"+id+"/task.json", string(data))
 }
 
-// Done makes a task in review whose worktree has one commit, as runs leave it, and returns the worktree.
+// Done creates a task in review whose worktree has one commit, as runs leave it, and returns the worktree.
 func (h *House) Done(id string) string {
 	h.Helper()
 	base, branch := h.Git("rev-parse", "main"), "feature/"+id[6:]
@@ -74,7 +74,6 @@ func (h *House) Done(id string) string {
 	return dir
 }
 
-// Load reads a task.
 func (h *House) Load(id string) *taskdir.Task {
 	h.Helper()
 	t, err := h.Cleaner.Store.Load(h.TaskDir(id))
@@ -84,7 +83,7 @@ func (h *House) Load(id string) *taskdir.Task {
 	return t
 }
 
-// Keeps checks that nothing of a task is removed.
+// Keeps checks that Remove refuses with an error that contains why, and that no ref and no worktree changes.
 func (h *House) Keeps(id string, merged bool, why string) {
 	h.Helper()
 	before := h.Git("for-each-ref") + h.Git("worktree", "list")
