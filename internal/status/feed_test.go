@@ -25,13 +25,13 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// fed is a feed that runs until the test ends.
+// fed runs a feed until the test ends.
 type fed struct {
 	*testing.T
 	root string
 	told chan events.Event
 	mu   sync.Mutex
-	set  []time.Duration // clocks
+	set  []time.Duration // waits that the feed asked for
 }
 
 func feed(t *testing.T, tasks map[string]string) *fed {
@@ -71,7 +71,7 @@ func (f *fed) write(task, text string) {
 	}
 }
 
-// until takes events until one is of a kind and a task.
+// until skips events until one of this kind and task arrives.
 func (f *fed) until(kind events.Kind, task string) events.Event {
 	f.Helper()
 	for {
@@ -86,8 +86,8 @@ func (f *fed) until(kind events.Kind, task string) events.Event {
 	}
 }
 
-// While nobody works there is no clock, and so nothing is read: only what changes is told of, a broken task.json and a task
-// that is gone as well.
+// While no process works, the feed sets no timer except to collect changes of files. It reports changes, also of a task.json that can't
+// be read, and tasks that are removed.
 func TestFeedRestsWhileNothingHappens(t *testing.T) {
 	f := feed(t, map[string]string{"02-01-done": `{"status": "completed"}`, "02-02-broken": `{"status": `, "02-03-waits": `{"status": "waiting"}`})
 	f.mu.Lock()
@@ -112,7 +112,7 @@ func TestFeedRestsWhileNothingHappens(t *testing.T) {
 	}
 }
 
-// What the watcher says that a task waits for is told when it says so, and once.
+// A wait that the watcher reports becomes an event as soon as the watcher writes it, and is not repeated with later ones.
 func TestFeedTellsWaits(t *testing.T) {
 	f := feed(t, map[string]string{"02-01-auth": `{"status": "ready"}`, "02-02-list": `{"status": "ready"}`})
 	if err := os.MkdirAll(filepath.Dir(pulse.Lock(f.root)), 0o755); err != nil {
@@ -145,7 +145,7 @@ func TestFeedTellsWaits(t *testing.T) {
 	}
 }
 
-// Who follows a run of another process is told what is to be mended where no command said it, and not what one did.
+// A follower of another process's run is told what debug has to fix, unless the result of a failed command says it already.
 func TestFeedTellsWhatIsToBeMended(t *testing.T) {
 	f := feed(t, map[string]string{"02-01-auth": `{"status": "in_progress"}`})
 	debug := flow.Act[agentcall.Request, agentcall.Reply]("debug")
@@ -157,7 +157,7 @@ func TestFeedTellsWhatIsToBeMended(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer j.Close()
-	f.write("02-01-auth", `{"status": "in_progress"}`) // as a run does that has its lock
+	f.write("02-01-auth", `{"status": "in_progress"}`) // as a run writes it once it has the lock
 	if err := j.Begin(journal.Spec{Run: "02-01-auth/1", Flow: pipeline.Flow, Code: pipeline.Code, Input: json.RawMessage("{}")}); err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestFeedTellsWhatIsToBeMended(t *testing.T) {
 	}
 }
 
-// BenchmarkFeed is what it costs to be told of 1,000 tasks that appear.
+// BenchmarkFeed measures how long the feed takes to report 1,000 new tasks.
 func BenchmarkFeed(b *testing.B) {
 	root := b.TempDir()
 	path := filepath.Join(root, ".trellis", "tasks")

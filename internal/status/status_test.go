@@ -26,7 +26,7 @@ import (
 
 var noon = time.Date(2026, 2, 3, 12, 0, 0, 0, time.UTC)
 
-// reader is a repository with the given task.json files, by directory name.
+// reader returns a Reader of a repository with these task.json files, by directory name.
 func reader(t *testing.T, tasks map[string]string) status.Reader {
 	t.Helper()
 	r := status.Reader{Store: taskdir.Store{Root: t.TempDir()}, Now: noon}
@@ -46,7 +46,7 @@ func reader(t *testing.T, tasks map[string]string) status.Reader {
 	return r
 }
 
-// Scripts rely on these keys, their order, and on a value of every type also when there is nothing to say (edge C9).
+// Edge C9: scripts rely on these keys, their order, and on a value of the right type even if there is nothing to report.
 func TestTaskJSON(t *testing.T) {
 	r := reader(t, map[string]string{"02-01-auth": `{"id": "login", "title": "Log in", "status": "failed", "scope": ["api", "web"], "package": "cli", "creator": "ada", "assignee": "bob", "parent": "02-00-all", "children": ["02-02-x"], "priority": "P1", "pr_url": "https://example.org/1", "commit": "abc", "worktree_path": "/w",
 		"base_branch": "main", "pipeline": {"phase": "check", "round": 2, "attempt": 1, "outcome": "failed", "depends_on": ["02-00-first"],
@@ -124,7 +124,7 @@ func TestTaskJSON(t *testing.T) {
 	if string(got) != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}
-	alone, err := r.Task(filepath.Join(r.Store.Tasks(), "02-01-auth")) // has two lists more, which are empty
+	alone, err := r.Task(filepath.Join(r.Store.Tasks(), "02-01-auth")) // has two more lists, which are empty
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +178,7 @@ func TestWaitingFor(t *testing.T) {
 	want := map[string]string{
 		"02-02-depends":  "dependency 02-01-base (in_progress)",
 		"02-03-approval": "approval",
-		"02-19-met":      "watcher: none is running", // nobody is asked
+		"02-19-met":      "watcher: none is running", // the dependency is met, and no approval is needed
 		"02-20-met":      "approval",
 		"02-21-edited":   "watcher: none is running",
 		"02-04-judge":    "decision: the judge was not satisfied",
@@ -203,7 +203,7 @@ func TestWaitingFor(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", task.ID, task.WaitingFor, want[task.ID])
 		}
 	}
-	r.Given = func(dir string) bool { return true } // other machines may run it, and need no watcher here
+	r.Given = func(dir string) bool { return true } // other machines may run it, so that it needs no watcher here
 	for _, id := range []string{"02-08-ready", "02-12-busy"} {
 		one, err := r.Task(filepath.Join(r.Store.Tasks(), id))
 		if want := map[string]string{"02-08-ready": "machine: none has taken it yet", "02-12-busy": "time 2026-02-03T13:00:00Z (rate_limited)"}[id]; err != nil || one.WaitingFor != want {
@@ -262,7 +262,7 @@ func TestFilterAndOrder(t *testing.T) {
 	}
 }
 
-// A watcher says itself what it does and why a task is not begun.
+// What the watcher's heartbeat says of running and waiting tasks is shown, unless the watcher hangs.
 func TestWatcherSays(t *testing.T) {
 	r := reader(t, map[string]string{
 		"02-01-runs":    `{"status": "in_progress", "pipeline": {"phase": "check"}}`,
@@ -314,7 +314,7 @@ func TestWatcherSays(t *testing.T) {
 	}
 }
 
-// A task that somebody has, and that is not yet in progress, waits for no watcher: it is about to be begun.
+// A ready task whose lock is held does not wait for a watcher: it is about to begin.
 func TestHeldBeforeItBegins(t *testing.T) {
 	r := reader(t, map[string]string{"02-01-ready": `{"status": "ready"}`})
 	dir := filepath.Join(r.Store.Tasks(), "02-01-ready")
@@ -338,7 +338,7 @@ func TestHeldBeforeItBegins(t *testing.T) {
 	}
 }
 
-// Nor does one that somebody has wait for a person, whatever is wrong with its files: once nobody has it, it does.
+// A task whose lock is held does not need a person, even if its files have mistakes. Once the lock is free, it does.
 func TestHeldNeedsNobody(t *testing.T) {
 	r := reader(t, map[string]string{"02-01-slip": `{"status": "ready", "pipeline": {"dependsOn": ["02-01-auth"]}}`})
 	dir := filepath.Join(r.Store.Tasks(), "02-01-slip")
@@ -359,7 +359,7 @@ func TestHeldNeedsNobody(t *testing.T) {
 	}
 }
 
-// Some tasks stand as they do among all: what they depend on is read though it was not asked for.
+// TasksIn and Task report the same wait as Tasks, although they read what the task depends on separately.
 func TestSome(t *testing.T) {
 	r := reader(t, map[string]string{
 		"02-01-first": `{"status": "in_progress"}`, "02-02-broken": `{`, "02-03-done": `{"status": "completed"}`,
@@ -389,7 +389,7 @@ func TestSome(t *testing.T) {
 	}
 }
 
-// Activities of a step are told by its path, also where the baseline runs beside the work.
+// An activity of a step is shown with the step's path, also in a run that computes its baseline in parallel with the work.
 func TestStepOf(t *testing.T) {
 	for id, want := range map[string][2]string{
 		"implement#1":                          {"", "implement#1"},
@@ -406,7 +406,7 @@ func TestStepOf(t *testing.T) {
 	}
 }
 
-// A run that ends between the two looks at its task, at task.json and at who holds it, was not cut off.
+// A run that ends after task.json was read, and before its holder is looked up, is not taken for cut off.
 func TestRunEndsMeanwhile(t *testing.T) {
 	r := reader(t, map[string]string{"02-01-auth": `{"status": "in_progress", "pipeline": {"phase": "commit"}}`})
 	path := filepath.Join(r.Store.Tasks(), "02-01-auth", "task.json")
@@ -422,7 +422,7 @@ func TestRunEndsMeanwhile(t *testing.T) {
 	}
 }
 
-// A planning that is published between the two looks is no longer one.
+// A task whose planning is published after it was listed is read at its new place.
 func TestPublishedMeanwhile(t *testing.T) {
 	r := reader(t, map[string]string{".new-02-01-auth": `{"status": "planning"}`})
 	entries, err := r.Store.List()
@@ -447,7 +447,7 @@ func TestPublishedMeanwhile(t *testing.T) {
 	}
 }
 
-// A planning that has not ended and that nobody is at work on was cut off, in place too; a task that a person writes has none.
+// Planning that has not ended and that no process works on was cut off, also in a published task. A task that a person writes was not.
 func TestPlanningThatWasCutOff(t *testing.T) {
 	r := reader(t, map[string]string{"02-01-again": `{"status": "planning"}`, "02-02-hand": `{"status": "planning"}`, ".new-02-03-first": `{"status": "planning"}`})
 	j, err := journal.Open(journal.Options{Dir: filepath.Join(r.Store.Tasks(), "02-01-again", "run")})
@@ -469,7 +469,7 @@ func TestPlanningThatWasCutOff(t *testing.T) {
 	}
 }
 
-// A run that was asked for and has done nothing is not started: only one that was begun is cut off.
+// A run that was requested, but has done nothing yet, is not started. Only a run that did something can be cut off.
 func TestCutOff(t *testing.T) {
 	r := reader(t, map[string]string{"02-01-auth": `{"status": "in_progress", "pipeline": {"phase": "commit", "round": 2}}`})
 	dir := filepath.Join(r.Store.Tasks(), "02-01-auth")
