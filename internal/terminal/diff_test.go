@@ -44,7 +44,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// What it shows is what changed: git makes the one text of the other with it.
+// The diff is correct: git turns the old text into the new one with it.
 func TestDiffApplies(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 0))

@@ -19,7 +19,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// screen is a terminal that understands what Live sends: lines up, clear all below.
+// screen is a terminal that understands what Live sends: move the cursor up, and clear everything below.
 type screen struct {
 	mu    sync.Mutex
 	lines []string
@@ -51,7 +51,7 @@ func (s *screen) want(t *testing.T, lines ...string) {
 	}
 }
 
-// telling tells a show what happens.
+// telling sends events to a Live.
 type telling struct{ *terminal.Live }
 
 func show(w io.Writer, style terminal.Style, isTerminal bool) telling {
@@ -89,7 +89,7 @@ func TestProgressOnTerminal(t *testing.T) {
 		s.want(t, "02-01-auth  ▰▰▰▱▱▱▱ check 2 · 0s · 1.0k · $0.25")
 		p.agent("02-01-auth", "check#1", agents.Event{Kind: agents.EventTool, Tool: "edit", Input: "internal/pages/list.go"})
 		p.agent("02-01-auth", "check#1", agents.Event{Kind: agents.EventUsage, Usage: &trellis.Usage{InputTokens: 500}})
-		s.want(t, "02-01-auth  ▰▰▰▱▱▱▱ check 2 · 0s · 1.0k · $0.25") // such things come faster than anybody reads
+		s.want(t, "02-01-auth  ▰▰▰▱▱▱▱ check 2 · 0s · 1.0k · $0.25") // not drawn yet, since drawing is limited in frequency
 		time.Sleep(61*time.Second + time.Millisecond)
 		synctest.Wait()
 		s.want(t, "02-01-auth  ▰▰▰▱▱▱▱ check 2 · 1m1s · 1.5k · ≥ $0.25 · → edit internal/page…")
@@ -122,7 +122,7 @@ func TestProgressElsewhere(t *testing.T) {
 	}
 }
 
-// The steps of a task's plan are told like phases.
+// Steps of a plan are shown like phases.
 func TestProgressOfSteps(t *testing.T) {
 	var out bytes.Buffer
 	p := show(&out, terminal.Style{}, false)

@@ -21,13 +21,13 @@ func (t telling) told(task string, e events.Event) {
 	t.ShowRunnerEvent(runner.Event{Task: task, Told: &e})
 }
 
-// crash is the wait after the first of three attempts.
+// crash returns the wait after the first of three attempts.
 func crash(d time.Duration) events.Event {
 	return events.Event{Kind: events.Waiting, Wait: &events.Wait{For: "backoff", Why: "agent crashed (exit 3)", Until: time.Now().Add(d), Attempt: 2, Of: 3}}
 }
 
-// A failed check is seen when it fails, with the last line of its output; a crash with when it is tried again, which is counted
-// down and never looks like work; and how it ended.
+// A failed check is shown at once with the last line of its output, a crash with a countdown to the next attempt that does not look like
+// work, and the end of a run with its result.
 func TestToldOnTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}
@@ -53,7 +53,7 @@ func TestToldOnTerminal(t *testing.T) {
 	})
 }
 
-// No line of a task at work or that waits is wider than the terminal; what is cut is the end of what is said least for.
+// Rows of tasks are narrower than the terminal: names and texts are cut, and less important parts are left out.
 func TestRowsFit(t *testing.T) {
 	for width, want := range map[int][2]string{
 		60:  {"02-01-a-long-…  ▰▰▱▱▱▱▱ implement 1 · 0s · → edit internal…", "02-02-b         ▰▰▱▱▱▱▱ ‖ attempt 2 of 3 in 10 s"},
@@ -78,7 +78,7 @@ func TestRowsFit(t *testing.T) {
 	}
 }
 
-// Of a reason that is too long for the row as much is shown as there is room for before until when, or nothing of it.
+// If a row has too little room for the reason of a wait, the reason is cut or left out, and the time is shown whole.
 func TestReasonIsCutBeforeTime(t *testing.T) {
 	for width, want := range map[int]string{
 		60:  "02-02-b  ▰▰▱▱▱▱▱ ‖ attempt 2 of 3 in 10 s",
@@ -98,7 +98,7 @@ func TestReasonIsCutBeforeTime(t *testing.T) {
 	}
 }
 
-// Where a terminal gets narrower it wraps what stands there: all of that is taken away.
+// When a terminal gets narrower, it wraps the rows on it. All the lines that these then take are cleared.
 func TestRowsAfterResize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -118,7 +118,7 @@ func TestRowsAfterResize(t *testing.T) {
 	})
 }
 
-// Not on a terminal there is a line for each thing that happened, with its time and without escape sequences, and none follows itself.
+// Without a terminal each event has a line with its time and without escape sequences, and repetitions are dropped.
 func TestToldPlain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -146,7 +146,7 @@ func TestToldPlain(t *testing.T) {
 	})
 }
 
-// counted counts what is written to a terminal.
+// counted counts writes to a terminal.
 type counted struct{ n int }
 
 func (c *counted) Write(data []byte) (int, error) { c.n++; return len(data), nil }
@@ -157,7 +157,7 @@ func flood(p telling, n int) {
 	}
 }
 
-// Agents do more than anybody reads: a terminal is written to ten times a second at the most, and not at all while nothing happens.
+// The terminal is written to at most ten times a second, however many events there are, and not at all while there is nothing to show.
 func TestEventsAreDrawnTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &counted{}
@@ -187,7 +187,7 @@ func BenchmarkThousandEvents(b *testing.B) {
 	p.Close()
 }
 
-// A task that waited and that somebody cancelled leaves the screen of the watcher; one that waits in its run, or still waits, stays.
+// A waiting task that was cancelled leaves the watcher's screen. Tasks that still wait, or that wait within a run, stay.
 func TestCancelledTaskLeavesTheScreen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer

@@ -21,7 +21,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// decode reads streams of events as they are.
+// decode decodes streams of agents that write their events as JSON.
 func decode(string) func(string) []agents.Event {
 	return func(line string) []agents.Event {
 		var e agents.Event
@@ -34,11 +34,11 @@ func decode(string) func(string) []agents.Event {
 
 const implement flow.Act[agentcall.Request, agentcall.Reply] = "implement"
 
-// task is a task directory in which a run can be made.
+// task is a task directory for runs.
 type task struct {
 	dir  string
 	now  time.Time
-	step func(stream string) error // what the agent does between its events
+	step func(stream string) error // what happens while the agent works, in the middle of a line of its stream
 }
 
 func newTask(t *testing.T) *task {
@@ -50,7 +50,7 @@ func newTask(t *testing.T) *task {
 	return &task{dir: dir, now: noon}
 }
 
-// run makes one run: an agent says something and uses a tool, then a command fails.
+// run executes one run, in which an agent writes text and uses a tool and a command fails.
 func (k *task) run(t *testing.T, number int, fail *flow.Failure) {
 	t.Helper()
 	work := func(_ context.Context, c flow.Call, _ agentcall.Request) (agentcall.Reply, error) {
@@ -103,7 +103,7 @@ func (k *task) run(t *testing.T, number int, fail *flow.Failure) {
 	}
 }
 
-// text is a log as people see it.
+// text returns a log as it is printed.
 func text(t *testing.T, lines []status.Line) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -151,7 +151,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// A log that is followed shows what an agent does while it does it, whole lines only, and each once.
+// A log that is followed shows an agent's events while the agent works, as soon as their lines are complete, and each once.
 func TestLogFollows(t *testing.T) {
 	k := newTask(t)
 	log := &status.Log{Dir: k.dir, Decode: decode}
@@ -176,7 +176,7 @@ func TestLogFollows(t *testing.T) {
 	}
 }
 
-// The last run is told alone, and another one that begins while it is followed after it; of the first one nothing is lost.
+// A log of the last run leaves out earlier runs. If another run begins while the log is followed, the end of the followed run comes first.
 func TestLogGoesOnIntoTheNextRun(t *testing.T) {
 	k := newTask(t)
 	k.run(t, 1, nil)
@@ -215,7 +215,7 @@ func TestLogGoesOnIntoTheNextRun(t *testing.T) {
 	}
 }
 
-// Agents' words are broken to the terminal's width, said once, and not at any length.
+// Agents' texts are wrapped at the terminal's width, shown once if they are repeated, and shortened if they are long.
 func TestLogOfManyWords(t *testing.T) {
 	say := func(words string) status.Line {
 		return status.Line{Kind: status.KindAgent, Run: "02-01-auth/1", ID: "implement", Activity: "implement", Event: &agents.Event{Kind: agents.EventText, Text: words}}

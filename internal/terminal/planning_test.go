@@ -23,8 +23,8 @@ const (
 	judge flow.Act[agentcall.Request, agentcall.Reply] = "judge"
 )
 
-// Log and status of a planning say who is asked, which plan it is about, and why it is asked once more; once it
-// has ended, status says no more of it.
+// While a planning works, its status shows which agent is asked for which plan, and why it is asked again; afterwards it shows no phase.
+// The log shows the reasons too.
 func TestPlanningIsShown(t *testing.T) {
 	r := reader(t, map[string]string{".new-02-01-auth": `{"title": "Log in", "status": "planning"}`})
 	dir := filepath.Join(r.Store.Tasks(), ".new-02-01-auth")
@@ -86,7 +86,7 @@ func TestPlanningIsShown(t *testing.T) {
 		}
 	}
 
-	// A log that is followed goes on when the directory gets its name.
+	// A log that is followed continues when the task is published under its final name.
 	if err := os.Rename(dir, filepath.Join(r.Store.Tasks(), "02-01-auth")); err != nil {
 		t.Fatal(err)
 	}

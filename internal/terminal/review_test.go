@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A review shows all that is agreed to, whatever the width, and nothing that an agent wrote steers the terminal.
+// A review shows everything that an approval covers at any width, fits the width, and contains no escape sequences.
 func TestReview(t *testing.T) {
 	long := strings.TrimSpace(strings.Repeat("words that go on ", 12))
 	r := status.Review{Task: "02-01-bye", Title: "Say \x1b[2Jbye", Type: "backend", Summary: long,
@@ -44,7 +44,7 @@ func TestReview(t *testing.T) {
 	}
 }
 
-// What was rejected, or could not be planned, before anything was planned says so, and nothing of limits that it will never reach.
+// The review of a rejected requirement or a failed planning gives the reason, and no limits of a run, since none will follow.
 func TestReviewOfARejection(t *testing.T) {
 	var out bytes.Buffer
 	r := status.Review{Task: "02-01-bye", Title: "Say bye", Verify: []string{"true"}, Rejected: "out_of_scope: it greets only"}

@@ -19,7 +19,7 @@ import (
 
 var longWay = [][]trellis.Role{{trellis.Evaluate}, {trellis.Research, trellis.TaskSpec}, {trellis.Plan}, {trellis.Judge}}
 
-// request is one of a planning; why is the reason why it is made once more.
+// request returns a request of a planning. why is the reason why an agent is asked again.
 func request(role trellis.Role, round int, why string) agentcall.Request {
 	data, _ := json.Marshal(map[string]any{"round": round, "why": why}) // always has a JSON form
 	return agentcall.Request{Role: role, Agent: "mine", Data: data}
@@ -27,7 +27,7 @@ func request(role trellis.Role, round int, why string) agentcall.Request {
 
 func answer(text string) agentcall.Reply { return agentcall.Reply{Answer: json.RawMessage(text)} }
 
-// planned plays a planning: the checks and the judge each send a plan back once.
+// planned plays the beginning of a planning, in which an answer of taskspec is refused; finish plays the rest.
 func planned(p telling) {
 	const id = "02-01-auth"
 	tool := func(call, input string) {
@@ -66,7 +66,7 @@ func finish(p telling) {
 	p.asked(id, "plan#4", request(trellis.Plan, 3, ""))
 }
 
-// A planning shows its stages, those ahead too, what the agents at work do, and why something is asked again.
+// A planning shows its stages, including those ahead, what its agents do, and why an agent is asked again.
 func TestStagesOnTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}
@@ -91,7 +91,7 @@ func TestStagesOnTerminal(t *testing.T) {
 	})
 }
 
-// On a narrow terminal no line is longer than it is wide, and nothing of ours is left in the end.
+// Lines of the stages fit a narrow terminal, and nothing but messages is left on the screen afterwards.
 func TestStagesOnNarrowTerminal(t *testing.T) {
 	for _, width := range []int{1, 8, 24, 40} {
 		synctest.Test(t, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestStagesOnNarrowTerminal(t *testing.T) {
 	}
 }
 
-// A tiny requirement takes the short way, and with colours each stage has that of its end.
+// A tiny requirement has the short list of stages. With colours, a finished stage is green and a stage ahead is dim.
 func TestStagesOfTheShortWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}
@@ -136,7 +136,7 @@ func TestStagesOfTheShortWay(t *testing.T) {
 	})
 }
 
-// ahead plays a planning whose research and TaskSpec are asked for while the requirement is evaluated.
+// ahead plays a planning in which research and taskspec are asked while the requirement is still evaluated.
 func ahead(p telling, verdict string) {
 	const id = "02-01-auth"
 	p.asked(id, "evaluate/evaluate#1", request(trellis.Evaluate, 0, ""))
@@ -147,7 +147,7 @@ func ahead(p telling, verdict string) {
 	p.replied(id, "evaluate/evaluate#1", answer(verdict))
 }
 
-// What is asked at the same time stands side by side, and a call that is ended since nobody needs it is no failure.
+// Agents that are asked at the same time are shown in parallel. A call that is ended because it is not needed is not shown as failed.
 func TestStagesSideBySide(t *testing.T) {
 	off := agentcall.Reply{Failure: flow.Fail(string(trellis.CalledOff), "the requirement was rejected"), Usage: trellis.Usage{InputTokens: 300}}
 	for verdict, then := range map[string][]string{
@@ -184,7 +184,7 @@ func TestStagesSideBySide(t *testing.T) {
 	})
 }
 
-// Elsewhere than on a terminal each call has a line at its begin and at its end.
+// Without a terminal each call has a line when it begins and one when it ends.
 func TestStagesElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
@@ -214,7 +214,7 @@ trellis: 02-01-auth: plan again
 	})
 }
 
-// The stages ahead are those that flags and settings leave.
+// Stages returns the stages that flags and settings leave.
 func TestStages(t *testing.T) {
 	for want, c := range map[string]struct {
 		taskspec, judge bool

@@ -11,7 +11,7 @@ import (
 	letters "github.com/trellis-tasks/trellis/internal/text"
 )
 
-// numbers are those of tasks, of which one has a long name and one told no cost.
+// numbers returns statistics of three tasks: one has a long name, and one reported no cost.
 func numbers() stats.Table {
 	cost, hits, rate := 12.345, 0.857, 0.5
 	sum := stats.Row{Tasks: 3, Calls: 19, FailedCalls: 2, Refused: 1, AgentSeconds: 4210, CheckSeconds: 380, InputTokens: 120_000, CachedTokens: 720_000, OutputTokens: 31_000,
@@ -22,7 +22,7 @@ func numbers() stats.Table {
 	return stats.Table{By: stats.ByTask, Total: sum, Rows: []stats.Row{long, none, no}, Failures: []stats.Failures{{Code: "verify_failed", Tasks: 1}}}
 }
 
-// The numbers are readable at each width: what matters least is left out first, and in a file nothing is cut.
+// The table fits each width by leaving out the least important columns. In a file nothing is cut.
 func TestStatsWidths(t *testing.T) {
 	for _, width := range []int{60, 80, 140, 0} {
 		var got bytes.Buffer

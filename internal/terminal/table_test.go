@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write what is printed to testdata")
 
-// wide are tasks with long names, remarks and titles, and letters of two columns.
+// wide returns tasks with long names, remarks and titles, and characters of two columns.
 func wide() []status.Task {
 	ago := func(d time.Duration) string { return noon.Add(-d).Format(time.RFC3339) }
 	return []status.Task{
@@ -31,8 +31,8 @@ func wide() []status.Task {
 	}
 }
 
-// A table is readable at each width: no line is broken, names as the planner makes them and statuses are never cut, and
-// titles get what is left. In a file nothing is cut.
+// A table fits each width: names of the usual length and statuses are never cut, and titles get the remaining columns. In a file
+// nothing is cut.
 func TestTableWidths(t *testing.T) {
 	for _, width := range []int{60, 80, 140, 0} {
 		var got bytes.Buffer
@@ -56,7 +56,7 @@ func TestTableWidths(t *testing.T) {
 	}
 }
 
-// What a task waits for stands beside it where titles leave room, and a planning that nobody is at work on says why.
+// A table shows what a task waits for if titles leave room, and why a planning is not at work.
 func TestTableRemarks(t *testing.T) {
 	tasks := []status.Task{
 		{ID: "02-01-" + strings.Repeat("x", 30), Status: trellis.Waiting, Priority: "P2", WaitingFor: "approval", Title: "Say bye"},

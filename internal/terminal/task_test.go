@@ -18,7 +18,7 @@ import (
 
 var noon = time.Date(2026, 2, 3, 12, 0, 0, 0, time.UTC)
 
-// reader is a repository with the given task.json files, by directory name.
+// reader returns a Reader of a repository with these task.json files, by directory name.
 func reader(t *testing.T, tasks map[string]string) status.Reader {
 	t.Helper()
 	r := status.Reader{Store: taskdir.Store{Root: t.TempDir()}, Now: noon}
@@ -102,7 +102,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// In its ages a table tells what has stood still for long.
+// The table shows how long each task has had its status.
 func TestTableWithAges(t *testing.T) {
 	ago := func(d time.Duration) string { return noon.Add(-d).Format(time.RFC3339) }
 	tasks := []status.Task{
@@ -129,7 +129,7 @@ func TestTableWithAges(t *testing.T) {
 	}
 }
 
-// A task that is looked at alone shows what its plan tells people.
+// The status of a single task shows the parts of its plan that people have to know. A plan that can't be read does not hide the rest.
 func TestShowPlan(t *testing.T) {
 	r := reader(t, map[string]string{"02-01-auth": `{"title": "Log in", "status": "ready"}`})
 	dir := filepath.Join(r.Store.Tasks(), "02-01-auth")

@@ -23,7 +23,7 @@ var outline = []format.Line{
 	{Path: "g", Kind: format.Group}, {Path: "g.one", Kind: format.Script, Depth: 1, Does: "true"}, {Path: "g.two", Kind: format.Script, Depth: 1, Does: "false"},
 }
 
-// follow shows a run of steps.
+// follow returns a Live that follows a run of these steps.
 func follow(w io.Writer, style terminal.Style, isTerminal bool, title string, steps []format.Line, past ...workflow.Event) telling {
 	t := show(w, style, isTerminal)
 	t.Follow(title, steps, past)
@@ -46,7 +46,7 @@ func (t telling) says(path, stream, text string) {
 	t.step("", workflow.Event{Type: workflow.StepOutput, At: time.Now(), Step: path, Stream: stream, Text: text})
 }
 
-// pass lets time pass until the tree is drawn again.
+// pass lets time pass until the screen has been drawn again.
 func pass(d time.Duration) { time.Sleep(d + time.Millisecond); synctest.Wait() }
 
 func TestTreeOnTerminal(t *testing.T) {
@@ -82,7 +82,7 @@ func TestTreeOnTerminal(t *testing.T) {
 	})
 }
 
-// A terminal that is too low for all of the tree shows what runs; the rest is counted.
+// A tree that is too high for the terminal shows the steps at work, and counts the others.
 func TestTreeOnALowTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var many []format.Line
@@ -107,7 +107,7 @@ func TestTreeOnALowTerminal(t *testing.T) {
 	})
 }
 
-// What was done before anybody looked is there, and is not told.
+// Steps that ended before the tree is shown have their result in it, and are not reported as new.
 func TestTreeOfAResumedRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &screen{}
@@ -118,7 +118,7 @@ func TestTreeOfAResumedRun(t *testing.T) {
 	})
 }
 
-// Elsewhere than on a terminal there are lines, with all output, and nothing that steers one.
+// Without a terminal the steps are shown as lines, with all output and without escape sequences.
 func TestTreeInAFile(t *testing.T) {
 	var out bytes.Buffer
 	long := format.Line{Path: "long", Kind: format.Script, Does: "echo " + strings.Repeat("x", 900000)}
@@ -133,7 +133,7 @@ func TestTreeInAFile(t *testing.T) {
 	tr.says("each.1.build", "log", "a message")
 	tr.step("", workflow.Event{Type: workflow.StepOutput, Step: "g", Stream: "approval", State: workflow.Waiting, Text: "Publish?"})
 	tr.end("each.1.build", workflow.Failed, 2, "its command exited with 3")
-	tr.end("g", workflow.Done, 0, "") // which another process began: nobody knows how long it took
+	tr.end("g", workflow.Done, 0, "") // begun by another process, so that its duration is unknown
 	tr.begin("long", format.Script)
 	tr.Close()
 	want := "trellis: find: grep -rn x .\nfind | one\nfind | two ␛[2J\ntrellis: find: done in 1.2s\ntrellis: each\ntrellis: each.1: api\ntrellis: each.1.build\n" +

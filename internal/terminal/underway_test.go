@@ -22,7 +22,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// stepping is a task whose run does the steps of a plan.
+// stepping is a task whose run executes the steps of a plan.
 type stepping struct {
 	*testing.T
 	status.Reader
@@ -60,7 +60,7 @@ func (noProver) Prove(context.Context, string, workflow.Evidence) (string, error
 	return "sha256:1", nil
 }
 
-// run begins the run, or goes on with it, until it ends or waits.
+// run begins the run, or resumes it, until it ends or waits.
 func (s *stepping) run() {
 	s.Helper()
 	work := s.T.TempDir()
@@ -106,7 +106,7 @@ func (s *stepping) run() {
 	}
 }
 
-// shows checks what is shown of the task.
+// shows checks that the status of the task contains these lines, and returns the task.
 func (s *stepping) shows(when string, want ...string) status.Task {
 	s.Helper()
 	task, err := s.Task(s.dir)
@@ -132,7 +132,7 @@ func (s *stepping) status(status string) {
 	}
 }
 
-// Status says which step is at work and how many are done, and of a run that waits with a step, which that is.
+// The status shows how many steps are done and which one is at work, or which step the run waits for.
 func TestStepsAreShown(t *testing.T) {
 	s := newStepping(t)
 	s.during = func() {
@@ -163,7 +163,7 @@ func TestStepsAreShown(t *testing.T) {
 	}
 }
 
-// A log shows what was done for a step under it: what the agent was to do, commands, and what people were asked.
+// The log of a run shows for each step what the agent was asked, which commands ran, and what people are asked.
 func TestLogOfSteps(t *testing.T) {
 	s := newStepping(t)
 	s.run()
