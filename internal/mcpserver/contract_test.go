@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// What is offered, and what it costs the client to know of it.
+// Each level offers these tools, marks those that only read, and describes all of them in at most 6 KB.
 func TestToolsOfALevel(t *testing.T) {
 	w := newWorld(t, nil)
 	reads := []string{"objective_next", "task_list", "task_logs", "task_review", "task_show"}
@@ -139,7 +139,7 @@ type reviewAnswer struct {
 	Missing            bool `json:"approval_missing"`
 }
 
-// A plan is shown whole before it can be decided about, and a decision is for what was shown.
+// A plan has to be shown whole before its hash for a decision is given, and a decision for an older version is refused.
 func TestDecisionsAreForWhatWasShown(t *testing.T) {
 	w := newWorld(t, nil)
 	long := strings.Replace(prd, "A greeting.\n", strings.Repeat("It says \"hello\" \x1b[2J in one more language, 世界.\n\n", 700)+"LAST\n", 1)
@@ -195,7 +195,7 @@ func TestReject(t *testing.T) {
 	}
 }
 
-// No agent approves itself: inside a run nothing is decided or steered, also when the client cleared the environment of the server.
+// Inside a run the server refuses to approve, reject or control a task, even with the level that offers these tools.
 func TestNoAgentApprovesItself(t *testing.T) {
 	w := newWorld(t, nil)
 	w.planned("02-01-hello", prd)
@@ -233,7 +233,7 @@ func TestControl(t *testing.T) {
 	c.refused("task_control", `{"task": "hello", "action": "stop"}`)
 }
 
-// reads is a context file.
+// reads is the text of a context file.
 const reads = `{"file": "test.sh", "reason": "how it is tested"}` + "\n"
 
 const roadmap = "# Objective: Gateway\n\n## Goal\nOne gateway.\n\n## Roadmap\n\n### Phase 1: All\n\n| Step | Description | Depends On | Status | PR |\n| --- | --- | --- | --- | --- |\n| 1.1 | Say hello | | | |\n| 1.2 | Say bye | 1.1 | | |\n"
@@ -258,7 +258,7 @@ func TestObjectives(t *testing.T) {
 	c.refused("objective_next", `{"objective": "../gateway"}`, "no objective", "next: objective_next")
 }
 
-// Files of a task are read, and nothing else.
+// Clients can read the files of a task, in parts if they are long, but no files of its runs and none outside of its directory.
 func TestFilesOfATask(t *testing.T) {
 	long := strings.Repeat("ü\"\n", 9000)
 	w := newWorld(t, nil)
@@ -294,7 +294,7 @@ func TestFilesOfATask(t *testing.T) {
 	if text, err := read("trellis://task/hello/notes/a%20b.txt"); text != "noted" || err != nil {
 		t.Errorf("got %q, %v", text, err)
 	}
-	for _, rest := range []string{"notes/empty.md", "prd.md?from=9999"} { // a text that is empty is none for clients
+	for _, rest := range []string{"notes/empty.md", "prd.md?from=9999"} { // clients can't handle an empty text
 		if text, err := read("trellis://task/hello/" + rest); !strings.HasPrefix(text, "[nothing from byte ") || err != nil {
 			t.Errorf("%s: got %q, %v", rest, text, err)
 		}
@@ -308,7 +308,7 @@ func TestFilesOfATask(t *testing.T) {
 	}
 }
 
-// Arguments that mean harm are refused in few words that say what to call, by every tool.
+// Every tool refuses hostile arguments with a short answer that says what to call next.
 func TestHostileArguments(t *testing.T) {
 	w := newWorld(t, nil)
 	w.planned("02-01-hello", prd)
@@ -354,7 +354,7 @@ func TestHostileArguments(t *testing.T) {
 	c.refused("task_reject", `{"task": "hello", "hash": "x", "reason": `+quote(strings.Repeat("x", 100<<10))+`}`, "bytes long")
 }
 
-// A call is answered in time, whatever is slow, and others are answered meanwhile.
+// A call that takes too long is answered with an error, and the server answers later calls.
 func TestSlowCallIsAnswered(t *testing.T) {
 	w := newWorld(t, nil)
 	w.planned("02-01-hello", prd)
@@ -367,13 +367,13 @@ func TestSlowCallIsAnswered(t *testing.T) {
 		return open(ctx)
 	}
 	c := serve(t, mcpserver.New(o))
-	c.refused("task_list", `{}`, "takes longer than 1.8s", "next: ") // while it can't be done
+	c.refused("task_list", `{}`, "takes longer than 1.8s", "next: ") // while Open blocks
 	<-first
 	close(release)
 	c.until("task_list", `{}`, `"total":1`)
 }
 
-// An order that the client has been told takes too long does not begin after that.
+// An order whose call was answered with a timeout before the order began is not carried out afterwards.
 func TestOrderThatWasGivenUp(t *testing.T) {
 	w := newWorld(t, nil)
 	w.planned("02-01-hello", prd)
@@ -390,7 +390,7 @@ func TestOrderThatWasGivenUp(t *testing.T) {
 	}
 }
 
-// Texts without end, and letters that nobody sees, make no answer too long.
+// Texts of any length, also in combining characters, do not make an answer too long.
 func TestTextsWithoutEnd(t *testing.T) {
 	long := "e" + strings.Repeat("\u0301", 20_000)
 	w := newWorld(t, map[string]string{".trellis/objectives/gateway.md": strings.ReplaceAll(roadmap, "Say", long) + strings.Repeat("| 9.9 | "+long+" | | | |\n", 6)})
@@ -407,7 +407,7 @@ func TestTextsWithoutEnd(t *testing.T) {
 	}
 }
 
-// Where there is nothing to work with, every call says what to do.
+// In a repository without Trellis a call says how to set it up, and the same server works once that is done.
 func TestWithoutTrellis(t *testing.T) {
 	w := newWorld(t, nil)
 	w.Git("rm", "-q", "-r", ".trellis")

@@ -2,13 +2,13 @@ package mcpserver
 
 import "time"
 
-// Patient is the server with all the time in the world, for tests of what it answers on a machine that is busy.
+// Patient sets a time limit that a busy machine does not reach, for tests of the answers.
 func (s *Server) Patient() *Server {
 	s.callTimeout = 15 * time.Minute
 	return s
 }
 
-// HoldOrders has orders wait until release is called, and Wait waits for the calls that go on.
+// HoldOrders keeps orders from beginning until release is called. Wait waits for calls that are still at work.
 func (s *Server) HoldOrders() (release func()) {
 	s.orderLock.Lock()
 	return s.orderLock.Unlock

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 )
 
-// An order that has begun comes to its end when the client goes meanwhile.
+// If the client leaves while an order is carried out, the server ends only after the order has ended.
 func TestOrderOutlivesItsClient(t *testing.T) {
 	s := New(Options{Tools: Read})
 	theirs, ours := mcp.NewInMemoryTransports()

@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/mcpserver"
 )
 
-// script plans a small task, and does its work.
+// script has the scripted agent plan a small task and do its work.
 const script = `roles:
   evaluate:
     - answer: {decision: accept, category: "", details: fine, suggestions: [], size: tiny, confidence: 0.9}
@@ -73,15 +73,15 @@ const script = `roles:
     - answer: {criteria: [{id: A1, verdict: met, evidence: "hello.txt:1"}]}
 `
 
-// command is the built server in a folder.
+// command returns the built server, to be started in dir.
 func (w *world) command(dir string, args ...string) *exec.Cmd {
 	cmd := exec.Command(built(w.T), append([]string{"mcp"}, args...)...)
 	cmd.Dir, cmd.Env, cmd.Stderr = dir, w.vars, os.Stderr
 	return cmd
 }
 
-// TestWholeWay goes from a requirement to a branch by the built server alone, which works in the main checkout although it is started
-// in a worktree.
+// TestWholeWay uses the built server alone from a requirement to a delivered branch. The server is started in a worktree and has to work
+// in the main checkout.
 func TestWholeWay(t *testing.T) {
 	w := newWorld(t, map[string]string{".trellis/rehearsal.yaml": script})
 	cmd := w.command(w.Add("elsewhere"), "--tools", "all")
@@ -99,7 +99,7 @@ func TestWholeWay(t *testing.T) {
 	c.ok("task_approve", strings.Replace(task, "}", `, "hash": `+quote(plan.Hash)+"}", 1), &did)
 	c.ok("task_control", strings.Replace(task, "}", `, "action": "start"}`, 1), &did)
 	c.until("task_show", task, `"status":"review"`)
-	c.until("task_logs", task, `: delivered, commit`) // the run's last line comes after that
+	c.until("task_logs", task, `: delivered, commit`) // the run's last line is written later than that
 	logs := readLog(c, a.Tasks[0].Task, 7)
 	if !strings.Contains(logs, "I wrote hello.txt.") || !strings.Contains(logs, "implement") {
 		t.Errorf("the log says %s", logs)
@@ -114,7 +114,7 @@ func TestWholeWay(t *testing.T) {
 	}
 }
 
-// readLog reads a log whole, from its end to its beginning in pages of so many lines, and looks for what comes after.
+// readLog reads a log from its end in pages of limit lines, and checks that the pages add up to it and that nothing comes after its end.
 func readLog(c *client, task string, limit int) string {
 	c.Helper()
 	var all []string
@@ -150,7 +150,7 @@ func readLog(c *client, task string, limit int) string {
 
 const hello = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}` + "\n"
 
-// The server ends when its input does, and when it is told to; what it prints is the protocol alone.
+// The server ends when its input is closed or on a signal, and writes nothing but the protocol to its output.
 func TestEnds(t *testing.T) {
 	w := newWorld(t, nil)
 	for name, end := range map[string]struct {
@@ -195,7 +195,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// A client that cleared the environment of the server, as codex does, is inside a run as its ancestors are.
+// A server whose client cleared its environment, as codex does, is inside a run if one of its ancestors is.
 func TestClearedEnvironmentInsideARun(t *testing.T) {
 	w := newWorld(t, nil)
 	w.planned("02-01-hello", prd)

@@ -17,10 +17,10 @@ import (
 	"github.com/trellis-tasks/trellis/agents/modelserver"
 )
 
-// realClient is a program of the outside world, as it is run with a prompt on its standard input.
+// realClient is a program of another vendor that reads its prompt from standard input.
 type realClient struct {
 	args   []string
-	prefix string // of the names of tools, as the model is told them
+	prefix string // prefix of the tools' names in what the model gets
 }
 
 var realClients = map[string]realClient{
@@ -33,12 +33,12 @@ func TestClaude(t *testing.T)   { realSession(t, agents.Claude) }
 func TestCodex(t *testing.T)    { realSession(t, agents.Codex) }
 func TestOpenCode(t *testing.T) { realSession(t, agents.OpenCode) }
 
-// session is a model that works with the server's tools, one after the other, inside a run.
+// session is a model that calls the server's tools one after the other, inside a run.
 type session struct {
 	prefix string
 	mu     sync.Mutex
-	tools  []string // that were on offer
-	said   []string // what each call gave
+	tools  []string // tools that were offered
+	said   []string // results of the calls
 }
 
 func (s *session) turn(r modelserver.Request) modelserver.Turn {
@@ -66,8 +66,8 @@ func (s *session) turn(r modelserver.Request) modelserver.Turn {
 	return modelserver.Turn{Calls: []modelserver.Call{call}}
 }
 
-// realSession has a real program, whose settings name the server as trellis mcp install writes it, list the tools and call them
-// inside a run: it looks, plans, and is refused what only a person decides.
+// realSession has a real program, configured by trellis mcp install, list the tools and call them inside a run: reading and planning work,
+// and an approval is refused.
 func realSession(t *testing.T, name string) {
 	self := built(t)
 	model := &session{prefix: realClients[name].prefix}
@@ -97,7 +97,7 @@ func realSession(t *testing.T, name string) {
 	cmd.Dir, cmd.Env = w.Dir, append(slices.Clone(w.vars), "TRELLIS_RUN_MARKER=run-of-this-test", "PWD="+w.Dir,
 		"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_AUTOUPDATE=1",
 		"OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_DEFAULT_PLUGINS=1", "npm_config_registry=http://127.0.0.1:1/",
-		"MCP_CONNECT_TIMEOUT_MS=120000", "MCP_TIMEOUT=120000") // claude asks its model without the tools of a server that is slower than 5 s
+		"MCP_CONNECT_TIMEOUT_MS=120000", "MCP_TIMEOUT=120000") // without these, claude asks its model without the tools of a server that takes longer than 5 s
 	cmd.Stdin, cmd.WaitDelay = strings.NewReader("Work with the tasks.\n"), 10*time.Second
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "All done.") {
@@ -134,7 +134,7 @@ func realSession(t *testing.T, name string) {
 	}
 }
 
-// offerAll has the server that is installed in a home offer everything, as a person does who edits the settings.
+// offerAll has the installed server offer all tools, as a person does by editing the settings.
 func offerAll(t *testing.T, env []string) {
 	t.Helper()
 	home := ""

@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/mcpserver"
 )
 
-// A line that is no message is answered, and those after it are heard.
+// A line that is not a message gets an error as its answer, and the lines after it are handled.
 func TestLinesThatAreNoMessages(t *testing.T) {
 	in, toServer := io.Pipe()
 	fromServer, out := io.Pipe()

@@ -31,21 +31,21 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// world is a repository that clients look at.
+// world is a repository that clients work with.
 type world struct {
 	*testing.T
 	*gittest.Box
 	vars []string
 }
 
-// config has a task verified by a command, and a script play the agent.
+// config has tasks verified by a command, and their agent played by a script.
 const config = "agents: {default: rehearsal}\nverify: [sh test.sh]\nlimits: {rounds: 2, attempts: 1}\nsandbox: off\nplanning: {approval: plan}\n"
 
-// newWorld is a repository with these files, committed.
+// newWorld returns a repository in which these files are committed.
 func newWorld(t *testing.T, files map[string]string) *world {
 	t.Helper()
 	box := gittest.Empty(t)
-	gittest.Gone(t, filepath.Dir(box.Dir)) // what goes on by itself ends before its folder is removed
+	gittest.Gone(t, filepath.Dir(box.Dir)) // waits for detached processes before the folder is removed
 	box.Write(".trellis/config.yaml", config)
 	box.Write("test.sh", "exit 0\n")
 	box.Write(".gitignore", ".trellis/.runtime/\n.trellis/tasks/\n")
@@ -60,7 +60,6 @@ func newWorld(t *testing.T, files map[string]string) *world {
 		"GIT_AUTHOR_NAME=Ada", "GIT_AUTHOR_EMAIL=ada@example.org", "GIT_COMMITTER_NAME=Ada", "GIT_COMMITTER_EMAIL=ada@example.org")}
 }
 
-// task writes a task directory.
 func (w *world) task(id, doc string, files map[string]string) {
 	w.Helper()
 	dir := filepath.Join(".trellis", "tasks", id)
@@ -74,26 +73,26 @@ func (w *world) task(id, doc string, files map[string]string) {
 
 const prd = "# Say hello\n\n## Goal\n\nA greeting.\n\n## Acceptance Criteria\n\n- [ ] it says hello (verify: `true`)\n"
 
-// planned is a task that waits for approval of its plan.
+// planned creates a task that waits for approval of its plan.
 func (w *world) planned(id, prd string) {
 	w.Helper()
 	w.task(id, `{"title": "Say hello", "name": "hello", "status": "waiting", "dev_type": "docs", "base_branch": "main", "pipeline": {"approval": {"required": true, "approvers": 1}}}`,
 		map[string]string{"prd.md": prd, "implement.jsonl": "", "check.jsonl": "", "debug.jsonl": ""})
 }
 
-// options are those of a server for the world, without a program of its own.
+// options returns those of a server in this process for the world.
 func (w *world) options(level mcpserver.Level, vars ...string) mcpserver.Options {
 	env := &app.Env{Vars: append(append([]string{}, w.vars...), vars...), Dir: w.Dir, Now: time.Now}
 	return mcpserver.Options{Tools: level, Env: env, Open: env.Open}
 }
 
-// client speaks with a server.
+// client is a client of a server.
 type client struct {
 	*testing.T
 	*mcp.ClientSession
 }
 
-// connect is a client of a server in this process, until the test ends.
+// connect returns a client of a server in this process, which ends with the test.
 func connect(t *testing.T, o mcpserver.Options) *client {
 	t.Helper()
 	return serve(t, mcpserver.New(o).Patient())
@@ -123,7 +122,7 @@ func dial(t *testing.T, transport mcp.Transport) *client {
 	return &client{t, session}
 }
 
-// call calls a tool and returns what it said, and whether it refused.
+// call calls a tool and returns its answer, and whether it refused.
 func (c *client) call(tool, arguments string) (string, bool) {
 	c.Helper()
 	r, err := c.CallTool(c.Context(), &mcp.CallToolParams{Name: tool, Arguments: json.RawMessage(arguments)})
@@ -137,7 +136,7 @@ func (c *client) call(tool, arguments string) (string, bool) {
 	return said, r.IsError
 }
 
-// ok calls a tool that is to answer, and reads its answer.
+// ok calls a tool that has to succeed, and decodes its answer.
 func (c *client) ok(tool, arguments string, answer any) string {
 	c.Helper()
 	said, refused := c.call(tool, arguments)
@@ -150,7 +149,7 @@ func (c *client) ok(tool, arguments string, answer any) string {
 	return said
 }
 
-// refused calls a tool that is to refuse in few words which name what comes next.
+// refused calls a tool that has to refuse with a short answer that names the next step.
 func (c *client) refused(tool, arguments string, says ...string) {
 	c.Helper()
 	said, refused := c.call(tool, arguments)
@@ -164,7 +163,7 @@ func (c *client) refused(tool, arguments string, says ...string) {
 	}
 }
 
-// program is trellis, built once for all tests.
+// program is the path of trellis, built once for all tests.
 var program = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "trellis-mcp-")
 	if err != nil {
@@ -175,10 +174,10 @@ var program = sync.OnceValues(func() (string, error) {
 	return path, programtest.Build("../..", path)
 })
 
-// made are folders that are removed in the end.
+// made lists folders that are removed after all tests.
 var made []string
 
-// built is the program.
+// built returns the path of the built program.
 func built(t *testing.T) string {
 	t.Helper()
 	path, err := program()
@@ -188,7 +187,7 @@ func built(t *testing.T) string {
 	return path
 }
 
-// until calls a tool until its answer is as wanted.
+// until calls a tool until its answer contains want.
 func (c *client) until(tool, arguments, want string) string {
 	c.Helper()
 	end := time.Now().Add(15 * time.Minute)
