@@ -60,7 +60,7 @@ func TestScreenAndKeysInDocs(t *testing.T) {
 	}
 }
 
-// replaced is a text with what stands from one mark up to another replaced.
+// replaced returns a text in which the part between two marks is replaced.
 func replaced(t *testing.T, s, from, to, by string) string {
 	t.Helper()
 	a := strings.Index(s, from)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What is read beside gives way for as long as keys are pressed, and costs nothing when none is.
+// Reading in the background pauses shortly after a key was pressed, and does not pause otherwise.
 func TestHandGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h keyActivity

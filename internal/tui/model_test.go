@@ -25,7 +25,7 @@ import (
 
 var noon = time.Date(2026, 2, 3, 12, 0, 0, 0, time.UTC)
 
-// fake is a world that notes what it is asked.
+// fake is a world that records what it is asked for.
 type fake struct {
 	tasks map[string]status.Task
 	pages map[Tab][]line
@@ -33,11 +33,11 @@ type fake struct {
 	fails error
 	asked []string // what was read, ordered and run
 
-	deaf      error  // nothing is told
+	deaf      error  // error of Events
 	blind     bool   // plans can't be shown
-	step      string // that waits
+	step      string // the step that waits
 	some      int    // how many tasks are read at a time; 0: all
-	meanwhile func() // happens each time
+	meanwhile func() // is called after each part of the tasks is read
 }
 
 func (f *fake) note(words ...string) { f.asked = append(f.asked, strings.Join(words, " ")) }
@@ -93,7 +93,7 @@ func (f *fake) Program(kind Program, id string) (*exec.Cmd, error) {
 	return nil, errors.New("not in a test")
 }
 
-// gave is what was ordered and run.
+// gave returns the orders that were given and the programs that were run.
 func (f *fake) gave() (list []string) {
 	for _, a := range f.asked {
 		if strings.HasPrefix(a, "give ") || strings.HasPrefix(a, "program ") {
@@ -103,7 +103,7 @@ func (f *fake) gave() (list []string) {
 	return list
 }
 
-// driven is a screen whose commands are carried out at once, and whose clock stands still.
+// driven is a screen whose commands are executed at once, and whose clock does not advance.
 type driven struct {
 	*Model
 	t     *testing.T
@@ -146,7 +146,7 @@ func (d *driven) do(cmd tea.Cmd) {
 	}
 }
 
-// press presses keys: letters, or names between < and >.
+// press presses keys: single characters, or names between < and >.
 func (d *driven) press(keys string) {
 	d.t.Helper()
 	for keys != "" {
@@ -175,7 +175,7 @@ func press(name string) tea.KeyPressMsg {
 	return tea.KeyPressMsg{Code: []rune(name)[0], Text: name}
 }
 
-// text is the screen without its paint; each line must have its width.
+// text returns the screen without colours, and checks that it has the right size.
 func (d *driven) text() string {
 	d.t.Helper()
 	all := screen{d.Model}.lines()
@@ -235,7 +235,7 @@ func TestKeysTurnPages(t *testing.T) {
 	}
 }
 
-// What a key orders is ordered of the selected task, and what takes something away only after y.
+// A key gives its order for the selected task, and an order that takes something away only after y. Approve needs the plan shown first.
 func TestKeysOrder(t *testing.T) {
 	for keys, want := range map[string]string{
 		"js": "give start 02-02-paging", "a": "", "aa": "give approve 02-01-auth hash-of-02-01-auth-0", "<tab>a": "give approve 02-01-auth hash-of-02-01-auth-0", "ajja": "give approve 02-03-cart hash-of-02-03-cart-0", "R": "give retry 02-01-auth",
@@ -252,7 +252,7 @@ func TestKeysOrder(t *testing.T) {
 	}
 }
 
-// Only what runs or is paused is stopped, and only after a yes; what nobody is asked about is not decided. Both are said at once.
+// Only what runs can be stopped, after y, and only what needs approval can be decided. Otherwise the screen says why not.
 func TestKeysThatDoNothing(t *testing.T) {
 	at := task("02-01-auth", trellis.InProgress)
 	for keys, want := range map[string]string{"S": "", "S<esc>": "", "S<enter>": "", "Sn": "", "Sy": "give stop 02-01-auth"} {
@@ -277,8 +277,8 @@ func TestKeysThatDoNothing(t *testing.T) {
 	}
 }
 
-// A program that comes to a bad end is told by what that means, and where it says why; one that a person left, and what failed in a
-// shell, is not.
+// A program that failed is reported with what its exit code means. A program that a person ended is not, and neither is a shell whose
+// last command failed.
 func TestProgramThatEnded(t *testing.T) {
 	for of, want := range map[struct {
 		kind Program
@@ -295,7 +295,7 @@ func TestProgramThatEnded(t *testing.T) {
 	}
 }
 
-// A planning that nobody is at work on does not look like one that goes on.
+// A planning that is not at work shows why, and looks different from one that is.
 func TestPlanningThatStopped(t *testing.T) {
 	stopped := task("02-02-out", trellis.Planning)
 	stopped.Failure.Code = trellis.AgentProtocol
@@ -308,7 +308,7 @@ func TestPlanningThatStopped(t *testing.T) {
 	d.want("02-01-off", "cut off", "agent_protocol", "judge")
 }
 
-// Where there is room the whole name of a task stands before its title; where there is little, what the keys do goes on below.
+// On a wide terminal a task's whole name is shown before its title. On a narrow one the help for keys is wrapped, not cut.
 func TestWidths(t *testing.T) {
 	long := "02-01-" + strings.Repeat("long-", 8) + "name"
 	d := drive(t, task(long, trellis.Ready), task("02-02-paging", trellis.Ready))
@@ -324,7 +324,7 @@ func TestWidths(t *testing.T) {
 	d.want("j ↓      next task, or one line down ", "           in a page ", "can be selected")
 }
 
-// What is said in the list is what the other half says: a run that was asked for is not cut off.
+// A run that was requested and has not begun is not shown as cut off.
 func TestUnstarted(t *testing.T) {
 	asked, cut, given := task("02-01-asked", trellis.InProgress), task("02-02-cut", trellis.InProgress), task("02-03-given", trellis.Ready)
 	asked.WaitingFor, cut.WaitingFor, given.WaitingFor = status.ForWatcher, status.ForWatcher, status.ForMachine
@@ -357,7 +357,7 @@ func TestAnswersStay(t *testing.T) {
 	d.want("Undo: trellis plan --retry 02-01-auth (y/n)")
 }
 
-// A yes is to what the screen shows, and to nothing that came in its place between two keys.
+// An approval applies to the plan that is shown: if the plan changes between two keys, the changed plan is shown first.
 func TestApproveWhatIsShown(t *testing.T) {
 	d := three(t)
 	d.press("a")
@@ -376,7 +376,7 @@ func TestApproveWhatIsShown(t *testing.T) {
 	}
 }
 
-// What a key does to a plan is said once the plan can be read, and until then it does nothing.
+// A key decides about a plan only once the plan can be read, and is not offered before.
 func TestOfferOnceItIsRead(t *testing.T) {
 	d := three(t)
 	key := tea.KeyPressMsg{Code: 'x', Text: "x"}
@@ -391,8 +391,8 @@ func TestOfferOnceItIsRead(t *testing.T) {
 	d.want("this is the plan of 02-01-auth: x rejects it")
 }
 
-// A no is bound to what was shown when it was begun, though something else has come while its reason was typed; to a step, where one
-// waits; and to nothing that can't be shown.
+// A rejection applies to the plan that was shown when it was begun, even if the plan changes while the reason is typed. It applies to
+// the step that waits, if there is one. What can't be shown can't be decided.
 func TestRejectWhatIsShown(t *testing.T) {
 	d := three(t)
 	d.press("x")
@@ -421,14 +421,14 @@ func TestRejectWhatIsShown(t *testing.T) {
 	}
 }
 
-// When nobody tells of events any more, that is said.
+// When the events end, the screen says so.
 func TestEventsEnd(t *testing.T) {
 	d := three(t)
 	d.tell(eventBatch(nil))
 	d.want("events are unavailable: what is shown may be old")
 }
 
-// A program that had the terminal ends no order that is being carried out.
+// The return of a program that had the terminal does not end an order that is being carried out.
 func TestReturnedLeavesTheOrder(t *testing.T) {
 	d := three(t)
 	d.runningOrder = "deliver 02-01-auth"
@@ -439,7 +439,7 @@ func TestReturnedLeavesTheOrder(t *testing.T) {
 	}
 }
 
-// Every row of a page can be read: a screen at a time misses none, and a line longer than the screen ends on it.
+// Paging through a page shows every line, and long lines to their end.
 func TestEveryRowIsRead(t *testing.T) {
 	d := three(t)
 	for i := range 30 {
@@ -487,7 +487,7 @@ func TestKeysEnd(t *testing.T) {
 	}
 }
 
-// The sheet has every key, and every key of it does something.
+// The help shows every key, no key is bound twice, and on a low terminal the help can be scrolled to its end.
 func TestSheet(t *testing.T) {
 	d := three(t)
 	d.tell(tea.WindowSizeMsg{Width: 60, Height: 60})
@@ -517,7 +517,7 @@ func TestSheet(t *testing.T) {
 	d.want("The mouse belongs to the terminal")
 }
 
-// A page is read with the keys that else go through the list.
+// While a page is read, the keys that move in the list move in the page.
 func TestReading(t *testing.T) {
 	d := three(t)
 	for i := range 100 {
@@ -558,7 +558,7 @@ func TestFilesOfADiff(t *testing.T) {
 	}
 }
 
-// Only what changed is read again.
+// An event has only the task or the page read again that it concerns.
 func TestEventsReadWhatChanged(t *testing.T) {
 	d := three(t)
 	d.world.asked = nil
@@ -580,7 +580,7 @@ func TestEventsReadWhatChanged(t *testing.T) {
 	}
 }
 
-// A task that vanishes leaves the list, and the next one is selected.
+// A removed task leaves the list, and the next one is selected. With an empty list no key gives an order.
 func TestTaskVanishes(t *testing.T) {
 	d := three(t)
 	d.press("j")
@@ -601,7 +601,7 @@ func TestTaskVanishes(t *testing.T) {
 	d.want("no task is selected")
 }
 
-// A planning's task is the same under the name that it gets.
+// A planning stays selected when its task gets its final name.
 func TestPlanningGetsItsName(t *testing.T) {
 	d := drive(t, task(".new-02-09-new", trellis.Planning), task("02-01-auth", trellis.Completed))
 	d.want("> 02-09-new")
@@ -618,7 +618,7 @@ func TestBrokenTaskIsShown(t *testing.T) {
 	d.want("BROKEN 1 task", "02-04-bad  task.json:3: no comma")
 }
 
-// No size, and nothing that somebody wrote, breaks the screen; nothing that a terminal would obey gets to it.
+// Hostile text does not break the screen in any size, and no control character of it is written to the terminal.
 func TestHostileTextInAnySize(t *testing.T) {
 	evil := "\x1b[2J\x1b]0;x\a\u202e\r\n\t日本語タスク👩‍👩‍👧🇯🇵⚠️é\x00\x7f"
 	d := drive(t, status.Task{ID: "02-01-日本語の長い名前をもつタスク" + evil, Title: evil, Status: trellis.Waiting, WaitingFor: evil}, status.Task{ID: "02-02-x", Title: strings.Repeat("語", 300), Status: "odd"},
@@ -646,10 +646,10 @@ func TestHostileTextInAnySize(t *testing.T) {
 	}
 }
 
-// painted is how a text is painted.
+// painted matches the escape sequences that set colours.
 var painted = regexp.MustCompile(`\x1b\[([0-9;]*)m`)
 
-// Colours are the sixteen, and without them only bold and reverse are left.
+// Only the sixteen colours are used, and without colours only bold and reverse.
 func TestColours(t *testing.T) {
 	for _, colour := range []bool{true, false} {
 		d := three(t)
@@ -668,7 +668,7 @@ func TestColours(t *testing.T) {
 	}
 }
 
-// Ten thousand tasks are arranged, moved through and drawn without more than the rows that are seen being made.
+// With ten thousand tasks, moving and searching work, and drawing costs no more than the visible rows need.
 func TestManyTasks(t *testing.T) {
 	var all []status.Task
 	for i := range 10_000 {
@@ -686,7 +686,7 @@ func TestManyTasks(t *testing.T) {
 	d.want("> 02-01-other-09998")
 }
 
-// While nobody works no clock runs.
+// The clock runs only while a process works on a task.
 func TestClock(t *testing.T) {
 	d := three(t)
 	if d.ticking {
@@ -710,7 +710,7 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// Keys at random break nothing, and what takes something away is only done by a yes.
+// Random keys do not break the screen, and an order that takes something away is only given by y.
 func TestRandomKeys(t *testing.T) {
 	names := slices.Sorted(maps.Keys(named))
 	for c := ' '; c <= '~'; c++ {

@@ -9,7 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// written notes when something came.
+// written is the output of a program, and signals when something is written.
 type written struct {
 	mu   sync.Mutex
 	buf  bytes.Buffer
@@ -33,7 +33,7 @@ func (w *written) has(text string) bool {
 	return bytes.Contains(w.buf.Bytes(), []byte(text))
 }
 
-// A program's ticker is found where this version of the library has it, and what is told is drawn though the pace is calm.
+// The ticker is found in this version of the library, and a change is drawn even while the pace is slow.
 func TestPace(t *testing.T) {
 	out := &written{came: make(chan struct{}, 1)}
 	m := three(t).Model
@@ -54,7 +54,7 @@ func TestPace(t *testing.T) {
 		t.Fatal("the ticker of a program is not found: its pace is that of the library")
 	}
 	p.mu.Lock()
-	p.until = time.Time{} // nothing has changed for a while
+	p.until = time.Time{} // as if nothing had changed for a while
 	p.mu.Unlock()
 	p.calm()
 	program.Send(Notice("something worth knowing"))

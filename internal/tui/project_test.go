@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/app"
 )
 
-// Who leaves while an order is carried out has it end as it ends itself, and be waited for.
+// If a person leaves while an order is carried out, the order's program is told to end, and is waited for.
 func TestOrderEndsProperly(t *testing.T) {
 	dir := t.TempDir()
 	self := filepath.Join(dir, "trellis")

@@ -10,13 +10,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// stepped is a screen whose commands are carried out one at a time, in the order in which they were given.
+// stepped is a screen whose commands are executed one at a time, in the order in which they were given.
 type stepped struct {
 	*driven
 	queue []tea.Cmd
 }
 
-// part begins with a screen that reads that many tasks at a time.
+// part returns a new screen that reads some of the tasks at a time.
 func part(t *testing.T, some, of int) *stepped {
 	d := drive(t)
 	for i := range of {
@@ -32,7 +32,7 @@ func part(t *testing.T, some, of int) *stepped {
 	return s
 }
 
-// step carries out what was commanded first.
+// step executes the oldest command.
 func (s *stepped) step() {
 	cmd := s.queue[0]
 	s.queue = s.queue[1:]
@@ -54,7 +54,7 @@ func (s *stepped) rest() {
 	}
 }
 
-// The first tasks are shown before others are read, and before anything is listened to; then all are.
+// The first tasks are shown before the others are read. After that all tasks are read again, once events are followed.
 func TestFirstTasksAtOnce(t *testing.T) {
 	s := part(t, 2, 5)
 	s.step()
@@ -66,7 +66,7 @@ func TestFirstTasksAtOnce(t *testing.T) {
 	}
 }
 
-// Whoever has pressed a key stays where he is when more tasks come.
+// If a key was pressed, the selection stays when more tasks are read.
 func TestKeyWhileTasksAreRead(t *testing.T) {
 	for keys, want := range map[string]string{"": "02-00-first", "j": "02-02-part"} {
 		s := part(t, 2, 5)
@@ -83,7 +83,7 @@ func TestKeyWhileTasksAreRead(t *testing.T) {
 	}
 }
 
-// A task that changes after the list had it, and before the list was whole, is shown as it is.
+// A task that changes while the list is read is shown in its new state.
 func TestChangeWhileTasksAreRead(t *testing.T) {
 	s := part(t, 2, 5)
 	s.rest()
@@ -103,7 +103,7 @@ func TestChangeWhileTasksAreRead(t *testing.T) {
 	s.want("FAILED 1 task")
 }
 
-// What can't be listened to is said, and all tasks are shown all the same.
+// If there are no events, the screen says so and still shows all tasks.
 func TestAllTasksWithoutEvents(t *testing.T) {
 	s := part(t, 2, 5)
 	s.world.deaf = fmt.Errorf("no more watches")
