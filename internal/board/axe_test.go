@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// axe is axe-core 4.14.1 of npm, as it was published.
+// axe returns the script of axe-core 4.14.1, as published at npm.
 func axe(t *testing.T) string {
 	t.Helper()
 	data, err := os.ReadFile("../../.tools/axe/node_modules/axe-core/axe.min.js")
@@ -34,13 +34,13 @@ func axe(t *testing.T) string {
 	return string(data)
 }
 
-// barred is something on a page that bars people from it.
+// barred is something on a page that bars people from using it.
 type barred struct {
 	Rule, Impact, Where, Why string
 }
 
-// looks runs axe on a page, and has it return what is serious. Where it can't tell what stands behind a text, as in drawings,
-// the contrast is counted here, with the shape or the nearest background that is one.
+// looks runs axe on a page and returns the serious findings. Where axe can't tell the background of a text, as in drawings, the
+// contrast is computed here, from the shape or from the nearest element with a background.
 const looks = `(() => {
 	const parts = c => c.match(/[\d.]+/g).map(Number);
 	const light = c => { const [r, g, b] = parts(c).map(v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
@@ -61,7 +61,7 @@ const looks = `(() => {
 	]));
 })()`
 
-// barriers are what axe finds on a page.
+// barriers returns the findings for the page.
 func (t *tab) barriers() (list []barred) {
 	t.Helper()
 	found, err := chromedp.Run(t.ctx, chromedp.Evaluate[string](looks, chromedp.EvalAwaitPromise))
@@ -74,8 +74,8 @@ func (t *tab) barriers() (list []barred) {
 	return list
 }
 
-// TestNobodyIsBarred looks with axe at every page, light and dark, on a screen and on a phone: at each in two of the four looks, with
-// TRELLIS_SOAK in all. One tab goes through them, since axe is half a megabyte that each tab has to be sent.
+// TestNobodyIsBarred has axe check every page in light and dark, and at the widths of a screen and of a phone: two of the four
+// combinations for each page, all with TRELLIS_SOAK. One tab visits all pages, since each tab has to be sent half a megabyte of axe.
 func TestNobodyIsBarred(t *testing.T) {
 	script := axe(t)
 	w := newWorld(t, map[string]string{".trellis/objectives/search.md": roadmap, "a.go": "package a\n\nvar name = \"old\"\n"})
@@ -114,7 +114,7 @@ func (t *tab) inEachLook(page string) {
 	t.Helper()
 	for i, width := range []int64{1440, 390} {
 		for j, scheme := range []string{"light", "dark"} {
-			if (i+j+len(page))%2 == 1 && !soak.Asked() { // for half of the pages the screen is light and the phone dark
+			if (i+j+len(page))%2 == 1 && !soak.Asked() { // on half of the pages, check the screen in light and the phone in dark
 				continue
 			}
 			t.scheme(scheme, width)
@@ -125,7 +125,7 @@ func (t *tab) inEachLook(page string) {
 	}
 }
 
-// states adds a task of each status that the shelf lacks, one of which somebody works on.
+// states adds a task of each status that shelf lacks. A process holds the lock of one of them.
 func (w *world) states() {
 	for i, status := range []string{"in_progress", "paused", "cancelled", "in_progress"} {
 		w.task(fmt.Sprintf("02-1%d-state", i), fmt.Sprintf(`{"title": "A task that is %s", "status": %q, "priority": "P%d", "pipeline": {"phase": "check", "round": 2}}`, status, status, i), map[string]string{"prd.md": "# A task\n"})

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 // shut ends the browser that all tests share.
 var shut func()
 
-// browser is that browser. Its tabs share a process, since one of its own for each is a quarter of what a tab takes.
+// browser is that browser. Its tabs share a process, since one for each would be a quarter of what a tab costs.
 var browser = sync.OnceValues(func() (ctx context.Context, err error) {
 	ctx, shut, err = boardtest.Browser(chromedp.Flag("process-per-site", true))
 	return ctx, err
@@ -42,7 +42,7 @@ var browser = sync.OnceValues(func() (ctx context.Context, err error) {
 type tab struct {
 	*world
 	ctx   context.Context
-	close func() // a browser has six connections for all tabs that are visible
+	close func() // a browser has six connections for all its visible tabs
 }
 
 // open opens a page of the board in a tab of its own.
@@ -51,14 +51,14 @@ func (w *world) open(path string) *tab {
 	return w.blank().to(w.url + path)
 }
 
-// to has the tab leave its page for another one. That it is on already it does not load again, since only what follows # differs.
+// to navigates the tab to another page. It does not reload the page that is open, since only the part after # differs.
 func (t *tab) to(address string) *tab {
 	t.Helper()
 	t.do(chromedp.Navigate(address + "#" + key))
 	return t
 }
 
-// blank is a tab with nothing in it.
+// blank opens an empty tab.
 func (w *world) blank() *tab {
 	w.Helper()
 	b, err := browser()
@@ -83,7 +83,7 @@ func (t *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// text is what the page shows.
+// text returns what the page shows.
 func (t *tab) text() string {
 	text, err := chromedp.Run(t.ctx, chromedp.Evaluate[string]("document.body ? document.body.innerText : ''"))
 	if err != nil {
@@ -92,7 +92,7 @@ func (t *tab) text() string {
 	return text
 }
 
-// until waits until an expression is true, also over to another page.
+// until waits until an expression is true, also while the tab navigates to another page.
 func (t *tab) until(expression string) {
 	t.Helper()
 	for {
@@ -101,19 +101,18 @@ func (t *tab) until(expression string) {
 			return
 		}
 		left := strings.Contains(err.Error(), "context") || strings.Contains(err.Error(), "navigated")
-		if !left || t.ctx.Err() != nil { // else the page was left meanwhile
+		if !left || t.ctx.Err() != nil { // the tab was not navigated in the meantime
 			t.Fatalf("%s: %v\n%s", expression, err, t.text())
 		}
 	}
 }
 
-// shows waits until the page shows a text.
 func (t *tab) shows(text string) {
 	t.Helper()
 	t.until(fmt.Sprintf("document.body.innerText.includes(%q)", text))
 }
 
-// live waits until the page hears of what happens.
+// live waits until the page receives events.
 func (t *tab) live() *tab {
 	t.Helper()
 	t.until("document.getElementById('live').dataset.state === 'on'")
@@ -134,7 +133,7 @@ func (t *tab) keys(keys string) {
 	t.do(chromedp.KeyEvent(keys))
 }
 
-// press presses a key that the page takes for itself: no letter comes of it, as the driver would have it for a key that is typed.
+// press presses a key that the page handles itself. No character is typed, as the driver would otherwise do.
 func (t *tab) press(key rune) {
 	t.Helper()
 	t.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
@@ -164,7 +163,7 @@ func TestColumnsLive(t *testing.T) {
 	if got := p.evaluate("location.href"); strings.Contains(got, key) {
 		t.Errorf("the address is %s, want it without the key", got)
 	}
-	// An event is on the page soon after its record.
+	// An event changes the page, and the focus stays.
 	p.do(chromedp.Focus(chromedp.CSS("a.open")))
 	w.task("02-02-more", `{"title": "Another one", "status": "failed", "pipeline": {"failure": {"code": "verify_failed", "detail": "sh test.sh"}}}`, nil)
 	p.shows("Another one")
@@ -172,7 +171,7 @@ func TestColumnsLive(t *testing.T) {
 	if got := p.evaluate("document.activeElement.dataset.task"); got != "02-01-hello" {
 		t.Errorf("the focus is on %q, want it to stay on the card", got)
 	}
-	// A task that is gone is gone from the page.
+	// A removed task leaves the page.
 	if err := os.RemoveAll(filepath.Join(w.Dir, ".trellis/tasks/02-02-more")); err != nil {
 		t.Fatal(err)
 	}
@@ -188,14 +187,14 @@ func TestApproveInBrowser(t *testing.T) {
 	other := w.open("/task/02-01-hello").live()
 	p.click("#approve")
 	p.shows("is approved by")
-	// Who else looks at it sees it.
+	// The other tab shows the decision too.
 	other.until("!document.getElementById('approve')")
 	if text := w.Read(".trellis/tasks/02-01-hello/approvals.jsonl"); !strings.Contains(text, `"approve"`) {
 		t.Errorf("got %s, want an approval", text)
 	}
 }
 
-// A yes is for the plan that was shown.
+// An approval applies to the plan that was shown.
 func TestApprovalOfAnotherPlan(t *testing.T) {
 	w := newWorld(t, nil)
 	w.planned("02-01-hello")
@@ -227,7 +226,7 @@ func TestScriptDoesNotRun(t *testing.T) {
 			t.Errorf("%s: a script ran", path)
 		}
 	}
-	// Not even in the page itself.
+	// The policy also stops scripts that are inserted into the page.
 	p.to(w.url + "/").live()
 	p.evaluate("(() => { const s = document.createElement('script'); s.textContent = 'window.pwned = 1'; document.body.append(s); document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.pwned=1\">') })()")
 	if got := p.evaluate("window.pwned"); got != "undefined" {
@@ -255,7 +254,7 @@ func TestEditConflict(t *testing.T) {
 	if got := p.evaluate("document.getElementById('text').value"); !strings.Contains(got, "Mine.") {
 		t.Errorf("got %s, want what the person wrote", got)
 	}
-	p.click("#save") // having seen both
+	p.click("#save") // having seen both texts
 	p.shows("prd.md is saved")
 	if got, want := w.Read(".trellis/tasks/02-01-hello/prd.md"), strings.Replace(was, "A greeting.", "Mine.", 1); got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -293,7 +292,7 @@ func TestNoKey(t *testing.T) {
 	}
 }
 
-// Everything is reached by keys.
+// Keys reach the tasks, their pages, the help and the search, and an order asks before it cancels.
 func TestKeys(t *testing.T) {
 	w := newWorld(t, nil)
 	w.planned("02-01-hello")
@@ -334,7 +333,7 @@ func TestKeys(t *testing.T) {
 	p.until("location.pathname === '/'")
 }
 
-// What is typed while the list of fewer letters is still on its way is searched for too.
+// Characters that are typed before the server has answered the search for the first ones are searched for too.
 func TestSearchFasterThanTheServer(t *testing.T) {
 	w := newWorld(t, nil)
 	w.planned("02-01-hello")
@@ -352,7 +351,7 @@ func TestSearchFasterThanTheServer(t *testing.T) {
 	p.until("document.querySelectorAll('.card').length === 1 && document.getElementById('q').value === 'hel'")
 }
 
-// dark has a page shown dark, or light.
+// scheme sets the colour scheme and the width of the page.
 func (t *tab) scheme(name string, width int64) {
 	t.do(chromedp.EmulateViewport(width, 900), chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
 		_, err := chromedp.Call(ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}})

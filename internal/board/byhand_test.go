@@ -11,7 +11,7 @@ import (
 
 const helloDoc = ".trellis/tasks/02-01-hello/task.json"
 
-// valueOn is a value of a form on a page.
+// valueOn returns the value of a field in a form on a page.
 func (w *world) valueOn(path, name string) string {
 	w.Helper()
 	_, body := w.ask(http.MethodGet, path, nil)
@@ -23,7 +23,7 @@ func (w *world) valueOn(path, name string) string {
 	return value
 }
 
-// byHand changes task.json as an editor does.
+// byHand changes task.json as a person does with an editor.
 func (w *world) byHand(from, to string) {
 	w.Helper()
 	was := w.Read(helloDoc)
@@ -33,7 +33,7 @@ func (w *world) byHand(from, to string) {
 	w.Write(helloDoc, strings.Replace(was, from, to, 1))
 }
 
-// A task.json that is edited by hand beside the page: what the page is told is for what it showed, and nothing is lost.
+// If task.json is edited by hand while a page shows it, orders apply only to what the page showed, and no edit is lost.
 func TestHandEditsBesideThePage(t *testing.T) {
 	w := newWorld(t, nil)
 	w.planned("02-01-hello")
@@ -42,7 +42,7 @@ func TestHandEditsBesideThePage(t *testing.T) {
 		return w.ask(http.MethodPost, "/v/do/approve/02-01-hello", nil, "shown="+url.QueryEscape(shown))
 	}
 
-	// What would be run is another now.
+	// The commands that would run have changed.
 	shown := w.valueOn("/v/task/02-01-hello", "shown")
 	w.byHand(`"pipeline": {`, `"pipeline": {"verify": ["rm -r ."], `)
 	if code, said := approve(shown); code != http.StatusConflict || !strings.Contains(said, "changed since it was shown") {
@@ -61,7 +61,7 @@ func TestHandEditsBesideThePage(t *testing.T) {
 	}
 	w.Write(helloDoc, whole)
 
-	// The page edits the file, too.
+	// The page edits the file too.
 	const file = "/v/task/02-01-hello/files/task.json"
 	was := w.valueOn(file, "was")
 	w.byHand(`"title": "Say hello"`, `"title": "By hand"`)
@@ -73,7 +73,7 @@ func TestHandEditsBesideThePage(t *testing.T) {
 		t.Error("something was approved")
 	}
 
-	// What is no part of the plan is kept beside a yes to it.
+	// A change of what is not part of the plan is kept, and does not void an approval.
 	shown = w.valueOn("/v/task/02-01-hello", "shown")
 	w.byHand(`"title": "By hand"`, `"title": "By hand", "mine": {"b": 1, "a": [2]}`)
 	if code, said := approve(shown); code != http.StatusOK {

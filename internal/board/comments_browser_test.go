@@ -11,10 +11,10 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// wrote is what stands in the form in which the focus is.
+// wrote is true while a form for comments has the focus.
 const wrote = "document.activeElement.matches('.comment-box textarea')"
 
-// Comments stay in their tab, whatever happens to the page, until they are sent, once; by keys as by the pointer.
+// Comments stay in their tab until they are sent, also over reloads, and are sent once. Keys and the pointer work.
 func TestCommentsInBrowser(t *testing.T) {
 	w, id := failed(t)
 	w.serve()
@@ -24,11 +24,11 @@ func TestCommentsInBrowser(t *testing.T) {
 	p.until("document.activeElement.ariaLabel === 'Comment on line 1 of hello.txt, new'")
 	p.keys("c")
 	p.until(wrote)
-	p.evaluate("document.activeElement.value = ''") // the driver types the letter of a key that was taken, too
+	p.evaluate("document.activeElement.value = ''") // the driver also types the character of a key that the page handled
 	const markup = `</textarea><img src=x onerror="window.pwned=1"><script>window.pwned=1</script>`
 	p.keys(markup)
 	p.until("document.getElementById('comment-count').innerText === '1 comment'")
-	// Half written it outlives the page, also in the other layout.
+	// An unfinished comment is kept over a reload, and in the other layout.
 	p.do(chromedp.Reload())
 	p.until("document.querySelector('.comment-box textarea')")
 	p.click("#layout")
@@ -42,7 +42,7 @@ func TestCommentsInBrowser(t *testing.T) {
 	if got := p.evaluate("document.querySelector('.comment-box p').innerText + '/' + window.pwned"); got != markup+"/undefined" {
 		t.Errorf("it is shown as %q", got)
 	}
-	// It can be changed and taken away.
+	// A comment can be changed and removed.
 	p.keys("c")
 	p.until(wrote)
 	p.evaluate("(() => { const t = document.activeElement; t.value = 'Say hello.'; t.dispatchEvent(new Event('input')) })()")
@@ -51,7 +51,7 @@ func TestCommentsInBrowser(t *testing.T) {
 	p.click("#comment-list button")
 	p.until("!document.querySelector('.comment-box') && document.getElementById('send-back').disabled")
 	p.comment("hello.txt", 1, "Say hello.")
-	// Another tab knows nothing of it, and what was changed meanwhile is not sent.
+	// Another tab does not have the comment. Comments on a diff that has changed are not sent.
 	other := w.open("/task/" + id + "/diff").live()
 	other.until("document.querySelector('table.diff') && document.getElementById('comment-count').innerText === 'No comments'")
 	at := regexp.MustCompile(`"worktree_path": "([^"]+)"`).FindStringSubmatch(w.Read(".trellis/tasks/" + id + "/task.json"))
@@ -62,7 +62,7 @@ func TestCommentsInBrowser(t *testing.T) {
 	p.shows("the diff was changed since it was shown: nothing is sent, and your comments are kept")
 	p.do(chromedp.Reload())
 	p.shows("another line now")
-	// However often it is pressed it is sent once.
+	// However often the button is pressed, the comments are sent once.
 	p.until("!document.getElementById('send-back').disabled")
 	p.evaluate("(() => { const b = document.getElementById('send-back'); b.click(); b.click(); b.form.requestSubmit() })()")
 	p.until("location.pathname === '/task/" + id + "'")
@@ -79,7 +79,7 @@ func TestCommentsInBrowser(t *testing.T) {
 	}
 }
 
-// A phone has room for a comment, also beside a line that is longer than the page is wide.
+// On a phone the form for a comment fits, also at a line that is wider than the screen.
 func TestCommentsOnAPhone(t *testing.T) {
 	w := newWorld(t, nil)
 	w.changed("02-01-diff", map[string]string{"wide.txt": strings.Repeat("wide ", 200) + "\n", "b.txt": "new\n", "test.sh": "exit 1\n"})
@@ -94,7 +94,7 @@ func TestCommentsOnAPhone(t *testing.T) {
 		}
 		p.close()
 	}
-	// Of a line that was changed both sides are reached by keys.
+	// Keys reach both sides of a changed line.
 	q := w.open("/task/02-01-diff/diff?layout=split&file=test.sh")
 	q.until("document.querySelector('table.diff .no button')")
 	q.keys("j")
@@ -105,7 +105,7 @@ func TestCommentsOnAPhone(t *testing.T) {
 	q.until(wrote)
 	q.until("document.querySelector('.comment-box label').innerText === 'Comment on test.sh:1 (old)'")
 	q.close()
-	// One on another page of the diff is listed, with the way there.
+	// A comment on another page of the diff is listed with a link to it.
 	p := w.open("/task/02-01-diff/diff?file=b.txt")
 	defer p.close()
 	p.until("document.querySelector('table.diff .no button')")

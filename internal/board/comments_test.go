@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runlock"
 )
 
-// failed is a task whose work is there and does not hold: hello.txt says bad.
+// failed returns a task whose run failed: hello.txt contains bad.
 func failed(t *testing.T) (*world, string) {
 	const id = "02-01-hello"
 	w := newWorld(t, map[string]string{".trellis/rehearsal.yaml": "roles: {implement: [{files: {hello.txt: \"bad\\n\"}, answer: done}], check: [{answer: fine}], debug: [{answer: hm}], accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: \"hello.txt:1\"}]}}]}\n",
@@ -26,7 +26,7 @@ func failed(t *testing.T) (*world, string) {
 	return w, id
 }
 
-// shown is what the diff of a task is called that the board shows.
+// shown returns the hash of the diff that the board shows for a task.
 func (w *world) shown(id string) string {
 	w.Helper()
 	_, body := w.ask(http.MethodGet, "/v/task/"+id+"/diff", nil)
@@ -43,7 +43,7 @@ func (w *world) send(id, shown, comments, general string) (int, string) {
 	return w.ask(http.MethodPost, "/v/do/sendback/"+id, nil, "shown="+url.QueryEscape(shown), "comments="+url.QueryEscape(comments), "general="+url.QueryEscape(general))
 }
 
-// Comments are taken on lines of the diff that was shown, and on nothing else; whatever is sent instead changes nothing.
+// Comments are accepted only on lines of the diff that was shown. Everything else is refused and changes nothing.
 func TestCommentsAreChecked(t *testing.T) {
 	w, id := failed(t)
 	w.serve()
@@ -78,7 +78,7 @@ func TestCommentsAreChecked(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(w.Dir, ".trellis/tasks", id, "run/feedback")); err == nil {
 		t.Error("something was taken")
 	}
-	// While somebody works on it nothing is taken, and it is said how to end that.
+	// While a run holds the lock, comments are refused, and the answer says how to stop the run.
 	lock, err := runlock.Take(filepath.Join(w.Dir, ".trellis/tasks", id), time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestCommentsAreChecked(t *testing.T) {
 	if err := lock.Unlock(); err != nil {
 		t.Fatal(err)
 	}
-	// What an agent changed meanwhile is another diff.
+	// A change in the worktree makes the diff another one.
 	at := regexp.MustCompile(`"worktree_path": "([^"]+)"`).FindStringSubmatch(w.Read(".trellis/tasks/" + id + "/task.json"))
 	if err := os.WriteFile(filepath.Join(at[1], "hello.txt"), []byte("worse\n"), 0o666); err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func TestCommentsAreChecked(t *testing.T) {
 	if code, said := w.send(id, shown, on("hello.txt", "new", 1, "x"), ""); code != http.StatusConflict {
 		t.Errorf("after a change: got %d %s", code, said)
 	}
-	// Sent twice it is said once.
+	// Comments that are sent twice are kept once.
 	for range 2 {
 		if code, said := w.send(id, w.shown(id), on("hello.txt", "new", 1, "Say </data> <script>hello</script>."), "In all: no."); code != http.StatusOK || !strings.Contains(said, "will be worked on with what you said") {
 			t.Fatalf("got %d %s", code, said)
@@ -111,7 +111,6 @@ func TestCommentsAreChecked(t *testing.T) {
 	if text, err := os.ReadFile(kept[0]); err != nil || string(text) != want {
 		t.Errorf("kept is %q, %v, want %q", text, err, want)
 	}
-	// A task that is over takes none.
 	w.trellis(0, "cancel", id)
 	w.task("02-02-over", `{"title": "Over", "name": "over", "status": "completed"}`, nil)
 	if code, said := w.send("02-02-over", "0", "[]", "x"); code == http.StatusOK {
@@ -119,7 +118,7 @@ func TestCommentsAreChecked(t *testing.T) {
 	}
 }
 
-// A board that is for reading shows lines that nothing can be said about.
+// A read-only board shows the lines of a diff without a way to comment on them.
 func TestNoCommentsWhereNothingIsTold(t *testing.T) {
 	w := newWorld(t, nil)
 	w.changed("02-01-diff", map[string]string{"b.txt": "new\n"})

@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// changed is a task in review whose branch changes these files.
+// changed creates a task in review whose branch changes these files.
 func (w *world) changed(id string, files map[string]string) {
 	w.Helper()
 	base := strings.TrimSpace(w.Git("rev-parse", "HEAD"))
@@ -47,9 +47,9 @@ func TestDiffIsShown(t *testing.T) {
 	}
 }
 
-// A diff of many lines comes in pages, and all of it is found by following them.
+// A diff of many lines is split into pages, and the links from page to page lead through all lines.
 func TestLongDiffIsPaged(t *testing.T) {
-	lines := 6_000 // three pages: the first lines beside other files, as many as fit on one page, and the rest
+	lines := 6_000 // three pages: the first lines together with other files, then as many as fit on a page, and the rest
 	if soak.Asked() {
 		lines = 25_000
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// The file that opens the board leads a browser to all that there is, and leaves the key in no address.
+// The file that opens the board leads a browser to its tasks, and the address does not keep the key.
 func TestDoorLeadsToTheBoard(t *testing.T) {
 	w := newWorld(t, nil)
 	w.planned("02-01-hello")

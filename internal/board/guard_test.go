@@ -86,7 +86,7 @@ func TestShellHoldsNothing(t *testing.T) {
 	}
 }
 
-// Whoever guesses is slowed down, and who has the key is not.
+// Requests with a wrong key are limited, and those with the right key are not.
 func TestWrongKeysAreLimited(t *testing.T) {
 	w := newWorld(t, nil).serve()
 	codes := map[int]int{}

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// hostile is what a task or an agent may write to have it taken for something else.
+// hostile is text with which a task or an agent might try to inject markup or an order.
 const hostile = `"><script>window.pwned=1</script><img src=x onerror="window.pwned=1"><hx-partial hx-target="#main" hx-get="/v/">x</hx-partial><a hx-post="/v/do/cancel/02-01-bad" hx-trigger="load">x</a>'` + "\u202e" + `{{.}}`
 
-// bad is a task with such a text wherever there can be one.
+// bad creates a task with that text in every field and file that can contain it.
 func (w *world) bad(id string) {
 	quoted, err := json.Marshal(hostile)
 	if err != nil {
@@ -30,7 +30,7 @@ func TestNothingIsMarkup(t *testing.T) {
 		code, body := w.ask("GET", path, nil)
 		for _, markup := range []string{"<script", "<img src=x", "onerror=\"", "<hx-partial hx-target=\"#main\"", "<a hx-post=\"/v/do/cancel/02-01-bad\"", "href=\"javascript:", "\u202e"} {
 			if markup == "\u202e" && strings.HasSuffix(path, "/prd.md") {
-				continue // a text to edit stays as it is
+				continue // a text that can be edited stays as it is
 			}
 			if at := strings.Index(body, markup); at >= 0 && code != 500 {
 				t.Errorf("%s: got %q in %q", path, markup, body[max(0, at-100):min(len(body), at+200)])
@@ -42,7 +42,7 @@ func TestNothingIsMarkup(t *testing.T) {
 	}
 }
 
-// A task.json that somebody is editing is shown with what is wrong, and the others stay as they are.
+// A task whose task.json can't be parsed is shown with the mistake, and the other tasks are still shown.
 func TestBrokenTaskIsShown(t *testing.T) {
 	w := newWorld(t, nil)
 	w.planned("02-01-hello")

@@ -11,10 +11,10 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// reachable is all that can be used on a page, but for what another key goes through.
+// reachable selects everything on a page that the tab key has to reach.
 const reachable = `[...document.querySelectorAll('a[href], button, input:not([type=hidden]), select, textarea, summary, [tabindex="0"]')].filter(e => e.checkVisibility() && !e.disabled && e.tabIndex >= 0)`
 
-// Everything that can be used on a page is come to by the tab key, and is marked then.
+// The tab key reaches everything on a page that can be used, and an outline shows where the focus is.
 func TestTabReachesAll(t *testing.T) {
 	w := newWorld(t, map[string]string{".trellis/objectives/search.md": roadmap})
 	w.shelf()
@@ -45,7 +45,7 @@ func TestTabReachesAll(t *testing.T) {
 	}
 }
 
-// tabTo goes on by the tab key until something has the focus.
+// tabTo presses the tab key until the element has the focus.
 func (t *tab) tabTo(css string) {
 	t.Helper()
 	for range 120 {
@@ -57,7 +57,7 @@ func (t *tab) tabTo(css string) {
 	t.Fatalf("the tab key does not come to %s\n%s", css, t.text())
 }
 
-// Every order is given by keys alone, and what stands in the page while it changes stays where it is.
+// Every order can be given by keys alone. What a person has typed stays when the page changes.
 func TestOrdersByKeys(t *testing.T) {
 	w := newWorld(t, nil)
 	told := w.fakeSelf()
@@ -113,10 +113,10 @@ func TestOrdersByKeys(t *testing.T) {
 	for _, order := range []struct{ id, key, want string }{
 		{"02-04-done", "d", "deliver -- 02-04-done"}, {"02-04-done", "c", "cancel -- 02-04-done"}, {"02-05-ready", "s", "start --detach -- 02-05-ready"},
 	} {
-		p.do(chromedp.Navigate("about:blank")) // two are for the same task
+		p.do(chromedp.Navigate("about:blank")) // loads the page again if the previous order was for the same task
 		p.to(w.url + "/task/" + order.id).live()
 		p.keys(order.key)
-		if order.key != "s" { // which takes nothing away, so that nothing is asked
+		if order.key != "s" { // start does not ask first
 			p.until("document.querySelector('dialog[open] #sure') === document.activeElement")
 			p.keys(kb.Enter)
 		}
@@ -151,7 +151,7 @@ func TestOrdersByKeys(t *testing.T) {
 	}
 }
 
-// fakeSelf has orders run a program that keeps what it was told, and returns what that was the last time.
+// fakeSelf has orders start a program that records its arguments. told returns those of its last start.
 func (w *world) fakeSelf() (told func() string) {
 	w.o.Self = filepath.Join(w.TempDir(), "trellis")
 	if err := os.WriteFile(w.o.Self, []byte("#!/bin/sh\necho \"$*\" >\"$0.told\"\necho told\n"), 0o755); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// TestTenThousand shows thousands of tasks, and each event on the page: 10,000 with TRELLIS_SOAK, where how long that takes is held to
-// its limits, on a machine that does nothing else; 2,000 with make test, more than a column ever shows.
+// TestTenThousand shows thousands of tasks, and events on the page: 2,000, which is more than a column shows, and 10,000 with
+// TRELLIS_SOAK, where the time is limited too, for a machine without other load.
 func TestTenThousand(t *testing.T) {
 	if testing.Short() {
 		t.Skip("thousands of task directories")
@@ -60,7 +60,7 @@ func TestTenThousand(t *testing.T) {
 	}
 }
 
-// A card says why a task was rejected and how its planning failed; what a person writes is no planning that was cut off.
+// A card says why a task was rejected or how its planning failed. A task that a person writes is not shown as cut off.
 func TestCardsSayWhy(t *testing.T) {
 	w := newWorld(t, nil)
 	w.task("02-01-no", `{"title": "No", "status": "rejected", "pipeline": {"rejection": {"category": "unclear", "details": "<i>Which</i> page?"}}}`, nil)
@@ -78,7 +78,7 @@ func TestCardsSayWhy(t *testing.T) {
 	page.shows("unclear: <i>Which</i> page?")
 }
 
-// A card goes to where it belongs when what it says changes, beside those that stay.
+// When a task changes, its card moves to its new place, and the other cards stay.
 func TestCardsMove(t *testing.T) {
 	w := newWorld(t, nil)
 	doc := func(status, priority string) string {
@@ -104,7 +104,7 @@ func TestCardsMove(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.task("02-02-b", doc("completed", "P2"), nil)
-	order("done", "ba") // what ended last is the first
+	order("done", "ba") // the one that ended last comes first
 	w.task("02-01-a", doc("failed", "P1"), nil)
 	order("needs", "ca")
 	if err := os.RemoveAll(filepath.Join(w.Dir, ".trellis/tasks/02-03-c")); err != nil {

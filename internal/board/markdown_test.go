@@ -24,7 +24,7 @@ func TestTablesOfReports(t *testing.T) {
 	}
 }
 
-// What stands between backticks in a sentence of Trellis is code, on a card as on its page, and nothing of it is HTML.
+// Text between a pair of backticks in a sentence of Trellis is shown as code, and none of the text is taken for HTML.
 func TestSentencesHaveCode(t *testing.T) {
 	w := newWorld(t, nil)
 	w.task("02-01-said", `{"title": "Said", "name": "said", "status": "failed", "pipeline": {"failure": {"code": "verify_failed", "detail": "`+"`make <b>` exited with 2, and `half"+`"}}}`, nil)

@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// A scraper that shows the key gets the numbers of all tasks as Prometheus reads them; the board keeps what it read.
+// A scraper with the key gets the numbers of all tasks in the format of Prometheus.
 func TestNumbersForAScraper(t *testing.T) {
 	w := newWorld(t, nil)
 	w.o.Version = "v1.2.3"

@@ -25,7 +25,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/board"
 )
 
-// A board with a certificate speaks TLS alone, and the rules of who is let in hold.
+// A board with a certificate is reachable by TLS only, and its access rules still hold.
 func TestBoardWithTLS(t *testing.T) {
 	w := newWorld(t, nil)
 	w.planned("02-01-hello")
@@ -45,7 +45,7 @@ func TestBoardWithTLS(t *testing.T) {
 	}
 }
 
-// What is no certificate is an error before anybody is told of an address.
+// A certificate that can't be loaded is an error before any address of the board is reported.
 func TestBoardWithoutCertificate(t *testing.T) {
 	w := newWorld(t, nil)
 	w.o.Ready = func(url string) { t.Errorf("the board is said to be at %s", url) }
@@ -55,7 +55,7 @@ func TestBoardWithoutCertificate(t *testing.T) {
 	}
 }
 
-// A proxy that speaks TLS is called by its own name, and passes streams on.
+// A board behind a TLS proxy is used under the proxy's address only, and its streams pass through the proxy.
 func TestBoardBehindProxy(t *testing.T) {
 	w := newWorld(t, nil)
 	w.planned("02-01-hello")
@@ -79,13 +79,13 @@ func TestBoardBehindProxy(t *testing.T) {
 		t.Errorf("the address is %s, want that of the proxy, %s", w.url, proxy.URL)
 	}
 	w.holds(proxy.Client().Transport, 1)
-	w.url = behind.String() // what is called past the proxy, by another name
+	w.url = behind.String() // asks the board directly, under another name
 	if code, _ := w.ask(http.MethodGet, "/v/", nil); code != http.StatusMisdirectedRequest {
 		t.Errorf("past the proxy: got %d, want 421", code)
 	}
 }
 
-// holds asks a board by a way to it for what it gives, and for what it refuses.
+// holds checks by one transport what the board answers, what it refuses, and that its stream sends events.
 func (w *world) holds(by http.RoundTripper, major int) {
 	w.Helper()
 	ask := func(method, path string, change func(*http.Request)) *http.Response {
@@ -136,7 +136,7 @@ func (w *world) holds(by http.RoundTripper, major int) {
 	}
 }
 
-// certificate makes a certificate for loopback, which roots trust from then on, and returns its files.
+// certificate creates a certificate for loopback, adds it to roots, and returns its files.
 func certificate(t *testing.T, roots *x509.CertPool) (cert, key string) {
 	t.Helper()
 	pair, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

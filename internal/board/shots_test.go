@@ -12,8 +12,8 @@ import (
 // roadmap is an objective that has begun.
 const roadmap = "# Objective: Search that finds\n\n## Roadmap\n\n### Phase 1: Index\n\n| Step | Description | Depends On | Status | PR |\n|---|---|---|---|---|\n| 1.1 | Index of titles | - | done | #12 |\n| 1.2 | Index of bodies | 1.1 | in_progress | - |\n| 1.3 | Ranking by age | 1.1 | pending | - |\n| 1.4 | Page with results | 1.2, 1.3 | pending | - |\n"
 
-// TestShots makes the pictures of docs/reference/board.md where TRELLIS_SHOTS names a folder, and holds pages to the width of a
-// phone at any time.
+// TestShots checks that no page is wider than a phone. It writes the pictures of docs/reference/board.md if TRELLIS_SHOTS names a
+// folder.
 func TestShots(t *testing.T) {
 	w := newWorld(t, map[string]string{".trellis/objectives/search.md": roadmap})
 	w.shelf()
@@ -46,7 +46,7 @@ func TestShots(t *testing.T) {
 	}
 }
 
-// shoot keeps a picture of a page.
+// shoot writes a picture of the page, if pictures are wanted.
 func (w *world) shoot(p *tab, name string) {
 	dir := os.Getenv("TRELLIS_SHOTS")
 	if dir == "" {
@@ -61,7 +61,7 @@ func (w *world) shoot(p *tab, name string) {
 	}
 }
 
-// shelf is a repository with a task of every sort.
+// shelf adds tasks of different statuses.
 func (w *world) shelf() {
 	w.planned("02-03-paging")
 	prd := "# Page through long lists\n\n## Goal\n\nThe list endpoint takes `limit` and `offset`.\n\n## Acceptance Criteria\n\n- [ ] limit and offset choose a part of the list (verify: `go test ./list`)\n- [ ] a limit over 100 is refused (verify: `go test -run TestLimit ./list`)\n- [ ] the docs name both\n\n## Open questions\n\n- Should the total be returned?\n"

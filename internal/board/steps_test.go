@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// trellis runs the program in the repository, and returns what it said.
+// trellis runs the program in the repository, checks its exit code and returns its output.
 func (w *world) trellis(code int, args ...string) string {
 	w.Helper()
 	self, err := program()
@@ -25,7 +25,7 @@ func (w *world) trellis(code int, args ...string) string {
 	return string(out)
 }
 
-// asking is a task whose run waits for a person with a step of its plan.
+// asking serves a board with a task whose run waits for approval of a step.
 func asking(t *testing.T) *world {
 	const id = "02-01-live"
 	w := newWorld(t, map[string]string{".trellis/rehearsal.yaml": "roles: {check: [{answer: ALL_CHECKS_FINISH}], accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: \"hello.txt:1\"}]}}]}\n"})
@@ -39,7 +39,7 @@ func asking(t *testing.T) *world {
 	return w.serve()
 }
 
-// A step that waits is shown, and a yes to it is bound to what it asks.
+// A waiting step is shown, and its approval applies only to what the step asked.
 func TestStepIsDecided(t *testing.T) {
 	w := asking(t)
 	code, body := w.ask(http.MethodGet, "/v/task/02-01-live", nil)
@@ -64,7 +64,7 @@ func TestStepIsDecided(t *testing.T) {
 	}
 }
 
-// The orders that are carried out by the program itself. A task that is started may wait for the person again before anybody looks.
+// Orders that a separate process carries out. A task that is started may wait for approval again before the answer.
 func TestOrdersOfPrograms(t *testing.T) {
 	w := asking(t)
 	for _, order := range []struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// openAway opens a page in a tab that nobody looks at, as far as the page can tell.
+// openAway opens a page in a tab that is hidden, as far as the page can tell.
 func (w *world) openAway(path string) *tab {
 	w.Helper()
 	t := w.blank()
@@ -22,7 +22,7 @@ func (w *world) openAway(path string) *tab {
 	return t.to(w.url + path)
 }
 
-// onEachPage has a script run on each page that a tab comes to, before those of the page.
+// onEachPage has a script run on each page of the tab, before the page's own scripts.
 func (t *tab) onEachPage(script string) {
 	t.Helper()
 	t.do(chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
@@ -31,14 +31,14 @@ func (t *tab) onEachPage(script string) {
 	}))
 }
 
-// look has somebody look at a tab, or away from it.
+// look makes the tab visible or hides it.
 func (t *tab) look(at bool) {
 	t.Helper()
 	t.evaluate(fmt.Sprintf("away = %t, document.dispatchEvent(new Event('visibilitychange'))", !at))
 }
 
-// Of twenty tabs in a browser the one that somebody looks at is live, and is answered. With make test there are fourteen: more than the
-// six that a browser has connections for were looked at, and more than six never were.
+// Of many tabs in a browser, the visible one is live and its orders work. There are 14, or 20 with TRELLIS_SOAK: more than a browser has
+// connections for, six, have been visible, and more than six never were.
 func TestTwentyTabs(t *testing.T) {
 	many := 14
 	if soak.Asked() {
@@ -51,7 +51,7 @@ func TestTwentyTabs(t *testing.T) {
 	var tabs []*tab
 	for i := range many {
 		p := w.openAway([]string{"/", "/task/02-01-hello", "/task/02-02-more/log"}[i%3])
-		p.until("document.getElementById('stream')") // what is opened where nobody looks is there
+		p.until("document.getElementById('stream')") // a page that is opened while hidden is loaded
 		if i%2 == 0 {
 			p.look(true)
 			p.live()
@@ -59,7 +59,7 @@ func TestTwentyTabs(t *testing.T) {
 		}
 		tabs = append(tabs, p)
 	}
-	for _, i := range []int{0, 1, many - 1} { // of which the second was never looked at
+	for _, i := range []int{0, 1, many - 1} { // the second was never visible
 		p := tabs[i]
 		p.look(true)
 		p.live()
@@ -75,8 +75,8 @@ func TestTwentyTabs(t *testing.T) {
 	tabs[1].shows("is approved by")
 }
 
-// A browser has six connections: of more windows that all can be seen, those that were opened last are live, the others
-// say that they are not until somebody turns to them, and orders pass.
+// A browser has six connections. Of more windows than that, those opened last are live. The others say that they are not until they
+// get the focus, and orders work all the same.
 func TestManyWindows(t *testing.T) {
 	rest := 1
 	if soak.Asked() {
@@ -102,7 +102,7 @@ func TestManyWindows(t *testing.T) {
 	windows[rest].until("document.getElementById('live').dataset.state === 'rest'")
 }
 
-// Streams that say the same of where they are share a browser's connections, and others don't.
+// Streams of one browser share its connections: the oldest has to rest. Other browsers, and requests that name none, are not affected.
 func TestTabsOfABrowserRest(t *testing.T) {
 	w := newWorld(t, nil)
 	w.planned("02-01-hello")
@@ -149,7 +149,7 @@ func TestTabsOfABrowserRest(t *testing.T) {
 	}
 }
 
-// A page at which nothing happens asks for nothing.
+// A page on which nothing happens sends no requests.
 func TestIdlePageAsksNothing(t *testing.T) {
 	w := newWorld(t, nil)
 	w.planned("02-01-hello")
@@ -158,7 +158,7 @@ func TestIdlePageAsksNothing(t *testing.T) {
 	p := w.blank()
 	for _, path := range []string{"/", "/task/02-01-hello"} {
 		p.to(w.url + path).live()
-		p.until("performance.now() - Math.max(...performance.getEntriesByType('resource').map(r => r.startTime)) > 1000") // what belongs to its beginning is over
+		p.until("performance.now() - Math.max(...performance.getEntriesByType('resource').map(r => r.startTime)) > 1000") // loading the page is over
 		asked := p.evaluate("(since = performance.now(), performance.getEntriesByType('resource').length)")
 		p.until("performance.now() - since > 2500")
 		if got := p.evaluate("performance.getEntriesByType('resource').length"); got != asked {

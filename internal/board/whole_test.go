@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 )
 
-// script has the first two tries of the work fail, and the next hold.
+// script has the first two attempts at the work fail, and the third succeed.
 const script = `roles:
   evaluate:
     - answer: {decision: accept, category: "", details: fine, suggestions: [], size: tiny, confidence: 0.9}
@@ -72,8 +72,8 @@ const script = `roles:
     - answer: {criteria: [{id: A1, verdict: met, evidence: "hello.txt:1"}]}
 `
 
-// TestWholeWay goes from an empty board through a plan that is approved, work that fails, is commented on line by line and sent
-// back, to a branch that is delivered with a pull request, by the board alone, beside a watcher.
+// TestWholeWay uses the board alone, beside a watcher: it plans a task, approves the plan, comments on work that failed, sends it back,
+// and delivers the branch with a pull request.
 func TestWholeWay(t *testing.T) {
 	self, err := program()
 	if err != nil {
@@ -82,7 +82,7 @@ func TestWholeWay(t *testing.T) {
 	w := newWorld(t, map[string]string{".trellis/rehearsal.yaml": script, "test.sh": "[ ! -e hello.txt ] || grep -q '^hello$' hello.txt\n",
 		".trellis/config.yaml": "agents: {default: rehearsal}\nverify: [sh test.sh]\nlimits: {rounds: 2, attempts: 1}\nplanning: {approval: plan}\nsandbox: off\n"})
 	w.o.Self = self
-	origin := filepath.Join(t.TempDir(), "greet.git") // as the one that gh is asked about
+	origin := filepath.Join(t.TempDir(), "greet.git") // the name of the repository that gh knows
 	w.Git("init", "-q", "--bare", "-b", "main", origin)
 	w.Git("remote", "add", "origin", origin)
 	w.Git("push", "-q", "origin", "main")
@@ -111,7 +111,7 @@ func TestWholeWay(t *testing.T) {
 	columns.until("document.querySelector('table.diff .no button')")
 	columns.comment("hello.txt", 1, "Say <b>hello</b>, and nothing else.")
 	columns.click("#send-back")
-	columns.until("location.pathname.split('/').length === 3") // the task's page again
+	columns.until("location.pathname.split('/').length === 3") // the page of the task
 	columns.live()
 	columns.until("document.querySelector('#task-head .badge.s-review')")
 	columns.shows("✓ met")
@@ -128,7 +128,7 @@ func TestWholeWay(t *testing.T) {
 	w.bigLog(columns)
 }
 
-// comment writes a comment on a line with the change.
+// comment writes a comment on a line of the diff.
 func (t *tab) comment(file string, line int, text string) {
 	t.Helper()
 	n := fmt.Sprint(line)
@@ -139,7 +139,7 @@ func (t *tab) comment(file string, line int, text string) {
 	t.until(fmt.Sprintf("document.activeElement.value === %q", text))
 }
 
-// told makes sure that one agent was told something, once.
+// told checks that the prompts of all agents contain a text once.
 func (w *world) told(text string) {
 	w.Helper()
 	n := 0
@@ -156,7 +156,7 @@ func (w *world) told(text string) {
 	}
 }
 
-// bigLog has an agent leave 100 MB, which the page of the log shows the end of.
+// bigLog adds 100 MB to an agent's stream, and checks that the page of the log reads only its end.
 func (w *world) bigLog(p *tab) {
 	found, err := filepath.Glob(filepath.Join(w.Dir, ".trellis/tasks/*/run/*/*/*/*/stream.jsonl"))
 	if more, moreErr := filepath.Glob(filepath.Join(w.Dir, ".trellis/tasks/*/run/*/*/*/stream.jsonl")); err == nil && moreErr == nil {
@@ -188,7 +188,7 @@ func (w *world) bigLog(p *tab) {
 	q := w.open("/task/" + id + "/log").live()
 	q.until("document.querySelectorAll('#log li').length > 10")
 	runtime.ReadMemStats(&now)
-	// What is allocated, and not what the process has: the tests before this one have had theirs.
+	// Allocations are counted, not the memory of the process, which also depends on earlier tests.
 	taken := (now.TotalAlloc - before.TotalAlloc) >> 20
 	w.Logf("a log of 100 MB: %v until it is shown, %d MB of memory taken for it", time.Since(began), taken)
 	if taken > 60 {
@@ -196,7 +196,6 @@ func (w *world) bigLog(p *tab) {
 	}
 }
 
-// watcher runs a watcher until the test ends.
 func (w *world) watcher(self string) {
 	w.Helper()
 	cmd := exec.Command(self, "watch", "--plain")
@@ -207,7 +206,7 @@ func (w *world) watcher(self string) {
 		w.Fatal(err)
 	}
 	w.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // one that has ended is waited for all the same
+		_ = cmd.Process.Signal(syscall.SIGTERM) // also if it has ended already
 		_ = cmd.Wait()
 		if w.Failed() {
 			w.Log(said.String())

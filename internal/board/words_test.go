@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// What an agent says is soon on the page, on the card of its task and in the log.
+// What an agent writes is soon shown in the log and on the card of its task.
 func TestWordsAreSoonOnThePage(t *testing.T) {
 	self, err := program()
 	if err != nil {
@@ -35,14 +35,14 @@ func TestWordsAreSoonOnThePage(t *testing.T) {
 	if err := run.Start(); err != nil {
 		t.Fatal(err)
 	}
-	mouth, err := os.OpenFile(says, os.O_WRONLY, 0) // once the agent listens
+	mouth, err := os.OpenFile(says, os.O_WRONLY, 0) // returns once the agent reads
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() {
-		_ = mouth.Close() // after which the agent has nothing more to say
+		_ = mouth.Close() // which ends the agent
 		_ = run.Process.Signal(syscall.SIGTERM)
-		_ = run.Wait() // how it ended is not what is looked at
+		_ = run.Wait() // how the run ends does not matter here
 	}()
 
 	w.serve()
@@ -61,7 +61,7 @@ func TestWordsAreSoonOnThePage(t *testing.T) {
 	}
 	slices.Sort(took)
 	t.Logf("what an agent says is in the log after %v, %v at most", took[len(took)/2], took[len(took)-1])
-	if limit, worst := 300*time.Millisecond, 2*time.Second; soak.Asked() && (took[len(took)/2] > limit || took[len(took)-1] > worst) { // on a machine that does nothing else
+	if limit, worst := 300*time.Millisecond, 2*time.Second; soak.Asked() && (took[len(took)/2] > limit || took[len(took)-1] > worst) { // for a machine without other load
 		t.Errorf("words took %v, want half of them within %v and all within %v", took, limit, worst)
 	}
 }

@@ -31,14 +31,14 @@ type world struct {
 	gone chan error
 }
 
-// config has a task verified by a command, and a script play the agent.
+// config has tasks verified by a command, and their agent played by a script.
 const config = "agents: {default: rehearsal}\nverify: [sh test.sh]\nlimits: {rounds: 3}\n"
 
-// newWorld is a repository with these files, committed.
+// newWorld returns a repository in which these files are committed.
 func newWorld(t *testing.T, files map[string]string) *world {
 	t.Helper()
 	box := gittest.Empty(t)
-	gittest.Gone(t, filepath.Dir(box.Dir)) // what goes on by itself ends before its folder is removed
+	gittest.Gone(t, filepath.Dir(box.Dir)) // waits for detached processes before the folder is removed
 	box.Write(".trellis/config.yaml", config)
 	box.Write("test.sh", "exit 0\n")
 	box.Write(".gitignore", ".trellis/.runtime/\n.trellis/tasks/\n")
@@ -57,7 +57,7 @@ func newWorld(t *testing.T, files map[string]string) *world {
 	return &world{T: t, Box: box, p: p, o: board.Options{Address: board.Address{Bind: board.Loopback}, Dir: box.Dir, Key: key, Now: time.Now}}
 }
 
-// serve serves the board until the test ends.
+// serve serves the board until end is called or the test ends.
 func (w *world) serve() *world {
 	w.Helper()
 	ctx, stop := context.WithCancelCause(context.Background())
@@ -75,7 +75,7 @@ func (w *world) serve() *world {
 	return w
 }
 
-// errEnd is why a board ends that a test has had enough of.
+// errEnd is the cause with which tests end a board.
 var errEnd = errors.New("enough")
 
 func (w *world) end() {
@@ -89,7 +89,6 @@ func (w *world) end() {
 	w.stop = nil
 }
 
-// task writes a task directory.
 func (w *world) task(id, doc string, files map[string]string) {
 	w.Helper()
 	dir := filepath.Join(".trellis", "tasks", id)
@@ -101,13 +100,13 @@ func (w *world) task(id, doc string, files map[string]string) {
 	w.Write(filepath.Join(dir, "task.json"), doc)
 }
 
-// planned is a task that waits for approval of its plan.
+// planned creates a task that waits for approval of its plan.
 func (w *world) planned(id string) {
 	w.task(id, `{"title": "Say hello", "name": "hello", "status": "waiting", "dev_type": "docs", "base_branch": "main", "pipeline": {"approval": {"required": true, "approvers": 1}}}`,
 		map[string]string{"prd.md": "# Say hello\n\n## Goal\n\nA greeting.\n\n## Acceptance Criteria\n\n- [ ] it says hello (verify: `true`)\n", "implement.jsonl": "", "check.jsonl": "", "debug.jsonl": ""})
 }
 
-// ask sends a request with the key, and returns its code and what came back.
+// ask sends a request with the key, and returns the status code and the body of the answer.
 func (w *world) ask(method, path string, change func(*http.Request), form ...string) (int, string) {
 	w.Helper()
 	req, err := http.NewRequest(method, w.url+path, strings.NewReader(strings.Join(form, "&")))
@@ -133,7 +132,7 @@ func (w *world) ask(method, path string, change func(*http.Request), form ...str
 	return res.StatusCode, string(body)
 }
 
-// program is trellis, built once for all tests.
+// program is the path of trellis, built once for all tests.
 var program = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "trellis-board-")
 	if err != nil {
@@ -144,5 +143,5 @@ var program = sync.OnceValues(func() (string, error) {
 	return path, programtest.Build("../..", path)
 })
 
-// made are folders that are removed in the end.
+// made lists folders that are removed after all tests.
 var made []string
