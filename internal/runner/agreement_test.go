@@ -15,17 +15,17 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// locked is a plan that changes what the project protects.
+// locked is a plan that changes protected paths.
 var locked = planJSON(`"files": [{"path": "./greet.sh", "change": "edit"}, {"path": "go.sum", "change": "new"}, {"path": "notes.txt", "change": "new"}],`)
 
-// A plan may change what is protected once a person agreed to it, and nothing else that is.
+// A plan that changes protected paths waits for approval. Then it may change the protected paths that it names, and no others.
 func TestPlanThatChangesWhatIsProtected(t *testing.T) {
 	t.Parallel()
 	for name, c := range soak.Rows(t, map[string]struct {
-		line string // that implement runs
+		line string // is run by implement
 		do   func(w *world, dir string)
-		code trellis.Code // "" and no status: delivered
-		wait string       // for what
+		code trellis.Code // "" without wait: delivered
+		wait string       // what the run waits for
 	}{
 		"nobody agreed":    {line: "true", wait: "approval of the plan, which changes what is protected (greet.sh, go.sum); next: trellis approve 02-01-bye"},
 		"agreed":           {line: "echo x > go.sum", do: func(w *world, dir string) { w.Approve(dir, "ann") }},
@@ -73,8 +73,7 @@ func TestPlanThatChangesWhatIsProtected(t *testing.T) {
 	}
 }
 
-// A plan that begins to change what is protected while it is worked on waits at the next phase; once it is agreed
-// to, the run goes on.
+// If an agent edits the plan so that it changes protected paths, the run waits at the next phase. After approval, the run resumes.
 func TestPlanIsEditedToChangeWhatIsProtected(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.ByPlan("sed -i s/notes.txt/go.sum/ $TRELLIS_TASK_DIR/plan.json; echo x > go.sum"))
@@ -89,8 +88,8 @@ func TestPlanIsEditedToChangeWhatIsProtected(t *testing.T) {
 	}
 }
 
-// No command of a plan is run before people agreed to it, neither of a task that nobody set ready nor when the
-// plan is edited at the last moment. What was edited is then what is claimed.
+// No command of a plan runs before the plan is approved, neither of a task in planning nor if the plan is edited at the last moment. The
+// run then uses the edited plan.
 func TestNothingOfAPlanRunsBeforeItIsAgreedTo(t *testing.T) {
 	t.Parallel()
 	plan := planJSON(`"preconditions": ["the stage is free", {"command": "echo first >> $TRELLIS_ASKED"}],`)
@@ -126,7 +125,7 @@ func TestNothingOfAPlanRunsBeforeItIsAgreedTo(t *testing.T) {
 	}
 }
 
-// How people agreed is known of what was done since, also once the approval holds no more.
+// After a task is done, its approval is still shown with the names of the approvers, although the approval has expired since.
 func TestApprovalOfWhatIsDone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.ByPlan("true"))
@@ -137,7 +136,7 @@ func TestApprovalOfWhatIsDone(t *testing.T) {
 		t.Errorf("before anybody agreed: %+v, %v", said, err)
 	}
 	w.Approve(dir, "ann")
-	if res := w.Start(dir); res.Status != trellis.Review { // which writes down the base
+	if res := w.Start(dir); res.Status != trellis.Review { // records the base
 		t.Fatalf("got %s, %v, %q", res.Status, res.Failure, res.Waits)
 	}
 	w.Site.Now = func() time.Time { return time.Now().Add(2 * time.Hour) }
@@ -146,7 +145,7 @@ func TestApprovalOfWhatIsDone(t *testing.T) {
 	}
 }
 
-// The commands that decide are those of the plan as it was claimed: an edit counts for the next run.
+// The commands that decide are those of the plan when the run claimed it. An edit counts for the next run.
 func TestVerificationOfAnEditedPlan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "roles:\n  implement: [{files: {greet.sh: \"echo Bye\\n\"}, answer: done}]\n"+
@@ -168,7 +167,7 @@ func TestVerificationOfAnEditedPlan(t *testing.T) {
 	w.holds("report.md", w.File(dir, "report.md"), "| `sh greet.sh` | 0 |", "!sh test.sh")
 }
 
-// replan edits plan.json by hand.
+// replan replaces a text in plan.json, as a person would.
 func (w *world) replan(dir, from, to string) {
 	w.Helper()
 	text := w.File(dir, "plan.json")

@@ -14,14 +14,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// idle is an agent that says that it is done and does nothing, sneaky a command that commits, and isDone what is met without either.
+// idle is an agent that changes nothing, sneaky a command that commits, and isDone is met at the base.
 const (
 	idle   = "roles:\n  implement: [{answer: done}]\n  check: [{answer: ALL_CHECKS_FINISH}]\n"
 	sneaky = "echo junk >> greet.sh; echo x > new.txt; git add -A; git -c user.name=x -c user.email=x@y commit -qm sneaky"
 	isDone = "# Bye\n\n## Acceptance Criteria\n\n- [ ] there is a program\n  verify: `test -f greet.sh`\n"
 )
 
-// What the project's own commands commit or leave before agents work is nobody's work: with an agent that does nothing there is none.
+// Commits and files that the project's own commands make before agents work are not the work: if the agent does nothing, the run has no work.
 func TestCommandsBeforeTheWork(t *testing.T) {
 	t.Parallel()
 	for name, c := range soak.Rows(t, map[string]struct {
@@ -67,8 +67,8 @@ func TestCommandsBeforeTheWork(t *testing.T) {
 	}
 }
 
-// A command that is cut off behind its commit leaves none, whoever goes on, and what it was cut off in is over then: nothing that
-// is done later is undone for it.
+// If a command is interrupted after it committed, its commit is undone by the next run, whichever way that begins. Later work is not undone
+// for it.
 func TestCommitOfACommandThatIsCutOff(t *testing.T) {
 	t.Parallel()
 	for i, kind := range []string{"check", "demand"} {
@@ -139,8 +139,8 @@ func TestCommitOfACommandThatIsCutOff(t *testing.T) {
 	}
 }
 
-// What the base got since a run ended before any work is there for the next one, which begins where task.json says; but who worked
-// in the worktree meanwhile goes on there.
+// If the base moves after a run ended without work, the next run begins at the new base. If somebody worked in the worktree meanwhile, the
+// run keeps that work.
 func TestBaseThatMovedBeforeTheWork(t *testing.T) {
 	t.Parallel()
 	for _, worked := range []bool{false, true} {

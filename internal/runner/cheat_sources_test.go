@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// The commands that decide are those of the first source that has any, and the report says which.
+// The commands that decide are from the first source that has any, and the report names the source.
 func TestSourcesOfCommands(t *testing.T) {
 	t.Parallel()
 	const research = "# Research\n\n## Verification Plan\n\n- `sh test.sh`\n- `no-such-program-here --check`\n"
@@ -53,7 +53,7 @@ func TestSourcesOfCommands(t *testing.T) {
 	}
 }
 
-// What failed at the base is forgiven, unless the task names it or nobody looked.
+// A command that failed at the base is forgiven, unless the task names the command or there was no check at the base.
 func TestWhatFailedAtTheBase(t *testing.T) {
 	t.Parallel()
 	const broken = "test -f never.txt"

@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// cheat has an agent run a script in the worktree and then say that all is well, as the other agents do.
+// cheat returns a world whose implement agent runs script in the worktree. All its agents say that the work is good.
 func cheat(t *testing.T, script string) *world {
 	t.Helper()
 	w := newWorld(t, roles(fmt.Sprintf("implement: [{run: [%q], answer: All done and tested.}]\ncheck: [{answer: \"perfect\\n\\nALL_CHECKS_FINISH\"}]\ndebug: [{answer: fixed}]\n", script)+runnertest.Met))
@@ -24,7 +24,7 @@ func cheat(t *testing.T, script string) *world {
 	return w
 }
 
-// passes reports whether the check passes for somebody who clones the repository.
+// passes reports whether the check passes in a clone of the branch.
 func (w *world) passes(branch string) bool {
 	w.Helper()
 	clone := filepath.Join(w.TempDir(), "clone")
@@ -34,11 +34,11 @@ func (w *world) passes(branch string) bool {
 	return cmd.Run() == nil
 }
 
-// nonsense breaks the program, so that its check fails.
+// nonsense breaks the program so that its check fails.
 const nonsense = "echo 'echo nonsense' > greet.sh; "
 
-// Whatever an agent does to git so that the check passes in its worktree: it is found out, or what is delivered
-// passes in a clone, with all that was changed of the check for people to see.
+// Whatever an agent does with git to make the check pass in its worktree: either the run fails, or the delivered branch passes in a clone,
+// and the report says what was changed.
 func TestCheatsWithGit(t *testing.T) {
 	t.Parallel()
 	help := "echo . ./help.sh > greet.sh; echo \"echo 'Hello, Ada!'\" > help.sh; "
@@ -79,8 +79,7 @@ func TestCheatsWithGit(t *testing.T) {
 	}
 }
 
-// The commands are those of the claim, wherever an agent writes others; who looks at the report sees that they
-// were written.
+// The commands are those of the claim, even if an agent writes others, and the report names the files that were written.
 func TestCheatsWithCommands(t *testing.T) {
 	t.Parallel()
 	task := ".trellis/tasks/02-01-bye/"
@@ -98,7 +97,7 @@ func TestCheatsWithCommands(t *testing.T) {
 			w := cheat(t, nonsense+c.script)
 			dir := w.Hand("02-01-bye", lyingPRD)
 			res := w.Start(dir)
-			if res.Status == trellis.Waiting { // for a person to agree, who does not look
+			if res.Status == trellis.Waiting { // a person approves without checking
 				w.Approve(dir, "ann")
 				res = w.Start(dir)
 			}
@@ -113,7 +112,7 @@ func TestCheatsWithCommands(t *testing.T) {
 	}
 }
 
-// What a check runs belongs to the work, and may have to change; the report names what did.
+// Files that a check runs are part of the work and may change. The report names those that did.
 func TestChangesOfWhatChecksRun(t *testing.T) {
 	t.Parallel()
 	for name, c := range soak.Rows(t, map[string]struct{ verify, script, says string }{
@@ -162,7 +161,7 @@ func provenBy(command string) string {
 	return "# Say bye\n\n## Acceptance Criteria\n\n- [ ] it is done\n  verify: `" + command + "`\n"
 }
 
-// What git ignores is brought into the fresh checkout by copy and setup, not by an agent.
+// Ignored files in the fresh checkout are from worktree.copy and worktree.setup, not from the agent.
 func TestCheatsInWhatGitIgnores(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -197,7 +196,7 @@ func TestCheatsInWhatGitIgnores(t *testing.T) {
 	}
 }
 
-// What is protected is compared with the base that was claimed, whatever git is told to take for it.
+// Protected paths are compared with the base of the claim, even if an agent makes git use another one.
 func TestCheatsWithTheBase(t *testing.T) {
 	t.Parallel()
 	for name, script := range soak.Rows(t, map[string]string{
@@ -221,7 +220,7 @@ func TestCheatsWithTheBase(t *testing.T) {
 	}
 }
 
-// Edge A12: who is to merge the work reads in the pull request what was changed of its checks.
+// Edge A12: the pull request names the test files that were emptied or deleted.
 func TestGuttedChecksStandInThePullRequest(t *testing.T) {
 	t.Parallel()
 	w, gh := hosted(t, githubtest.State{})

@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// counted has each run of the check say so, and where.
+// counted makes each run of the check log the name of its folder. runs returns these names and clears the log.
 func (w *world) counted() (runs func() []string) {
 	w.Helper()
 	log := filepath.Join(w.TempDir(), "runs")
@@ -33,8 +33,8 @@ func (w *world) counted() (runs func() []string) {
 	}
 }
 
-// A task runs its checks once at base, once for its work, in a fresh checkout, and not again for the commit of that. The next one at
-// that base has it be known, and so has one that begins at what was delivered.
+// A task runs its checks once at the base and once in a fresh checkout of the work, not again for the commit. The result at a base is known
+// to later tasks at the same base, and to tasks that begin at a delivered commit.
 func TestChecksRunOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -42,7 +42,7 @@ func TestChecksRunOnce(t *testing.T) {
 	for _, c := range []struct{ id, want string }{
 		{"03-01-one", "one one~final"},
 		{"03-02-two", "two~final"},
-		{"03-03-three", "three~final"}, // begins at what was delivered
+		{"03-03-three", "three~final"}, // begins at the delivered commit
 		{"03-04-four", "four four~final"},
 	} {
 		switch c.id {
@@ -65,7 +65,7 @@ func TestChecksRunOnce(t *testing.T) {
 	}
 }
 
-// Of two tasks that begin at one base at once the second is told to wait for the first, and does not run the check itself.
+// If two tasks begin at the same base at the same time, the second waits for the first one's check at the base, and says so.
 func TestBaselineIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -96,13 +96,13 @@ func TestBaselineIsWaitedFor(t *testing.T) {
 	if said.For != "checks" || !strings.HasPrefix(said.Why, "the checks at base, which 03-0") {
 		t.Errorf("told %+v", said)
 	}
-	if got := len(runs()); got != 3 { // at base once, and for the work of each
+	if got := len(runs()); got != 3 { // once at the base, and once for the work of each task
 		t.Errorf("the check ran %d times", got)
 	}
 }
 
-// The check at base waits for what the first agent does, so that neither comes before the other. It is so when the project wants it, and
-// when the check took long at another base.
+// The check at the base runs beside the first agent if the project wants that, or if the check took long at another base: it ends only
+// after the agent has made a file.
 func TestBaselineBesideTheFirstAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, strings.Replace(runnertest.Quickly, "run: [", "run: [\"touch $TRELLIS_REPO/../gate-$TRELLIS_TASK_ID\", ", 1))
@@ -128,7 +128,7 @@ func TestBaselineBesideTheFirstAgent(t *testing.T) {
 	run("03-02-two", "")
 }
 
-// slowPasses has all that passed have taken a minute, and be of another command.
+// slowPasses changes the stored passes: each took a minute, with this command.
 func (w *world) slowPasses(command string) {
 	w.Helper()
 	list, err := filepath.Glob(filepath.Join(w.Dir, ".trellis/.runtime/baseline/*.json"))
@@ -152,7 +152,7 @@ func (w *world) slowPasses(command string) {
 	}
 }
 
-// What fails at base only beside the agent is asked again, alone, and not forgiven to the work.
+// A command that fails at the base only while the agent works is repeated alone, and is then not forgiven.
 func TestBaselineThatFailsBesideTheAgent(t *testing.T) {
 	t.Parallel()
 	agent := "cd $TRELLIS_REPO/..; touch busy; until test -e seen; do sleep 0.02; done; rm busy"
@@ -166,7 +166,7 @@ func TestBaselineThatFailsBesideTheAgent(t *testing.T) {
 	}
 }
 
-// Nor is it by a later run, when the first ended before it was asked again.
+// The same holds for a retry of a run that ended before the command was repeated.
 func TestBaselineThatFailsBesideAnAgentWhoFails(t *testing.T) {
 	t.Parallel()
 	agent := "cd $TRELLIS_REPO/..; touch busy; until test -e seen; do sleep 0.02; done; rm busy"
@@ -189,8 +189,7 @@ func TestBaselineThatFailsBesideAnAgentWhoFails(t *testing.T) {
 	}
 }
 
-// What failed at base is found out by each task, and nothing that is written among what passed has it be forgiven, or work that fails
-// pass.
+// Each task finds out itself what fails at the base. Forged passes in the store do not make failing work pass.
 func TestPassesThatAreForged(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, roles("implement: [{run: [\"for f in $TRELLIS_REPO/.trellis/.runtime/baseline/*.json; do sed -i 's/\\\"tree\\\": \\\"[0-9a-f]*\\\"/\\\"tree\\\": \\\"'$(git write-tree)'\\\"/' $f; cp $f $f.json; done\", \"echo 'echo nonsense' > greet.sh\"], answer: done}]\ncheck: [{answer: fine}]\ndebug: [{answer: hm}]\n"+runnertest.Met))
@@ -216,7 +215,7 @@ func TestPassesThatAreForged(t *testing.T) {
 	}
 }
 
-// Where the commit is not what was verified, or a program that decides is not the one that did, the checks run again.
+// If the commit differs from what was verified, or a program that decides was replaced meanwhile, the checks run again.
 func TestChecksRunAgain(t *testing.T) {
 	t.Parallel()
 	for name, hook := range map[string]string{
@@ -251,7 +250,7 @@ func (w *world) script(name, text string) {
 	}
 }
 
-// Once a command failed, those are not run that were not quick at base, and the report names them; verify_all runs them.
+// After a command failed, commands that are not known to be quick do not run, and the failure names them. With verify_all they run.
 func TestWhatRunsAfterAFailure(t *testing.T) {
 	t.Parallel()
 	for _, all := range []bool{false, true} {
@@ -273,7 +272,7 @@ func TestWhatRunsAfterAFailure(t *testing.T) {
 	}
 }
 
-// With verify_parallel commands run side by side: here each waits for the other.
+// With verify_parallel, commands run at the same time: here each waits for the other.
 func TestChecksSideBySide(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)

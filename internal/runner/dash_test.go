@@ -6,7 +6,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 )
 
-// The next command for a directory whose name begins with a dash works as it is printed: the name alone would be taken for a flag.
+// The next command for a directory whose name begins with a dash names its path: the name alone would be taken for a flag.
 func TestNextOfANameWithADash(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Working)

@@ -17,7 +17,7 @@ import (
 
 const tree = "../repo-worktrees/feature/bye"
 
-// ann commits a file in a checkout, as a person does.
+// ann commits a file in a checkout, as a person would.
 func (w *world) ann(dir, file, text string) string {
 	w.Helper()
 	w.Write(dir+"/"+file, text)
@@ -26,20 +26,20 @@ func (w *world) ann(dir, file, text string) string {
 	return w.Git("-C", dir, "rev-parse", "HEAD")
 }
 
-// reviewer has a clone on the task's branch.
+// reviewer returns a clone with the task's branch checked out.
 func (w *world) reviewer() string {
 	w.Helper()
 	w.Git("clone", "-q", "-b", "feature/bye", "../origin.git", "../eve")
 	return "../eve"
 }
 
-// What people pushed to the branch, or committed on it, is kept, and what nobody verified is checked before it is pushed.
+// Commits that people pushed or made on the branch are kept. Local ones are checked before they are pushed.
 func TestDeliverWithPeoplesCommits(t *testing.T) {
 	t.Parallel()
 	for name, c := range soak.Rows(t, map[string]struct {
 		do     func(w *world)
-		want   string // subjects of what the remote has above its first commit
-		checks int    // calls of the check agent by the delivery
+		want   string // subjects of the remote branch's commits above main
+		checks int    // calls of the check agent during the delivery
 		note   string
 	}{
 		"pushed": {func(w *world) {
@@ -103,7 +103,7 @@ func TestDeliverWithPeoplesCommits(t *testing.T) {
 	}
 }
 
-// A base that went on and a commit that was pushed meanwhile come together.
+// If the base moved and a person pushed a commit meanwhile, the delivery merges both.
 func TestDeliverBehindPeoplesCommits(t *testing.T) {
 	soak.Only(t, "TestDeliverWithPeoplesCommits")
 	t.Parallel()
@@ -120,7 +120,7 @@ func TestDeliverBehindPeoplesCommits(t *testing.T) {
 	}
 }
 
-// What can't be brought together by itself is left as it is, with the commands that do it, and these do.
+// If a delivery can't merge, it leaves everything as it is and names the command to do it by hand. That command works.
 func TestDeliverAgainstPeoplesCommits(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -180,7 +180,7 @@ func TestDeliverAgainstPeoplesCommits(t *testing.T) {
 	}
 }
 
-// Work that was merged already is not brought up to a base that has it in other words: no agent is asked, and no round used.
+// Work whose pull request was merged is not updated to a changed base: no agent is called.
 func TestDeliverOfWhatWasMerged(t *testing.T) {
 	t.Parallel()
 	w, gh, dir := behind(t, map[string]string{"greet.sh": "echo \"Hi, ${1:-world}!\"\n"})
@@ -198,7 +198,7 @@ func TestDeliverOfWhatWasMerged(t *testing.T) {
 	}
 }
 
-// What people pushed and what does not pass stays where they put it, and the task says what is wrong.
+// If commits that people pushed fail the checks, they stay on the branch and the task has the failure.
 func TestPeoplesCommitsThatDoNotPass(t *testing.T) {
 	t.Parallel()
 	w, _, dir := behind(t, map[string]string{"new.txt": "new\n"})
@@ -218,7 +218,7 @@ func TestPeoplesCommitsThatDoNotPass(t *testing.T) {
 	}
 }
 
-// What was merged or closed is not pushed again, nor gets another pull request: the branch may be gone, and have ended in a commit of others.
+// After its pull request was merged or closed, the branch is not pushed again and gets no other pull request, even if the branch was deleted.
 func TestDeliverOfADeletedBranch(t *testing.T) {
 	soak.Only(t, "TestDeliverOfWhatWasMerged")
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// there wants one push and one pull request of the branch as it is.
+// there checks that the branch was pushed once and has one pull request, with its current commit.
 func (w *world) there(gh *githubtest.GH, dir string) {
 	w.Helper()
 	tip := w.Git("rev-parse", "feature/bye")
@@ -52,7 +52,7 @@ func TestDelivered(t *testing.T) {
 	}
 }
 
-// What looks like a secret is not told, whoever delivers: in the title, in what was asked for, and in the criteria.
+// Texts that look like secrets are masked in the title and the body of a pull request, and in a preview.
 func TestDeliveredWithoutSecrets(t *testing.T) {
 	t.Parallel()
 	w, gh := hosted(t, githubtest.State{})
@@ -76,7 +76,7 @@ func TestDeliveredWithoutSecrets(t *testing.T) {
 	}
 }
 
-// What can't be delivered keeps its commit, and goes on from there: no agent is asked again.
+// If a delivery fails, the commit is kept, and a retry or another delivery continues without calling an agent.
 func TestDeliveryGoesOn(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]func(w *world, dir string) (runner.Result, error){
@@ -99,7 +99,7 @@ func TestDeliveryGoesOn(t *testing.T) {
 			if res.Status != trellis.Failed || res.Failure.Code != string(trellis.PRFailed) || w.Task(dir).Commit != w.Git("rev-parse", "feature/bye") {
 				t.Fatalf("got %s, %v", res.Status, res.Failure)
 			}
-			w.Write(".trellis/rehearsal.yaml", "roles: {}\n") // whoever is asked now fails
+			w.Write(".trellis/rehearsal.yaml", "roles: {}\n") // any call of an agent fails now
 			w.Site.Available = func(context.Context, string) error { return flow.Fail(string(trellis.AgentMissing), "no such program") }
 			if res, err := again(w, dir); err != nil || res.Status != trellis.Review || res.Report.Delivery.PRURL == "" {
 				t.Fatalf("got %s, %v, %v", res.Status, res.Failure, err)
@@ -109,7 +109,7 @@ func TestDeliveryGoesOn(t *testing.T) {
 	}
 }
 
-// What was changed since it was verified is no longer what is delivered.
+// If the worktree changed after a delivery failed, the run verifies the work again before it is delivered.
 func TestChangedSinceDeliveryFailed(t *testing.T) {
 	t.Parallel()
 	w, gh := hosted(t, githubtest.State{FailFrom: 1, FailTo: 1})
@@ -135,7 +135,7 @@ func TestChangedSinceDeliveryFailed(t *testing.T) {
 	}
 }
 
-// A task in review is delivered when a person says so, once.
+// A task in review is delivered when a person asks for it. Asking again changes nothing.
 func TestDeliverInReview(t *testing.T) {
 	t.Parallel()
 	w, gh := hosted(t, githubtest.State{})
@@ -157,7 +157,7 @@ func TestDeliverInReview(t *testing.T) {
 	}
 }
 
-// What a person makes the base once the run is over, since that was renamed, is where the pull request goes.
+// If the base branch was renamed after the run, the pull request goes to the branch that task.json names.
 func TestDeliverToARenamedBase(t *testing.T) {
 	soak.Only(t, "TestDelivered")
 	t.Parallel()
@@ -177,10 +177,10 @@ func TestDeliverToARenamedBase(t *testing.T) {
 	}
 }
 
-// Killed at any record around the delivery: one push, one pull request, and task.json names it.
+// If Trellis is killed at any record around the delivery, there is one push and one pull request, and task.json names it.
 func TestKilledWhileItDelivers(t *testing.T) {
 	t.Parallel()
-	const records = 14 // the last ones, from the one before the delivery to the end
+	const records = 14 // from the last one before the delivery to the end
 	plain, _ := hosted(t, githubtest.State{})
 	_, steps := plain.delivers(0)
 	every := 3
@@ -197,7 +197,7 @@ func TestKilledWhileItDelivers(t *testing.T) {
 	}
 }
 
-// delivers runs the task in a process of its own.
+// delivers runs the task in a separate process.
 func (w *world) delivers(kill int) (killed bool, steps int) {
 	w.Helper()
 	dir := filepath.Join(w.Dir, ".trellis/tasks/02-01-bye")

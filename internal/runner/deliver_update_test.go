@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// No commit that people pushed is made anew when the base went on and the task is run again: its base is merged then.
+// With update by rebase, commits that people pushed are not rebased when the task is run again: the new base is merged.
 func TestPeoplesCommitsStay(t *testing.T) {
 	t.Parallel()
 	w, gh, dir := reviewed(t, runnertest.Mending)
@@ -53,7 +53,7 @@ func TestPeoplesCommitsStay(t *testing.T) {
 	}
 }
 
-// behind is a world with a task in review, whose base went on at the remote by a commit of this content.
+// behind returns a world with a task in review, whose base got a commit with these files at the remote.
 func behind(t *testing.T, files map[string]string) (w *world, gh *githubtest.GH, dir string) {
 	t.Helper()
 	w, gh, dir = reviewed(t, runnertest.Mending)
@@ -73,7 +73,7 @@ func (w *world) pushed() string {
 	return w.Git("-C", "../origin.git", "rev-parse", "feature/bye")
 }
 
-// A delivery that can't bring the work up to its base leaves it in review as it was pushed, and both ways go on from there.
+// If a delivery can't update the work to its base, the task stays in review as pushed. A delivery and a retry both continue from there.
 func TestDeliverThatConflicts(t *testing.T) {
 	soak.Only(t, "TestConflictStays")
 	t.Parallel()
@@ -110,7 +110,7 @@ func TestDeliverThatConflicts(t *testing.T) {
 	}
 }
 
-// A delivery that was cut off is typed again, or started.
+// A delivery that was interrupted is completed by another deliver, or by start.
 func TestDeliverIsCutOff(t *testing.T) {
 	t.Parallel()
 	for name, again := range map[string]func(w *world, dir string) (runner.Result, error){
@@ -122,7 +122,7 @@ func TestDeliverIsCutOff(t *testing.T) {
 		},
 	} {
 		for _, at := range []string{"begun", "woken"} {
-			if !soak.Asked() && (name == "start") == (at == "begun") { // each way and each moment once
+			if !soak.Asked() && (name == "start") == (at == "begun") { // each command and each moment once
 				continue
 			}
 			t.Run(name+" "+at, func(t *testing.T) {
@@ -162,7 +162,7 @@ func TestDeliverIsCutOff(t *testing.T) {
 	}
 }
 
-// A base branch that is the remote's own is looked at once that was asked.
+// If the base branch is one of the remote, the run fetches it first.
 func TestBaseOfTheRemote(t *testing.T) {
 	t.Parallel()
 	w, _, dir := behind(t, map[string]string{"new.txt": "new\n"})
@@ -183,7 +183,7 @@ func TestBaseOfTheRemote(t *testing.T) {
 	}
 }
 
-// Who closes a pull request while it is mended gets no other one.
+// If a pull request is closed while its run works on feedback, no other one is made.
 func TestClosedWhileItIsMended(t *testing.T) {
 	t.Parallel()
 	w, gh, dir := reviewed(t, runnertest.Mending)

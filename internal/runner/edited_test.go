@@ -8,7 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner"
 )
 
-// A yes that was used counts no more once what it let run was edited, wherever it stands.
+// An approval that was used does not count after a later step was edited, also if it is in a nested list of steps.
 func TestEditAfterApproval(t *testing.T) {
 	for _, ok := range []string{`{"id": "ok", "type": "approval", "title": "Publish?"}`, `{"id": "g", "steps": [{"id": "ok", "type": "approval", "title": "Publish?"}]}`} {
 		w := newWorld(t, "roles: {}\n")

@@ -19,11 +19,11 @@ const (
 	lyingPRD = "# Say bye\n\n## Acceptance Criteria\n\n- [ ] greet.sh says bye\n"
 )
 
-// Each way in which a run can end, by what its agents do. Nothing is committed unless it ends well.
+// Each way in which a run can end, by what its agents do. Only a run that ends in review has a commit.
 func TestEndings(t *testing.T) {
 	t.Parallel()
 	for name, c := range soak.Rows(t, map[string]struct {
-		roles  string // lines of the script below roles:
+		roles  string // lines of the script, below roles:
 		prd    string
 		verify []string
 		files  map[string]string
@@ -120,7 +120,7 @@ func TestEndings(t *testing.T) {
 	}
 }
 
-// A failed run goes on in the same worktree when it is retried, and does not implement again what was not edited.
+// A retry of a failed run continues in the same worktree and does not repeat implement.
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, `
@@ -172,7 +172,7 @@ func TestRetryFresh(t *testing.T) {
 	}
 }
 
-// What a program fails with on a full disk is no end of the run: start says that the disk is full, and goes on when it is not.
+// If a program fails on a full disk, the run does not end: start returns the disk error, and resumes the run once there is space.
 func TestProgramThatFailsOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Working)

@@ -8,7 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner"
 )
 
-// After events were lost a run looks for orders, and goes on hearing those that come.
+// After lost events, a run checks for orders, and continues to receive events.
 func TestHearsOrdersAfterLostEvents(t *testing.T) {
 	events, errs, done := make(chan fsnotify.Event), make(chan error), make(chan struct{})
 	pokes := 0

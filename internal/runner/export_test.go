@@ -4,14 +4,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proof"
 )
 
-// Counts says which decisions count.
+// Counts returns the filter for decisions that count.
 func (s *Site) Counts() proof.Filter { return s.guard().decisionFilter() }
 
-// Forward is what listens to the events of a task directory while its run goes on.
+// Forward processes the events of a task directory during a run.
 var Forward = forward
 
 // AppendLine is how each process writes to the ledger of a day.
 var AppendLine = appendLine
 
-// StillFor is what a run that has parked waits for.
+// StillFor returns what a suspended run waits for.
 var StillFor = currentWaits

@@ -27,7 +27,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// stepsFile writes a file of these steps, and returns what `trellis run` would ask for.
+// stepsFile writes a file with these steps, and returns the options of `trellis run` for it.
 func (w *world) stepsFile(steps string, more ...string) runner.FileOptions {
 	w.Helper()
 	w.Write("steps.json", `{"schema_version": 1, "title": "Try it"`+strings.Join(append([]string{""}, more...), ", ")+`, "steps": [`+steps+`]}`)
@@ -65,7 +65,7 @@ func (w *world) resume(id string, o runner.FileOptions) runner.FileRun {
 	return res
 }
 
-// overhears are the events of steps from now on, in a few words each.
+// overhears collects the events of steps from now on, in a few words each.
 func (w *world) overhears() func() []string {
 	var list []string
 	w.Site.Event = func(e runner.Event) {
@@ -91,7 +91,7 @@ func (w *world) overhears() func() []string {
 	}
 }
 
-// The agents of a file's steps play their roles; what they do is told with the step that it is for.
+// The agents for the steps of a file use their roles, and their events name the step.
 func TestFileAsksAgents(t *testing.T) {
 	w := newWorld(t, runnertest.Script{"implement": {{"files": runnertest.Obj{"out.txt": "one"}, "answer": "wrote it"}}, "heal": {{"files": runnertest.Obj{"mended": "x"}, "answer": "made the file"}},
 		"grade": {runnertest.Answer(runnertest.Obj{"reasoning": "r", "feedback": "write two", "pass": false}), runnertest.Answer(runnertest.Obj{"reasoning": "r", "feedback": "", "pass": true})}}.String())
@@ -113,8 +113,7 @@ func TestFileAsksAgents(t *testing.T) {
 	}
 }
 
-// A run that failed goes on with what did not come to a good end, also when the file was edited: steps and rounds that
-// are as they were are not run again.
+// A resumed run repeats only what did not end well, also if the file was edited: unchanged steps and rounds do not run again.
 func TestFileIsResumed(t *testing.T) {
 	w := newWorld(t, "roles: {}\n")
 	const steps = `{"id": "a", "command": "echo a >> log"}, {"id": "l", "for_each": "cat items", "command": "echo {{item}} >> log; test -e go || test {{item}} != y"}, {"id": "b", "command": "%s"}`
@@ -124,7 +123,7 @@ func TestFileIsResumed(t *testing.T) {
 		t.Fatalf("got %+v, log %q", res, w.Read("log"))
 	}
 	w.Write("go", "")
-	w.Write("items", "x2\ny\n") // the first round is another one now
+	w.Write("items", "x2\ny\n") // changes the first round
 	res = w.resume(res.ID, runner.FileOptions{})
 	if res.Report.Failure() != nil || res.Input.Number != 2 || w.Read("log") != "a\nx\ny\nx2\ny\nb\n" {
 		t.Errorf("got %+v, log %q", res, w.Read("log"))
@@ -151,7 +150,7 @@ func TestFileIsResumed(t *testing.T) {
 	}
 }
 
-// What was asked of a run holds for the next one, until something else is asked.
+// The choice of steps for a run also holds when it is resumed, until another one is given.
 func TestResumeKeepsTheChoice(t *testing.T) {
 	w := newWorld(t, "roles: {}\n")
 	o := w.stepsFile(`{"id": "a", "command": "echo a >> log"}, {"id": "b", "command": "test -e go && echo b >> log"}, {"id": "c", "command": "echo c >> log"}`)
@@ -166,7 +165,7 @@ func TestResumeKeepsTheChoice(t *testing.T) {
 	}
 }
 
-// Another file or other values make a step another one.
+// A step runs again if the file that it calls, or a value in it, changed.
 func TestFinishedStepsThatAreOthers(t *testing.T) {
 	w := newWorld(t, "roles: {}\n")
 	load := func(given map[string]string) runner.FileOptions {
@@ -195,7 +194,7 @@ func TestFinishedStepsThatAreOthers(t *testing.T) {
 	}
 }
 
-// A run waits for people, takes what they say to its step as it is now, and goes on.
+// A run waits for approvals of a step. Approvals of a step that was edited since do not count.
 func TestFileWaitsForPeople(t *testing.T) {
 	w := newWorld(t, "roles: {}\n")
 	w.Site.Config.Planning.Approvers = 2
@@ -233,7 +232,7 @@ func TestFileWaitsForPeople(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	edited := w.resume(res.ID, w.stepsFile(fmt.Sprintf(steps, "2"))) // both were a yes to something else
+	edited := w.resume(res.ID, w.stepsFile(fmt.Sprintf(steps, "2"))) // both approvals were for the previous version
 	if len(edited.Waits) != 1 || edited.Waits[0].Path != "ok" || w.Read("log") != "a\n" {
 		t.Fatalf("after an edit: %+v, log %q", edited, w.Read("log"))
 	}
@@ -264,7 +263,7 @@ func TestFileWaitsForPeople(t *testing.T) {
 	}
 }
 
-// append adds lines to approvals.jsonl as a person would.
+// append adds lines to approvals.jsonl, as a person would.
 func (w *world) append(dir string, lines ...string) {
 	w.Helper()
 	f, err := os.OpenFile(filepath.Join(dir, "approvals.jsonl"), os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644)
@@ -276,7 +275,7 @@ func (w *world) append(dir string, lines ...string) {
 	}
 }
 
-// An approval that has expired is none.
+// An approval that has expired does not count.
 func TestStepApprovalExpires(t *testing.T) {
 	w := newWorld(t, "roles: {}\n")
 	w.Site.Config.Planning.ApprovalExpires = time.Hour
@@ -288,13 +287,13 @@ func TestStepApprovalExpires(t *testing.T) {
 	if res = w.resume(res.ID, runner.FileOptions{}); len(res.Waits) != 1 {
 		t.Errorf("got %+v", res)
 	}
-	w.Site.Now = time.Now // by which it has not
+	w.Site.Now = time.Now // the approval has not expired by this clock
 	if res = w.resume(res.ID, runner.FileOptions{}); len(res.Waits) != 0 || res.Report.Failure() != nil {
 		t.Errorf("before that time: %+v", res)
 	}
 }
 
-// Who can't run is told before anything is begun.
+// If an agent or a chosen step is missing, that is reported before anything begins.
 func TestFileCantRun(t *testing.T) {
 	w := newWorld(t, "roles: {}\n")
 	w.Site.Available = func(_ context.Context, name string) error {
@@ -317,13 +316,13 @@ func TestFileCantRun(t *testing.T) {
 	if list, _ := filepath.Glob(filepath.Join(w.Dir, ".trellis/.runtime/runs/*")); len(list) > 0 {
 		t.Errorf("something was begun: %q", list)
 	}
-	o.Steps.Only = "s" // needs nobody
+	o.Steps.Only = "s" // needs no agent
 	if res := w.runFile(o); res.Report.Done != 1 {
 		t.Errorf("got %+v", res)
 	}
 }
 
-// An agent that fails fails its step, and what does not depend on it goes on; without a budget nothing more is asked.
+// If an agent fails, its step fails, and independent steps run. If the budget is used up, no further agent is called and the run is paused.
 func TestFileAgentFails(t *testing.T) {
 	w := newWorld(t, runnertest.Script{"implement": {{"fail": runnertest.Obj{"code": "agent_exit", "detail": "it crashed"}}}}.String())
 	w.Site.Config.Limits.Attempts = 1
@@ -345,7 +344,7 @@ func TestFileAgentFails(t *testing.T) {
 	}
 }
 
-// Two processes don't run one run.
+// A run that one process works on can't be resumed by another.
 func TestFileIsHeld(t *testing.T) {
 	w := newWorld(t, "roles: {}\n")
 	o := w.stepsFile(`{"id": "a", "command": "while ! test -e go; do sleep 0.02; done"}`)
@@ -365,7 +364,7 @@ func TestFileIsHeld(t *testing.T) {
 	}
 }
 
-// An interrupt ends what runs and begins nothing more; later the run goes on there.
+// An interrupt ends what runs, and nothing else begins. A resume continues there.
 func TestFileIsInterrupted(t *testing.T) {
 	w := newWorld(t, "roles: {}\n")
 	ctx, cancel := context.WithCancel(context.Background())
@@ -384,7 +383,7 @@ func TestFileIsInterrupted(t *testing.T) {
 	}
 }
 
-// What is proven is rechecked; what was done to it is found.
+// VerifyFile checks the proofs of a run again, and finds changes to the proofs and to their output.
 func TestVerifyFile(t *testing.T) {
 	w := newWorld(t, "roles: {}\n")
 	w.Write("inner.json", `{"schema_version": 1, "title": "i", "steps": [{"id": "x", "command": "echo x", "verify": "test -d .git"}]}`)
@@ -419,7 +418,7 @@ func TestVerifyFile(t *testing.T) {
 	}
 }
 
-// What a task proved is rechecked with its plan and its branch as they are now.
+// VerifyTask checks the proofs of a task again, with the current plan and branch.
 func TestVerifyTask(t *testing.T) {
 	w := newWorld(t, runnertest.Stepping(runnertest.Obj{"files": runnertest.Obj{"greet.sh": runnertest.Bye}, "answer": "done"}).String())
 	dir := w.Stepped("02-01-bye", runnertest.AddFlag, runnertest.Note, runTests)
@@ -468,7 +467,7 @@ func TestVerifyTask(t *testing.T) {
 	}
 }
 
-// childFile is a run of steps.json in a process of its own, which dies at a step of its journal.
+// childFile is set in a child that runs steps.json and dies at a step of its journal.
 const childFile = "TRELLIS_TEST_FILE"
 
 func childRun(site *runner.Site) int {
@@ -483,7 +482,7 @@ func childRun(site *runner.Site) int {
 	var res runner.FileRun
 	if err == nil && len(ids) > 0 {
 		err = durable.ErrHeld
-		for end := time.Now().Add(runnertest.Hang); errors.Is(err, durable.ErrHeld) && time.Now().Before(end); time.Sleep(5 * time.Millisecond) { // a shell that was just forked when its parent was killed has the lock until it begins
+		for end := time.Now().Add(runnertest.Hang); errors.Is(err, durable.ErrHeld) && time.Now().Before(end); time.Sleep(5 * time.Millisecond) { // a shell that was forked just before its parent was killed has the lock until it begins
 			res, err = site.FileRunner().ResumeFile(context.Background(), filepath.Base(filepath.Dir(filepath.Dir(ids[0]))), runner.FileOptions{Steps: workflow.Options{Dir: dir}}, nobody)
 		}
 	} else if err == nil {
@@ -517,8 +516,8 @@ func (w *world) fileChild(how string, kill int) (killed bool, steps int) {
 	return false, strings.Count(string(data), "\n")
 }
 
-// A run of steps that is killed at any step of its journal, and started again, does each step once, but for the one
-// that was cut off, and proves each of them once.
+// If a run of steps is killed at any step of its journal and resumed, each step runs once, except those that were interrupted, and is
+// proven once.
 func TestKillFileAtEveryRecord(t *testing.T) {
 	const file = `{"id": "a", "command": "echo a >> log", "verify": "grep -q a log"},
 		{"id": "l", "for_each": "echo x; echo y", "concurrency": 2, "steps": [{"id": "one", "command": "echo one-{{item}} >> log"}, {"id": "two", "command": "echo two-{{item}} >> log", "verify": "grep -q two-{{item}} log"}]},
@@ -536,10 +535,10 @@ func TestKillFileAtEveryRecord(t *testing.T) {
 	if steps < 60 {
 		t.Fatalf("an undisturbed run has %d steps", steps)
 	}
-	every := soak.Every(41) // each of the three steps of a record has its turn
+	every := soak.Every(41) // so that each of the three steps of a record is tried
 	kills := 0
 	for at := 1; at <= steps; at++ {
-		if (at-1)%every > 0 && (at <= steps-8 || at%2 > 0 && !soak.Asked()) { // the last ones seal the proofs and end the run
+		if (at-1)%every > 0 && (at <= steps-8 || at%2 > 0 && !soak.Asked()) { // the last steps seal the proofs and end the run
 			continue
 		}
 		killed, _, w := run(at)
@@ -549,7 +548,7 @@ func TestKillFileAtEveryRecord(t *testing.T) {
 		}
 		lines := strings.Fields(strings.ReplaceAll(w.Read("log"), "p\n", "g-p\n"))
 		slices.Sort(lines)
-		if got := strings.Join(slices.Compact(slices.Clone(lines)), " "); got != want || len(lines) > len(strings.Fields(want))+2 { // two rounds at a time
+		if got := strings.Join(slices.Compact(slices.Clone(lines)), " "); got != want || len(lines) > len(strings.Fields(want))+2 { // two rounds run at the same time
 			t.Errorf("kill %d: log %q", at, lines)
 		}
 		ids, err := filepath.Glob(filepath.Join(w.Dir, ".trellis/.runtime/runs/*/run/journal.jsonl"))
@@ -564,8 +563,7 @@ func TestKillFileAtEveryRecord(t *testing.T) {
 	t.Logf("%d kills of a run of %d steps", kills, steps)
 }
 
-// In a run that ends with the first failure nothing begins after it, wherever it is killed: what was over stays over
-// in the process that goes on.
+// In a run with fail-fast, no step begins after the first failure, even if the run is killed at any step and resumed.
 func TestKillRunThatFailsFast(t *testing.T) {
 	soak.Only(t, "TestKillFileAtEveryRecord")
 	for at := 1; ; at += soak.Every(5) {
@@ -574,7 +572,7 @@ func TestKillRunThatFailsFast(t *testing.T) {
 		killed, _ := w.fileChild("fails fast", at)
 		if killed {
 			ids, err := filepath.Glob(filepath.Join(w.Dir, ".trellis/.runtime/runs/*/run/journal.jsonl"))
-			if err == nil && len(ids) == 1 { // else it was killed before it began
+			if err == nil && len(ids) == 1 { // otherwise it was killed before it began
 				w.fileChild("fails fast", 0)
 			}
 		}
@@ -588,7 +586,7 @@ func TestKillRunThatFailsFast(t *testing.T) {
 	}
 }
 
-// The input of a run stays small however much was finished before.
+// The input of a run stays small even if many steps were finished before.
 func TestManyFinishedSteps(t *testing.T) {
 	soak.Only(t, "TestFileIsResumed")
 	w := newWorld(t, "roles: {}\n")

@@ -13,8 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// A directory that a person renames or removes while it is worked on is told as that, with what is next, and not as what
-// another process did.
+// If a person renames or removes a directory during its run or planning, the error says so, with a hint.
 func TestDirectoryThatGoesAway(t *testing.T) {
 	t.Parallel()
 	for name, away := range map[string]func(dir string) error{
@@ -44,7 +43,7 @@ func TestDirectoryThatGoesAway(t *testing.T) {
 	}
 }
 
-// leaves takes a directory away once its journal has begun.
+// leaves removes a directory by away after its journal has begun.
 func leaves(t *testing.T, dir string, away func(string) error) func(runner.Event) {
 	return func(e runner.Event) {
 		if _, err := os.Stat(filepath.Join(dir, taskdir.Run, "journal.jsonl")); err != nil || e.State == nil && e.Asked == nil && e.Told == nil {

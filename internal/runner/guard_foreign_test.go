@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Edge S10: a journal of before journals said where they began goes on as it did, unless git has it.
+// Edge S10: a journal without the clone in which it began, as older versions wrote it, is resumed unless git tracks it.
 func TestJournalThatDoesNotSayItsClone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -45,7 +45,7 @@ func TestJournalThatDoesNotSayItsClone(t *testing.T) {
 	}
 }
 
-// A folder that another program copied may have a name that no task can have: what comes next for it can be typed all the same.
+// The next command for a folder whose name no task can have, such as that of a copy, is quoted for a shell.
 func TestNextOfNameWithSpaces(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)

@@ -18,8 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// S3: decisions that came by git count for nothing, and get no hash; one that is written by hand here does, and one that is
-// signed with a key that is trusted.
+// Edge S3: decisions that came by git do not count and get no hash. A decision that is written here by hand counts.
 func TestDecisionsByGit(t *testing.T) {
 	t.Parallel()
 	w := newTrustWorld(t, runnertest.Working)
@@ -28,7 +27,7 @@ func TestDecisionsByGit(t *testing.T) {
 	if err != nil || res.Status != trellis.Waiting {
 		t.Fatalf("got %+v, %v", res, err)
 	}
-	if got := w.Start(res.Dir); got.Status != trellis.Waiting { // which also makes main the branch that is trusted
+	if got := w.Start(res.Dir); got.Status != trellis.Waiting { // also makes main the trusted branch
 		t.Fatalf("without an approval: %+v", got)
 	}
 	w.Git("add", "-A")
@@ -48,7 +47,7 @@ func TestDecisionsByGit(t *testing.T) {
 	}
 }
 
-// S3: what a key says that is trusted counts, whoever brings it.
+// Edge S3: a decision signed with a trusted key counts, even if a stranger commits it.
 func TestSignedDecisionByGit(t *testing.T) {
 	t.Parallel()
 	w := newTrustWorld(t, runnertest.ByPlan("true"))
@@ -87,7 +86,7 @@ func TestSignedDecisionByGit(t *testing.T) {
 	}
 }
 
-// handPlanned is a task with a plan that a person wrote.
+// handPlanned returns a task with a plan that a person wrote.
 func (w *world) handPlanned() string {
 	w.Helper()
 	dir := w.handPlan(runnertest.ProvenPRD, planJSON(""))
@@ -95,7 +94,7 @@ func (w *world) handPlanned() string {
 	return dir
 }
 
-// S3: planning.approval holds for a plan.json that no planner wrote.
+// Edge S3: planning.approval also holds for a plan.json that no planner wrote.
 func TestEveryPlanWaits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.ByPlan("true"))
@@ -112,7 +111,7 @@ func TestEveryPlanWaits(t *testing.T) {
 	}
 }
 
-// S2: no task begins at a stranger's commit, and no branch is brought up to one.
+// Edge S2: no task begins at a stranger's commit, and no branch is updated to one.
 func TestBaseOfAStranger(t *testing.T) {
 	t.Parallel()
 	w := newTrustWorld(t, runnertest.Quickly)
@@ -139,8 +138,7 @@ func TestBaseOfAStranger(t *testing.T) {
 	}
 }
 
-// Edge S2: a hook that is not trusted any more when a run ends, since somebody else's branch was checked out
-// meanwhile, is not run.
+// Edge S2: a hook that is no longer trusted when a run ends, since somebody else's branch was checked out meanwhile, does not run.
 func TestProgramsAreJudgedWhenTheyRun(t *testing.T) {
 	t.Parallel()
 	w := newTrustWorld(t, runnertest.Working)
@@ -148,7 +146,7 @@ func TestProgramsAreJudgedWhenTheyRun(t *testing.T) {
 	w.Site.Config.Hooks.AfterFinish = []string{"touch " + hooked}
 	w.Site.TrustedPrograms = func(context.Context) error {
 		if w.Git("branch", "--list", "feature/bye") == "" || w.Git("rev-parse", "feature/bye") == w.Git("rev-parse", "main") {
-			return nil // nothing is committed yet
+			return nil // before the commit
 		}
 		return errors.New("settings came with a commit of somebody else")
 	}
@@ -160,7 +158,7 @@ func TestProgramsAreJudgedWhenTheyRun(t *testing.T) {
 	}
 }
 
-// Edge S2: a plan that says what somebody took back will not run, and whoever planned hears that.
+// Edge S2: if a plan has items whose trust was revoked, the planning reports that the task needs trust.
 func TestPlanTellsWhatIsNotTrusted(t *testing.T) {
 	t.Parallel()
 	w := newTrustWorld(t, runnertest.Working)
@@ -181,7 +179,7 @@ func TestPlanTellsWhatIsNotTrusted(t *testing.T) {
 	}
 }
 
-// Edge S2: what could not be remembered is told, once.
+// Edge S2: that the ledger can't be written is reported once.
 func TestLedgerThatCannotBeWrittenIsTold(t *testing.T) {
 	t.Parallel()
 	w := newTrustWorld(t, runnertest.Working)
@@ -201,7 +199,7 @@ func TestLedgerThatCannotBeWrittenIsTold(t *testing.T) {
 	}
 }
 
-// Edge S1: what could not be taken back of a worktree stands in report.md.
+// Edge S1: what could not be undone in a worktree is listed in report.md.
 func TestReportTellsWhatIsNotTakenBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Working)

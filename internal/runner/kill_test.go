@@ -18,11 +18,11 @@ import (
 )
 
 const (
-	childSays  = "TRELLIS_TEST_SAYS"  // what a child wants planned
-	childWants = "TRELLIS_TEST_WANTS" // the status that it is to come to; ready when it is not set
+	childSays  = "TRELLIS_TEST_SAYS"  // the requirement that a child plans
+	childWants = "TRELLIS_TEST_WANTS" // the status that the child expects; default ready
 )
 
-// childPlan plans a task, or goes on with a planning that was cut off.
+// childPlan plans a task, or resumes an interrupted planning.
 func childPlan(site *runner.Site) int {
 	o := runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: cmp.Or(os.Getenv(childSays), "greet.sh --bye says bye")}
 	res, err := site.PlanRunner().Plan(context.Background(), o)
@@ -37,9 +37,8 @@ func childPlan(site *runner.Site) int {
 	return 0
 }
 
-// A run that is killed at any step of its journal and of its proofs, before, between and after the records of each
-// activity's begin and end, and started again, ends like one that was not: the same tree, one commit, the same proofs,
-// no call and no command of a step twice but the one that was cut off.
+// A run that is killed at any step of its journal or its proofs, and resumed, has the same result as an undisturbed run: the same tree, one
+// commit, the same proofs. At most one call, or command of a step, is repeated.
 func TestKillAtEveryRecord(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Counted())
@@ -49,7 +48,7 @@ func TestKillAtEveryRecord(t *testing.T) {
 	if steps < 100 || proofs != "ask by manual, count/item-1 by file, count/item-2 by file, say_bye by script, run_tests by test,  by final" {
 		t.Fatalf("an undisturbed run has %d steps, and the proofs %s", steps, proofs)
 	}
-	every := soak.Every(79) // records take two steps or three
+	every := soak.Every(79) // a record takes two or three steps
 	t.Logf("kills at every %d. of %d steps", every, steps)
 	for at := 1; at <= steps; at += every {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
@@ -81,7 +80,7 @@ func TestKillAtEveryRecord(t *testing.T) {
 	}
 }
 
-// proven are the records of a task's chain, which has to be whole.
+// proven returns the records of a task's proofs, and checks that all are valid.
 func (w *world) proven(dir string) string {
 	w.Helper()
 	audit, err := runner.VerifyTask(context.Background(), w.Site.Store, w.Site.Repo.Refs(), dir)
@@ -95,8 +94,8 @@ func (w *world) proven(dir string) string {
 	return strings.Join(list, ", ")
 }
 
-// agreedPlan makes a task whose plan a person let change what is protected, with preconditions. Its steps are a
-// script, a wait for a person, a loop, a prompt, and one that verifies.
+// agreedPlan makes a task with an approved plan that changes protected paths. The plan has preconditions, and these steps: a script, an
+// approval, a loop, a prompt, and one that verifies.
 func (w *world) agreedPlan() string {
 	w.Helper()
 	dir := w.handPlan(runnertest.ProvenPRD, `{"schema_version": 1, "title": "Say bye",
@@ -114,8 +113,8 @@ func (w *world) agreedPlan() string {
 	return dir
 }
 
-// A planning that is killed at any step of its journal leaves nothing, or a folder that is gone on with, or a
-// whole directory; a call that ended is not made again.
+// A planning that is killed at any step of its journal publishes no incomplete task. The next planning completes it, and repeats no call
+// that had ended.
 func TestKillWhilePlanning(t *testing.T) {
 	soak.Only(t, "TestKillPlanningAtAnyStep")
 	t.Parallel()
@@ -164,7 +163,7 @@ func TestKillWhilePlanning(t *testing.T) {
 	}
 }
 
-// results counts the entries of a role's calls that came to their end.
+// results counts the calls of a role that ended.
 func (w *world) results(dir, role string) (n int) {
 	w.Helper()
 	err := filepath.WalkDir(filepath.Join(dir, taskdir.Run), func(path string, e os.DirEntry, err error) error {

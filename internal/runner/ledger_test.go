@@ -14,18 +14,18 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// reader is what another process reads of the day's ledger.
+// reader returns a site that reads the day's ledger as another process would.
 func reader(root string, now time.Time) *runner.Site {
 	return &runner.Site{Store: taskdir.Store{Root: root}, Config: &config.Config{}, Now: func() time.Time { return now }}
 }
 
-// A day's ledger loses no line, however many write and read at once, and is small again when they have done so.
+// A day's ledger loses no line when many processes write and read it at the same time, and is folded to a small file afterwards.
 func TestLedgerIsFolded(t *testing.T) {
 	t.Parallel()
 	root, now := t.TempDir(), time.Date(2026, 3, 4, 12, 0, 0, 0, time.Local)
 	path := filepath.Join(root, ".trellis", ".runtime", "spend", now.Format(time.DateOnly)+".jsonl")
 	const writers, lines = 6, 100
-	early := reader(root, now) // has read less than the file has when it is folded
+	early := reader(root, now) // has read less of the file than is folded later
 	if err := runner.AppendLine(nil, path, []byte(`{"used": {"seconds": 1}}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestLedgerIsFolded(t *testing.T) {
 			t.Errorf("another process reads %+v, %v", used, err)
 		}
 	}
-	// Nobody waits to fold: while there are always some who write, nobody does. Whoever is alone does.
+	// Nobody waits to fold: as long as others write, the file is not folded. A writer that is alone folds it.
 	if err := runner.AppendLine(nil, path, []byte(line)); err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// A used-up budget ends the agent and pauses the task; it goes on when a person raised it and says start.
+// When the task's budget is used up, the agent is ended and the task paused. After the budget was raised, start resumes it.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -46,8 +46,7 @@ test "$TRELLIS_ROLE" = accept || echo '{"type": "result", "text": "done"}'
 	}
 }
 
-// A requirement of a megabyte, with all that shells and templates could stumble over, reaches the agent once
-// and unchanged.
+// A requirement of a megabyte, with characters that are special in shells and templates, reaches the agent once and unchanged.
 func TestLargeRequirement(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -72,7 +71,7 @@ echo '{"decision": "reject", "category": "too_large", "details": "a megabyte", "
 	}
 }
 
-// A provider's limit that is far leaves a planning where it is, to be gone on with.
+// A provider's limit far in the future leaves the planning as a draft, which can be resumed after that time.
 func TestRateLimitWhilePlanning(t *testing.T) {
 	t.Parallel()
 	at := time.Now().Add(time.Hour)
@@ -90,7 +89,7 @@ func TestRateLimitWhilePlanning(t *testing.T) {
 	}
 }
 
-// A limit that all calls at the beginning come to is waited for once, and not again by those that were made ahead.
+// A limit that all calls at the beginning reach is waited for once, not again for the calls that were made ahead.
 func TestRateLimitOfCallsAhead(t *testing.T) {
 	t.Parallel()
 	at := time.Now().Add(time.Hour)
@@ -109,7 +108,7 @@ func TestRateLimitOfCallsAhead(t *testing.T) {
 	}
 }
 
-// What planning used counts for the task: in its usage, when the planner fails as well, and against its budget.
+// The usage of planning, failed ones included, counts as usage of the task and for its budget.
 func TestUsageOfPlanning(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -154,7 +153,7 @@ esac
 	}
 }
 
-// The time of agents that plan is the task's as well.
+// The time of planning agents counts for the task's budget of time.
 func TestTimeOfPlanning(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)

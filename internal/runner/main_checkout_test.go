@@ -14,14 +14,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// mainState is what a person sees of the main checkout: the branch, where it ends, and what is not committed.
+// mainState returns what a person sees of the main checkout: the branch, its commit, and uncommitted changes.
 func (w *world) mainState() string {
 	w.Helper()
 	return w.Git("symbolic-ref", "HEAD") + w.Git("rev-parse", "HEAD", "main") + w.Git("status", "--porcelain", "--", ":!.trellis/tasks")
 }
 
-// Edge A3: an agent that moves something in the main checkout ends its run, and the commands that the failure names undo
-// it without taking what a person had not committed.
+// Edge A3: if an agent moves a branch or HEAD in the main checkout, its run fails, and the commands in the failure undo it without losing a
+// person's uncommitted changes.
 func TestAgentMovesTheMainCheckout(t *testing.T) {
 	t.Parallel()
 	for name, script := range soak.Rows(t, map[string]string{
@@ -56,7 +56,7 @@ func TestAgentMovesTheMainCheckout(t *testing.T) {
 	}
 }
 
-// Edges A3, S10: what the log does not show to be the agent's is told with the command that undoes it, and ends no run.
+// Edges A3, S10: changes in the repository that may be a person's are reported, moved branches with a command to undo them, and fail no run.
 func TestMovesOfUnknownHandsAreTold(t *testing.T) {
 	t.Parallel()
 	for name, c := range soak.Rows(t, map[string]struct{ script, says string }{
@@ -82,8 +82,8 @@ func TestMovesOfUnknownHandsAreTold(t *testing.T) {
 	}
 }
 
-// Edge S1: an agent that has git take objects from a folder of its own is stopped: what git reads there, it can change at any time,
-// and what is committed would be nowhere else.
+// Edge S1: if an agent makes git read objects from its own folder, the run fails: the agent could change these objects at any time, and
+// commits would need them.
 func TestObjectsOfAnotherFolder(t *testing.T) {
 	t.Parallel()
 	w := cheat(t, "echo x > notes.txt; cp -r $(git rev-parse --git-path objects) ../own; GIT_OBJECT_DIRECTORY=$PWD/../own git add -A; (cd ../own && pwd) > $(git rev-parse --git-path objects/info/alternates)")
@@ -94,8 +94,7 @@ func TestObjectsOfAnotherFolder(t *testing.T) {
 	}
 }
 
-// Edge A3: a person who works in the main checkout while an agent does in its worktree fails no run: commits, switches,
-// resets, edits. It is told.
+// Edge A3: a person who commits, switches and resets in the main checkout while an agent works fails no run. That is reported.
 func TestPersonAtWorkInTheMainCheckout(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -123,7 +122,7 @@ test "$TRELLIS_ROLE" = accept && echo '{"type": "result", "text": "{\"criteria\"
 	}
 }
 
-// An agent that commits and then leaves its branch did nothing in the main checkout: it is put back, and the commit kept.
+// If an agent commits and then leaves its branch, the worktree is put back on the branch with the commit, and the run continues.
 func TestAgentLeavesItsBranch(t *testing.T) {
 	t.Parallel()
 	w := cheat(t, "echo x > notes.txt; git add notes.txt; git commit -q -m mine; git checkout -q -b fix/bye")
@@ -137,7 +136,7 @@ func TestAgentLeavesItsBranch(t *testing.T) {
 	}
 }
 
-// Edge A3: hooks that an agent wrote are not run when Trellis commits; those that were there are.
+// Edge A3: hooks that an agent wrote or changed do not run when Trellis commits. Unchanged hooks of the user do.
 func TestHooksOfAgentsAreNotRun(t *testing.T) {
 	t.Parallel()
 	hook := "printf '#!/bin/sh\\ntouch $TRELLIS_REPO/../ran\\n' > %s/pre-commit; chmod +x %s/pre-commit"
@@ -173,7 +172,7 @@ func TestHooksOfAgentsAreNotRun(t *testing.T) {
 	}
 }
 
-// hookThatRan makes a hook of the user's that leaves a trace.
+// hookThatRan adds a hook of the user that leaves a file behind.
 func (w *world) hookThatRan() {
 	w.Helper()
 	w.Write(".git/hooks/pre-commit", "#!/bin/sh\ntouch "+w.Dir+"/../ran\n")
@@ -182,7 +181,7 @@ func (w *world) hookThatRan() {
 	}
 }
 
-// Edge S1: a repository whose hooks are switched off by a link to /dev/null is worked in like any other.
+// Edge S1: a repository in which a link to /dev/null switches hooks off works like any other.
 func TestHooksThatAreNoFolder(t *testing.T) {
 	t.Parallel()
 	w := cheat(t, "echo x > notes.txt")
@@ -196,7 +195,7 @@ func TestHooksThatAreNoFolder(t *testing.T) {
 	}
 }
 
-// A person who checks out a branch without what context files name ends no run: it is read in the worktree.
+// If a person checks out a branch without a file that context files name, no run fails: the file is read in the worktree.
 func TestContextOfAnotherBranch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "roles:\n  implement: [{run: [\"mv $TRELLIS_REPO/greet.sh $TRELLIS_REPO/../away.sh\"], "+strings.TrimPrefix(runnertest.Mend, "[{")+"\n  check: [{answer: fine}]\n  "+runnertest.Met+"\n")

@@ -21,9 +21,9 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// What a person orders from another process, after a command has read a task and before it writes.
+// Orders that a person gives in another process, after a command has read a task and before it writes.
 
-// another is the site of another process.
+// another returns the site of another process.
 func another(w *world) *runner.Site {
 	w.Helper()
 	s, err := runnertest.NewSite(w.Dir, append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1"))
@@ -33,7 +33,7 @@ func another(w *world) *runner.Site {
 	return s
 }
 
-// onceAt does something once, when a step on a file is about to be done.
+// onceAt calls do once, before a step on a file.
 func onceAt(step, base string, do func()) *durable.Disk {
 	var once sync.Once
 	return &durable.Disk{Fault: func(s, path string) error {
@@ -46,7 +46,7 @@ func onceAt(step, base string, do func()) *durable.Disk {
 
 const asksAnn = `{"status": "waiting", "base_branch": "main", "pipeline": {"approval": {"required": true, "approvers": 1}}}`
 
-// A task that was called off, or that somebody else's yes set going, while a yes is written down stays what it became.
+// If a task is cancelled, or changed by another approval, while an approval is recorded, its new status stays.
 func TestApprovedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -76,7 +76,7 @@ func TestApprovedMeanwhile(t *testing.T) {
 			w.Write(".trellis/tasks/02-01-bye/task.json", asksAnn)
 			other, looks := another(w), 0
 			w.Site.Now = func() time.Time {
-				if looks++; looks == 2 { // task.json was read, and it is judged what people said
+				if looks++; looks == 2 { // task.json was read, and the approvals are about to be counted
 					if err := c.order(other, dir); err != nil {
 						t.Error(err)
 					}
@@ -93,7 +93,7 @@ func TestApprovedMeanwhile(t *testing.T) {
 	}
 }
 
-// What was called off is not delivered.
+// A task that is cancelled meanwhile is not delivered.
 func TestDeliverOfCancelled(t *testing.T) {
 	t.Parallel()
 	w, gh := hosted(t, githubtest.State{})
@@ -108,7 +108,7 @@ func TestDeliverOfCancelled(t *testing.T) {
 	}
 }
 
-// A task that is called off while it is retried stays so.
+// A task that is cancelled during a retry stays cancelled. A later retry works.
 func TestCancelDuringRetry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "roles:\n  implement: [{answer: done}]\n")
@@ -129,7 +129,7 @@ func TestCancelDuringRetry(t *testing.T) {
 	}
 }
 
-// A task in review whose reaction has said so, and not yet that it ended, is not run once more.
+// A task that is in review after a reaction, whose run has not yet recorded its end, is not run again.
 func TestStartAtTheEndOfAReaction(t *testing.T) {
 	t.Parallel()
 	w, gh, dir := reviewed(t, strings.Replace(runnertest.Mending, "echo fixed >> more.txt", "echo false > greet.sh", 1))
@@ -149,7 +149,7 @@ func TestStartAtTheEndOfAReaction(t *testing.T) {
 			if err != nil || h.Ended {
 				t.Errorf("the journal: %v, %v", h.Ended, err)
 			}
-			ctx, end := context.WithTimeout(context.Background(), 5*time.Second) // a start that is no *durable.HeldError waits for this run
+			ctx, end := context.WithTimeout(context.Background(), 5*time.Second) // without a *durable.HeldError, the start would wait for this run
 			defer end()
 			_, held = other.Starter().Start(ctx, dir, runner.RunOptions{})
 		}
@@ -162,7 +162,7 @@ func TestStartAtTheEndOfAReaction(t *testing.T) {
 	}
 }
 
-// A damaged journal that a person's retry set aside meanwhile does not fail the task that is ready again.
+// If a person retries a task with a damaged journal meanwhile, the task stays ready.
 func TestRetryOfDamagedMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -182,7 +182,7 @@ func TestRetryOfDamagedMeanwhile(t *testing.T) {
 	}
 	other, looks := another(w), 0
 	w.Site.Now = func() time.Time {
-		if looks++; looks == 2 { // the journal was found damaged, and its lock is to be taken again
+		if looks++; looks == 2 { // the journal was found damaged, and its lock is about to be taken again
 			if err := other.Orders().Retry(context.Background(), dir, false, runner.RunOptions{}); err != nil {
 				t.Error(err)
 			}
@@ -195,7 +195,7 @@ func TestRetryOfDamagedMeanwhile(t *testing.T) {
 	}
 }
 
-// A task that is called off after its run was killed in a call says what that call used.
+// If a task is cancelled after its run was killed during a call, the usage of that call is recorded.
 func TestCancelOfKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -218,7 +218,7 @@ func TestCancelOfKilled(t *testing.T) {
 	}
 }
 
-// A clock that is weeks ahead for a moment takes no day's ledger away.
+// A clock that is days ahead for a moment removes no day's ledger.
 func TestLedgerClockAhead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -234,7 +234,7 @@ func TestLedgerClockAhead(t *testing.T) {
 	}
 }
 
-// Work that went on since it was looked at is not completed by what was merged of it before.
+// Work that continued after it was checked is not completed because its earlier commits were merged.
 func TestSettleOfWhatWentOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, strings.Replace(runnertest.Mending, "when: \"# From the pull request\"\n      ", "", 1))

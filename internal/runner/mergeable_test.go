@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// A pull request that is approved, and whose checks all passed, is shown; no other one is.
+// Site.Mergeable is called for a pull request that is approved and whose checks all passed, and for no other.
 func TestSaysMergeable(t *testing.T) {
 	t.Parallel()
 	w, gh, _ := reviewed(t, runnertest.Mending)

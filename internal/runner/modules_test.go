@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// inCLI is a script that works in the submodule libs/cli, wrongly at first. The verify command looks there.
+// inCLI is a script that works in the submodule libs/cli, wrongly at first.
 const inCLI = `
 roles:
   implement: [{files: {libs/cli/main.txt: "tow\n"}, answer: done}]
@@ -29,7 +29,7 @@ roles:
 
 const twoPRD = "# Say two\n\n## Acceptance Criteria\n\n- [ ] it says two\n"
 
-// modular is a world with a submodule at libs/cli, which is the package cli.
+// modular returns a world with a submodule at libs/cli, the package cli. The verify command checks a file in it.
 func modular(t *testing.T, script string) *world {
 	w := newWorld(t, script)
 	origin := filepath.Join(filepath.Dir(w.Dir), "cli")
@@ -50,8 +50,7 @@ func (w *world) twoInCLI(id string) string {
 	return dir
 }
 
-// A change in a submodule is seen by the checks, and gets its own branch and commit there, of which the
-// superproject's commit is made.
+// The checks include changes in a submodule. These get a branch and a commit in the submodule, which the commit of the superproject names.
 func TestSubmodule(t *testing.T) {
 	t.Parallel()
 	w := modular(t, inCLI)
@@ -84,7 +83,7 @@ func TestSubmodule(t *testing.T) {
 	}
 }
 
-// A hook of the superproject that refuses finds the submodule committed already: the next round amends both.
+// If a hook of the superproject refuses after the submodule was committed, the next round amends both commits.
 func TestSubmoduleCommittedTwice(t *testing.T) {
 	soak.Only(t, "TestSubmodule")
 	t.Parallel()
@@ -111,8 +110,8 @@ roles:
 	}
 }
 
-// A commit that an agent made in a submodule which is not the task's package is in the worktree alone: nobody could check out what
-// names it.
+// A commit that an agent made in a submodule other than the task's package has to be pushed before the run can end well: otherwise nobody
+// could check out the work.
 func TestSubmoduleThatIsNotThePackage(t *testing.T) {
 	t.Parallel()
 	const change = "git -c protocol.file.allow=always submodule --quiet update --init && cd libs/cli && echo two > main.txt && git -c user.name=A -c user.email=a@example.org commit -qam two"
@@ -137,7 +136,7 @@ roles:
 	}
 }
 
-// A secret in a submodule is not committed either, and is said to stand there.
+// A secret in a submodule is not committed, and the failure names its place.
 func TestSubmoduleSecret(t *testing.T) {
 	t.Parallel()
 	token := "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO2mCqe0"[:36]
@@ -158,7 +157,7 @@ roles:
 	}
 }
 
-// What an agent committed in a submodule with a secret, and took out again, is not pushed: it becomes one commit without.
+// If an agent committed a secret in a submodule and removed it again, the commits are replaced by one without the secret.
 func TestSubmoduleSecretInHistory(t *testing.T) {
 	t.Parallel()
 	token := "ghp_" + "wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO2mCqe0"[:36]
@@ -184,7 +183,7 @@ roles:
 	}
 }
 
-// Beginning again keeps the work in the submodule as well, and begins at what the base has of it.
+// A retry with --fresh backs up the work in the submodule too, and begins at the base's commit of the submodule.
 func TestSubmoduleAfresh(t *testing.T) {
 	t.Parallel()
 	w := modular(t, `
@@ -215,7 +214,7 @@ roles:
 	}
 }
 
-// What a task leaves alone in its submodule is no change, and nothing of it stays.
+// A submodule without changes is no change, and no branch or worktree of it stays.
 func TestSubmoduleUntouched(t *testing.T) {
 	t.Parallel()
 	w := modular(t, `
@@ -234,7 +233,7 @@ roles:
 	}
 }
 
-// A submodule that can't be had ends the run with git's words, a package that nobody knows before it begins.
+// If a submodule can't be fetched, the run fails with git's message. An unknown package is reported before a run begins.
 func TestSubmoduleMissing(t *testing.T) {
 	t.Parallel()
 	w := modular(t, inCLI)
@@ -256,7 +255,7 @@ func TestSubmoduleMissing(t *testing.T) {
 	}
 }
 
-// delivered is a modular world where both repositories have a bare remote.
+// delivered returns a modular world in which both repositories have a bare remote.
 func delivered(t *testing.T) *world {
 	w := modular(t, inCLI)
 	w.Git("init", "-q", "--bare", "-b", "main", "../origin.git")
@@ -270,13 +269,13 @@ func delivered(t *testing.T) *world {
 	return w
 }
 
-// at is the branch of the task in a bare repository, "" when it isn't there.
+// at returns the commit of the task's branch in a bare repository, "" without the branch.
 func (w *world) at(bare string) string {
 	sha, _, _ := strings.Cut(w.Git("ls-remote", "../"+bare, "refs/heads/feature/two"), "\t")
 	return sha
 }
 
-// The submodule's branch is pushed to its own remote, before the commit that names it, and once.
+// The submodule's branch is pushed once to its own remote, before the commit that names it.
 func TestSubmoduleDelivered(t *testing.T) {
 	soak.Only(t, "TestSubmodulePullRequest")
 	t.Parallel()
@@ -315,7 +314,7 @@ func TestSubmoduleDelivered(t *testing.T) {
 	}
 }
 
-// As long as the submodule's commit can't be pushed, nothing that names it is.
+// As long as the submodule's commit can't be pushed, the superproject is not pushed.
 func TestSubmoduleNotPushed(t *testing.T) {
 	t.Parallel()
 	for name, c := range soak.Rows(t, map[string]struct {
@@ -375,7 +374,7 @@ func TestSubmoduleNotPushed(t *testing.T) {
 	}
 }
 
-// How the pull request of a submodule stands is asked with that of the whole, and said where something is in its way.
+// The state of a submodule's pull request is fetched with that of the superproject, and reported if it blocks the merge.
 func TestSubmodulePullRequest(t *testing.T) {
 	t.Parallel()
 	w := delivered(t)
@@ -424,7 +423,7 @@ func TestSubmodulePullRequest(t *testing.T) {
 	}
 }
 
-// What worktree.setup puts there in a later run, as people are told to have it do, is nobody's work either.
+// Files that worktree.setup puts into such a folder in a later run are not the work either.
 func TestSetupWhereGitSeesNone(t *testing.T) {
 	soak.Only(t, "TestWorkWhereGitSeesNone")
 	t.Parallel()
@@ -444,8 +443,8 @@ func TestSetupWhereGitSeesNone(t *testing.T) {
 	}
 }
 
-// Git sees nothing of what is in the folder of a submodule that is not checked out: work there is told to the debug agent, and is
-// no work of a run that is done. What worktree.setup put into such a folder is nobody's work.
+// Git sees no files in the folder of a submodule that is not checked out: a run does not end well with work there, and debug is told. Files
+// that worktree.setup put there are not the work.
 func TestWorkWhereGitSeesNone(t *testing.T) {
 	t.Parallel()
 	const script = `
@@ -459,7 +458,7 @@ roles:
 	for name, tc := range map[string]struct {
 		script string
 		setup  []string
-		want   trellis.Code // "" for none
+		want   trellis.Code // "" if it ends well
 		round  int
 	}{
 		"it is taken out":        {script: script, round: 2},

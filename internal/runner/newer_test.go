@@ -27,8 +27,8 @@ func begunByNewer(t *testing.T, dir, flow string, code int) {
 	}
 }
 
-// A run that a newer Trellis began is not ended by this one, whatever the status of its task: whoever starts it or asks where it
-// stands is told to upgrade, and a newer Trellis can still resume it.
+// A run that a newer Trellis began is not ended by this one, whatever the task's status: whoever starts it or asks for the next command is
+// told to upgrade.
 func TestRunOfANewerVersion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Working)

@@ -21,7 +21,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// settle writes into the roadmap what became of the tasks.
+// settle updates the roadmap to the state of the tasks.
 func (w *world) settle() runner.Advance {
 	w.Helper()
 	works, err := roadmap.ReadStepTasks(w.Site.Store, false)
@@ -65,12 +65,12 @@ func TestPlanStep(t *testing.T) {
 	if _, err := w.PlanStep(""); !errors.As(err, &not) || not.Code != roadmap.Waiting || !strings.Contains(not.Why, runnertest.Today("first")) {
 		t.Errorf("nothing is left: %v", err)
 	}
-	if res := w.MustPlan("2"); strings.Join(w.Task(res.Dir).Pipeline.DependsOn, " ") != runnertest.Today("first") { // a person may say so
+	if res := w.MustPlan("2"); strings.Join(w.Task(res.Dir).Pipeline.DependsOn, " ") != runnertest.Today("first") { // a person may plan it
 		t.Errorf("2 depends on %q", w.Task(res.Dir).Pipeline.DependsOn)
 	}
 }
 
-// A link that is missing is put in, and a planning that was cut off is gone on with, by whatever comes next.
+// A missing link to a task is added, and an interrupted planning is resumed, by the next command.
 func TestStepIsKnown(t *testing.T) {
 	t.Parallel()
 	w := newRoad(t, runnertest.Roadwork(), runnertest.Short)
@@ -101,7 +101,7 @@ func TestStepIsKnown(t *testing.T) {
 	}
 }
 
-// What is not to be planned says why, and costs nothing.
+// A step that can't be planned is reported with the reason, and nothing is made.
 func TestStepIsNotPlanned(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, step, want string }{
@@ -130,7 +130,7 @@ func TestStepIsNotPlanned(t *testing.T) {
 	}
 }
 
-// What a person asks of a step's planning is asked of the task, and that names another task stands.
+// Options for the planning of a step apply to its task. A cell that names another task stays.
 func TestStepAsAskedFor(t *testing.T) {
 	t.Parallel()
 	w := newRoad(t, runnertest.Roadwork(), runnertest.Short)
@@ -169,7 +169,7 @@ func TestStepAsAskedFor(t *testing.T) {
 	w.SameRoad(before)
 }
 
-// Two that plan the same step at once: one does, and the other says so or finds it done.
+// If several processes plan the same step at the same time, one does. The others report that, or find the plan.
 func TestStepIsPlannedOnce(t *testing.T) {
 	t.Parallel()
 	w := newRoad(t, runnertest.Roadwork(), runnertest.Short)
@@ -189,7 +189,7 @@ func TestStepIsPlannedOnce(t *testing.T) {
 	w.WantRow("1", "| 1 | First | | | plan "+runnertest.Today("first")+" |")
 }
 
-// A step that another process plans is left to it: the next one that is free is taken, and to reconcile that is no error.
+// A step that another process plans is left to it: the next free step is planned, and reconcile does not report an error.
 func TestStepIsBeingPlanned(t *testing.T) {
 	t.Parallel()
 	w := newRoad(t, runnertest.Roadwork(), runnertest.Short)
@@ -217,7 +217,7 @@ func TestStepIsBeingPlanned(t *testing.T) {
 	}
 }
 
-// Where nothing was begun there is no task to tell of.
+// If the planning of a step can't begin, no task is reported as planned.
 func TestStepThatNobodyCanPlan(t *testing.T) {
 	t.Parallel()
 	w := newRoad(t, runnertest.Roadwork(), runnertest.Short)
@@ -228,7 +228,7 @@ func TestStepThatNobodyCanPlan(t *testing.T) {
 	}
 }
 
-// Names are taken by other tasks, or say too much.
+// If the name for a step's task is taken, the task gets a number.
 func TestNameOfAStep(t *testing.T) {
 	t.Parallel()
 	w := newRoad(t, runnertest.Roadwork(), strings.Replace(runnertest.Short, "| Beside |", "| First |", 1))
@@ -238,7 +238,7 @@ func TestNameOfAStep(t *testing.T) {
 	}
 }
 
-// A plan whose title says nothing is called by its step.
+// A plan with an empty title is named after its step.
 func TestTitleOfAStep(t *testing.T) {
 	t.Parallel()
 	s := runnertest.Roadwork()
@@ -250,7 +250,7 @@ func TestTitleOfAStep(t *testing.T) {
 	}
 }
 
-// A planner that fails, or says no, blocks the step; what a person then does about the task frees it again.
+// A planning that fails or rejects blocks the step until a person has it planned again.
 func TestStepOfABadEnd(t *testing.T) {
 	t.Parallel()
 	reject := runnertest.Answer(runnertest.Obj{"decision": "reject", "category": "unclear", "details": "what is first?", "suggestions": []string{"say what"}})
@@ -278,7 +278,7 @@ func TestStepOfABadEnd(t *testing.T) {
 	w.Edit(res.Dir, `"ready"`, `"cancelled"`)
 	w.settle()
 	w.WantRow("1", "| 1 | First | | blocked | plan "+res.Task+" |")
-	w.Write(runnertest.RoadFile, runnertest.Short) // a person gives it up
+	w.Write(runnertest.RoadFile, runnertest.Short) // a person gives up the task
 	if a := w.settle(); len(a.Changes) > 0 {
 		t.Errorf("what a person took away is written again: %+v", a.Changes)
 	}
@@ -298,7 +298,7 @@ func TestStepOfABadEnd(t *testing.T) {
 	failing.WantRow("3", "| 3 | Beside | none | todo | plan "+runnertest.Today("beside")+" |")
 }
 
-// What becomes of a task is written into its step, and what people wrote there stays.
+// The state of a task is written into its step, and what people wrote there stays.
 func TestWhatBecameOfASteps(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ cells, task, want string }{
@@ -340,7 +340,7 @@ func TestWhatBecameOfASteps(t *testing.T) {
 	}
 }
 
-// A blocked that was written for a task is taken back when the task goes on; what a person makes of it in between is theirs.
+// A blocked that was written for a task is removed when the task continues. A person's change in between stays.
 func TestBlockedIsTakenBack(t *testing.T) {
 	t.Parallel()
 	w := newRoad(t, runnertest.Roadwork(), runnertest.Short)
@@ -355,12 +355,12 @@ func TestBlockedIsTakenBack(t *testing.T) {
 	w.Write(runnertest.RoadFile, strings.Replace(w.Read(runnertest.RoadFile), "blocked", "skipped", 1))
 	move("failed", "ready")
 	w.WantRow("3", "| 3 | Beside | none | skipped | "+plan)
-	w.Write(runnertest.RoadFile, strings.Replace(w.Read(runnertest.RoadFile), "skipped", "blocked", 1)) // by hand, this time
+	w.Write(runnertest.RoadFile, strings.Replace(w.Read(runnertest.RoadFile), "skipped", "blocked", 1)) // by hand
 	w.settle()
 	w.WantRow("3", "| 3 | Beside | none | blocked | "+plan)
 }
 
-// A plan is put into one issue, whenever its maker is cut off. What is rejected is put into none.
+// A plan becomes one issue, even if an attempt is interrupted. A rejected or cancelled task gets no issue.
 func TestIssueOfAStep(t *testing.T) {
 	t.Parallel()
 	reject := runnertest.Obj{"when": "Step 3 of the objective", "answer": runnertest.Obj{"decision": "reject", "category": "unclear", "details": "beside what?", "suggestions": []string{"say"}}}
@@ -375,7 +375,7 @@ func TestIssueOfAStep(t *testing.T) {
 		t.Fatalf("without an answer: %v", err)
 	}
 	w.WantRow("1", "| 1 | First | | | plan "+runnertest.Today("first")+" |")
-	for _, known := range []bool{true, true} { // the answer to the first of them is lost
+	for _, known := range []bool{true, true} { // the answer to the first call is lost
 		res, err := plan("1")
 		if err != nil || res.Known != known || res.Issue == nil || res.Issue.Number != 101 {
 			t.Fatalf("got %+v, %v", res, err)

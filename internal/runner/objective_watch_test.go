@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 )
 
-// A dry run decides what a real one does, and writes nothing.
+// A dry reconcile decides the same as a real one, and writes nothing.
 func TestReconcileObjectives(t *testing.T) {
 	t.Parallel()
 	w := newRoad(t, runnertest.Roadwork(), runnertest.Auto(runnertest.Short))

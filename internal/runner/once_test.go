@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Work that went away with its worktree is done again when a person asks for it.
+// Work that is lost with its worktree is done again after a person's retry.
 func TestWorktreeTakenAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -32,8 +32,7 @@ func TestWorktreeTakenAway(t *testing.T) {
 	}
 }
 
-// Two processes may judge one task runnable. The one that gets the lock when the other has run it to its end does not run
-// it again.
+// If a process gets the lock after another one ran the task to its end, it does not run the task again.
 func TestRunAfterItEnded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Counted())

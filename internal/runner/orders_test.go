@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A retry that is cut off between the run it begins and the status can be given again, and counts once.
+// A retry that is interrupted before it sets the status can be given again, and counts once.
 func TestRetryCutOff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "roles:\n  implement: [{files: {greet.sh: \"echo Bye\\n\"}, answer: done}]\n  check: [{answer: fine}]\n  debug: [{answer: hm}]\n  "+runnertest.Met+"\n")

@@ -6,7 +6,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A task with subtasks is completed with the last of them, also when that turns out to need no change.
+// A task with subtasks is completed with the last of them, also if that one needs no change.
 func TestParentIsCompleted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "roles: {implement: [{answer: done}], check: [{answer: fine}]}\n")

@@ -25,7 +25,7 @@ roles:
     - answer: {decision: reject, category: out_of_scope, details: "no payments here", suggestions: ["ask the shop's team"], size: small, confidence: 0.8}
 `
 
-// A rejection is recorded as a page and as data, and can be answered with feedback, which keeps it.
+// A rejection is recorded in REJECTED.md and task.json. Planning with feedback keeps it as REJECTED-1.md.
 func TestRejection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, rejecting+runnertest.Working[strings.Index(runnertest.Working, "  research:"):])
@@ -66,7 +66,7 @@ func TestRejection(t *testing.T) {
 	}
 }
 
-// An invalid answer is sent back once with what is wrong; when it stays so the planner failed, which is no rejection.
+// An invalid answer is sent back once with its mistakes. If it stays invalid, the planning fails and the task is not rejected.
 func TestInvalidAnswers(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -100,8 +100,8 @@ func TestInvalidAnswers(t *testing.T) {
 	}
 }
 
-// What research cites is checked: paths that are not there or lead out are left out with a warning, commands
-// that can't run or can't fail as well; what remains makes the context.
+// Paths in research that don't exist or lead outside, and commands that can't run or can't fail, are left out. Paths and missing programs
+// are reported.
 func TestResearchIsGrounded(t *testing.T) {
 	t.Parallel()
 	script := strings.Replace(runnertest.Working, "        - path: greet.sh, reason: the program\n", "        - path: greet.sh, reason: the program\n        - path: missing.go, reason: x\n        - path: ../secret, reason: y\n", 1)
@@ -129,7 +129,7 @@ func TestResearchIsGrounded(t *testing.T) {
 	}
 }
 
-// The name of a task is planned by one process, and a task of that name on that day is not overwritten.
+// One process plans a name at a time, and a task with that name on that day is not overwritten.
 func TestNamesAreTakenOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Working)
@@ -160,7 +160,7 @@ func TestNamesAreTakenOnce(t *testing.T) {
 	}
 }
 
-// A directory that got the name while the task was planned costs no second planning.
+// If the name is taken while the task is planned, the planning ends with a hint, and can be completed once the name is free.
 func TestNameIsTakenMeanwhile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Working)
@@ -184,8 +184,7 @@ func TestNameIsTakenMeanwhile(t *testing.T) {
 	}
 }
 
-// Planning again in place can be cut off at every write before its run begins, and between that and the status,
-// and be asked for again.
+// If planning again is interrupted at a write before or at its begin, the task stays rejected, and planning can be repeated.
 func TestReplanIsCutOffAtTheBegin(t *testing.T) {
 	t.Parallel()
 	for _, file := range soak.Of([]string{"requirement.md", "REJECTED.md", "journal.jsonl", "task.json"}, "journal.jsonl", "task.json") {
@@ -212,7 +211,7 @@ func TestReplanIsCutOffAtTheBegin(t *testing.T) {
 			if got := w.Task(res.Dir).Status; got != trellis.Rejected {
 				t.Errorf("it is %s", got)
 			}
-			if file == "task.json" { // all but that is done
+			if file == "task.json" { // everything else is done
 				o = runner.PlanOptions{}
 			}
 			again, err := w.Site.PlanRunner().Replan(context.Background(), res.Dir, o)
@@ -227,7 +226,7 @@ func TestReplanIsCutOffAtTheBegin(t *testing.T) {
 	}
 }
 
-// Other options than those of a planning that was cut off begin another one.
+// If an interrupted planning is repeated with other options, another planning begins with these.
 func TestReplanWithOtherOptions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Working)
@@ -251,7 +250,7 @@ func TestReplanWithOtherOptions(t *testing.T) {
 	}
 }
 
-// A planning that was cut off goes on where the same agent is asked for, with that agent also where nobody says so.
+// An interrupted planning is resumed with its agent, whether that agent is named again or not.
 func TestReplanWithTheSameAgent(t *testing.T) {
 	t.Parallel()
 	for _, again := range []string{"", "rehearsal"} {
@@ -282,7 +281,7 @@ func TestReplanWithTheSameAgent(t *testing.T) {
 	}
 }
 
-// A revised requirement takes the place of the one before, which is kept.
+// A revised requirement replaces the previous one, which is kept.
 func TestReplanKeepsTheRequirement(t *testing.T) {
 	w := newWorld(t, rejecting)
 	res, err := w.Plan("pay", "take payments")
@@ -300,7 +299,7 @@ func TestReplanKeepsTheRequirement(t *testing.T) {
 	none(w, res.Dir, "requirement-3.md")
 }
 
-// A planning that failed is done again as it was asked for; the next one after a good end begins from the settings.
+// A planning that failed is repeated with its options. After one that ended well, the next begins with the settings.
 func TestReplanAfterAFailure(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Careful("large").With("prd", runnertest.Answer("no"), runnertest.Answer("no"), runnertest.Careful("large")["prd"][0]).String())
@@ -323,7 +322,7 @@ func TestReplanAfterAFailure(t *testing.T) {
 	}
 }
 
-// A TaskSpec says the priority of a task that nobody gave one, also when it is planned in a folder that was made before.
+// The TaskSpec sets the priority of a task that has none, also if the draft was made before.
 func TestPriorityOfAReplan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Careful("small").String())

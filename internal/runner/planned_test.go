@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// planJSON is a plan.json whose fields are given, with a step, a verification step and a criterion.
+// planJSON returns a plan.json with additional fields, a prompt step, a verification step and a criterion.
 func planJSON(fields string) string {
 	return `{"schema_version": 1, "title": "Say bye", ` + fields + `
  "steps": [
@@ -35,7 +35,7 @@ func (w *world) handPlan(prd, plan string) string {
 	return dir
 }
 
-// prompt is what an agent was told in a run.
+// prompt returns the prompt of a call in a run.
 func (w *world) prompt(dir, call string) string {
 	w.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "run", "*", call, "1", "prompt.md"))
@@ -49,7 +49,7 @@ func (w *world) prompt(dir, call string) string {
 	return string(data)
 }
 
-// holds complains about what a text lacks, and about what it has though it should not: those begin with "!".
+// holds checks that a text contains the wanted texts, and not those that begin with "!".
 func (w *world) holds(name, text string, want ...string) {
 	w.Helper()
 	for _, s := range want {
@@ -60,8 +60,8 @@ func (w *world) holds(name, text string, want ...string) {
 	}
 }
 
-// A TaskSpec that can't be read is told before a run begins (edge C6). It is a hint: a run under way leaves it out, and
-// the report says so. A plan is none.
+// A TaskSpec that can't be read is reported before a run begins (edge C6). During a run it is left out, and the report says so. A plan that
+// can't be read fails the run.
 func TestBrokenPlan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.ByPlan(`printf '{\\\"goals\\\": 7}' > $TRELLIS_TASK_DIR/taskspec.json`))
@@ -82,10 +82,10 @@ func TestBrokenPlan(t *testing.T) {
 	if res.Failure == nil || res.Failure.Code != string(trellis.InvalidTask) || !strings.Contains(res.Failure.Detail, ".trellis/tasks/02-01-bye/plan.json:") {
 		t.Errorf("broken while it runs: %s, %v", res.Status, res.Failure)
 	}
-	w.holds("report.md", w.File(dir, "report.md"), "## Rollback\n\n- git revert it\n") // of the plan that the run took in
+	w.holds("report.md", w.File(dir, "report.md"), "## Rollback\n\n- git revert it\n") // of the plan that the run read first
 }
 
-// What a plan demands before the work: sentences are said once, commands are run in the fresh worktree.
+// Preconditions of a plan: sentences are reported once, commands run in the fresh worktree and leave nothing in the commit.
 func TestPreconditions(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.ByPlan("true"))
@@ -114,7 +114,7 @@ func TestPreconditions(t *testing.T) {
 	}
 }
 
-// What is too much for a record is said when the task is claimed.
+// More preconditions than a record can hold are reported when the run claims the task.
 func TestTooManyPreconditions(t *testing.T) {
 	soak.Only(t, "TestPreconditions")
 	t.Parallel()
@@ -132,7 +132,7 @@ func TestTooManyPreconditions(t *testing.T) {
 	}
 }
 
-// What holds before the work is not asked of a worktree that has been worked in.
+// Preconditions are not checked again in a worktree with work in it.
 func TestPreconditionsOfARetry(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "roles:\n  implement: [{files: {notes.txt: \"x\\n\"}, answer: done}]\n  check: [{answer: fine}]\n  debug: [{answer: hm}]\n  "+runnertest.Met+"\n")
@@ -154,8 +154,7 @@ func TestPreconditionsOfARetry(t *testing.T) {
 	}
 }
 
-// Edge C3: verification in a loop is a plan's like any other: left to those who check, decisive, and proven round by
-// round.
+// Edge C3: verification in a loop counts as verification of the plan, and is proven for each item.
 func TestDeliveredByVerificationInALoop(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.ByPlan("true"))

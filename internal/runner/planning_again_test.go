@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A planning that failed is asked for again: who answered is not paid twice, as long as the same would be asked over the same files.
+// When a failed planning is repeated, agents that answered are not called again if the same would be asked about the same files.
 func TestAnswersOfAPlanningThatFailed(t *testing.T) {
 	t.Parallel()
 	const (
@@ -68,7 +68,7 @@ func TestAnswersOfAPlanningThatFailed(t *testing.T) {
 				t.Fatalf("got %s, %v", res.Status, res.Failure)
 			}
 			c.between(w, res.Dir)
-			for n := range 2 { // it fails once more before it comes to its end
+			for n := range 2 { // it fails again before it ends well
 				if n == 1 {
 					p.parts[trellis.Plan] = good
 				}
@@ -97,14 +97,14 @@ func TestAnswersOfAPlanningThatFailed(t *testing.T) {
 			for _, heard := range p.heard {
 				calls += len(heard)
 			}
-			if got := w.Task(res.Dir).Pipeline.Usage.Tokens(); got != int64(100*(calls-2)) { // those that failed told nothing
+			if got := w.Task(res.Dir).Pipeline.Usage.Tokens(); got != int64(100*(calls-2)) { // failed calls report no usage
 				t.Errorf("task.json says %d tokens after %d calls", got, calls)
 			}
 		})
 	}
 }
 
-// With answers that are at fault themselves another planning would come to the same end: then all are asked anew.
+// If a planning failed because of the answers, all agents are called again.
 func TestAnswersThatAPlanningFailedBy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "roles: {}\n")

@@ -22,14 +22,14 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// wordy is a requirement that calls are made ahead for.
+// wordy is long enough that calls are made ahead.
 const wordy = "greet.sh takes the flag --bye. With it, it says Bye and nothing else; without it, all stays as it is. The README says so."
 
 func planWordy() runner.PlanOptions {
 	return runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: wordy}
 }
 
-// calls are the calls of a planning by the role, the last one of each.
+// calls returns the last call of each role in a planning.
 func (w *world) calls(dir string) map[string]journal.Entry {
 	w.Helper()
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
@@ -43,8 +43,8 @@ func (w *world) calls(dir string) map[string]journal.Entry {
 	return last
 }
 
-// Research and TaskSpec are asked for beside evaluate: each of the three begins before any has ended. With
-// planning.speculate: false, and for a short requirement, evaluate comes first.
+// Research and TaskSpec are called at the same time as evaluate. With planning.speculate: false, or for a short requirement, evaluate comes
+// first.
 func TestAskedAheadOfTheVerdict(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -90,8 +90,7 @@ func TestAskedAheadOfTheVerdict(t *testing.T) {
 	}
 }
 
-// saidNo is an agent of all roles whose evaluate says what VERDICT is once the others are at work, who never come to an end.
-// Each tells what it uses and which process it is.
+// saidNo is an agent whose evaluate answers VERDICT once the others work, which never end. Each records its role and process ID.
 const saidNo = `cat > /dev/null
 cd "$TRELLIS_REPO/.."
 echo "$TRELLIS_ROLE" >> calls.log
@@ -116,7 +115,7 @@ func verdict(v runnertest.Obj) string {
 
 var refusal = runnertest.Obj{"decision": "reject", "category": "unclear", "details": "what?", "suggestions": []string{"say what"}}
 
-// over complains of a process of an agent's that lives.
+// over checks that no process of the agents is alive.
 func (w *world) over() {
 	w.Helper()
 	files, err := filepath.Glob(filepath.Join(w.Dir, "..", "pids-*"))
@@ -136,13 +135,13 @@ func (w *world) over() {
 	}
 }
 
-// A no ends the calls that were made ahead, and all their processes, at once. What they used counts everywhere, and nothing of
-// what they said is in the directory.
+// A rejection ends the calls that were made ahead, with their processes. Their usage counts everywhere, and the directory has nothing of
+// their answers.
 func TestRejectionEndsWhatWasAskedAhead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "roles: {}\n")
 	w.Program("events", verdict(refusal))
-	w.Site.Config.Limits.Idle = time.Hour // nothing but the no ends them
+	w.Site.Config.Limits.Idle = time.Hour // only the rejection ends them
 	began := time.Now()
 	res, err := w.Site.PlanRunner().Plan(context.Background(), planWordy())
 	if err != nil || res.Status != trellis.Rejected || res.Report.Calls != 3 {
@@ -174,7 +173,7 @@ func TestRejectionEndsWhatWasAskedAhead(t *testing.T) {
 	}
 }
 
-// calledOff is about a call that was ended since nobody needed it.
+// calledOff checks a call that was ended because it was not needed.
 func (w *world) calledOff(dir, role, why string) {
 	w.Helper()
 	var r agentcall.Reply
@@ -186,7 +185,7 @@ func (w *world) calledOff(dir, role, why string) {
 	}
 }
 
-// Tiny work needs no TaskSpec: one that is under way is ended, and the research stands.
+// Tiny work needs no TaskSpec: a call that is running is ended, and the research is kept.
 func TestTinyWorkEndsTheTaskSpec(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "roles: {}\n")
@@ -218,7 +217,7 @@ func TestTinyWorkEndsTheTaskSpec(t *testing.T) {
 	}
 }
 
-// With --quick nobody asks for a TaskSpec, ahead either.
+// With --quick, research is called ahead, and a TaskSpec is not.
 func TestQuickAsksForResearchAhead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Careful("small").String())
@@ -233,7 +232,7 @@ func TestQuickAsksForResearchAhead(t *testing.T) {
 	}
 }
 
-// Without a verdict nothing that was asked ahead goes on, and the planner failed for want of it.
+// If evaluate fails, the calls that were made ahead are ended, and the planning fails with the failure of evaluate.
 func TestNoVerdictEndsWhatWasAskedAhead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "roles: {}\n")
@@ -251,8 +250,7 @@ func TestNoVerdictEndsWhatWasAskedAhead(t *testing.T) {
 	}
 }
 
-// What fails ahead is no reason against the requirement: a no is a no. After a yes it is asked again as ever, by the rules of its
-// role.
+// Calls that fail ahead do not change a rejection. After an acceptance, they are repeated by the rules of their role.
 func TestFailuresOfWhatWasAskedAhead(t *testing.T) {
 	soak.Only(t, "TestAskedAheadOfTheVerdict")
 	t.Parallel()
@@ -291,7 +289,7 @@ func TestFailuresOfWhatWasAskedAhead(t *testing.T) {
 	}
 }
 
-// Calls at the same time share one budget: what is left when they begin is there once, not three times.
+// Calls at the same time share one budget.
 func TestCallsAheadShareTheBudget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "roles: {}\n")
@@ -319,7 +317,7 @@ func TestCallsAheadShareTheBudget(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends all three; --retry goes on and asks no one again who answered.
+// An interrupt ends all three calls. A planning that resumes calls only the agents that did not answer.
 func TestInterruptedAhead(t *testing.T) {
 	soak.Only(t, "TestInterruptedPlanning")
 	t.Parallel()
@@ -361,7 +359,7 @@ func TestInterruptedAhead(t *testing.T) {
 	}
 }
 
-// open are the calls under way of the planning that is.
+// open returns the running calls of the current planning.
 func (w *world) open() (roles []trellis.Role) {
 	dirs, _ := filepath.Glob(filepath.Join(w.Site.Store.Tasks(), ".new-*"))
 	if len(dirs) != 1 {
@@ -380,7 +378,7 @@ func (w *world) open() (roles []trellis.Role) {
 	return roles
 }
 
-// A provider's limit on a call that was made ahead is waited for once the requirement is accepted, and by nobody when it is not.
+// A provider's limit on a call that was made ahead is waited for after the acceptance, and not after a rejection.
 func TestRateLimitAhead(t *testing.T) {
 	soak.Only(t, "TestRateLimitInABranch")
 	t.Parallel()
@@ -402,8 +400,8 @@ func TestRateLimitAhead(t *testing.T) {
 	}
 }
 
-// A planning that is killed at any step while it rejects comes to the same rejection: the verdict is asked for once, what was
-// asked ahead has come to its end, what it used before counts, and no agent is left.
+// A planning that is killed at any step while it rejects ends with the same rejection: evaluate answers once, all calls have ended, and no
+// agent is left.
 func TestKillRejectionAtAnyStep(t *testing.T) {
 	t.Parallel()
 	start := func(t *testing.T) *world {

@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// What a person gave as constraints has its place in the TaskSpec, however much the agent says.
+// A person's constraints are always in the TaskSpec, however many the agent returns.
 func TestTaskSpecHasRoomForConstraints(t *testing.T) {
 	full := runnertest.Spec()
 	full["constraints"] = strings.Fields("a b c d e f g h i j k l")

@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// An evaluation that says two things, or not enough, is neither an acceptance nor a rejection: the planner failed. What
-// was said is kept, and nothing can be done with the directory but plan it again.
+// An evaluation that is contradictory or incomplete neither accepts nor rejects: the planning fails, the answer is kept, and the task can
+// only be planned again.
 func TestDecisionsThatAreNone(t *testing.T) {
 	t.Parallel()
 	accept := func(key string, value any) runnertest.Obj {
@@ -51,7 +51,7 @@ func TestDecisionsThatAreNone(t *testing.T) {
 	} {
 		p.parts[trellis.Evaluate] = says(c.says)
 		p.heard[trellis.Evaluate] = nil
-		if c.says == "" { // an agent of a program that said nothing has failed
+		if c.says == "" { // a program that says nothing has failed
 			p.parts[trellis.Evaluate] = fails(trellis.EmptyOutput)
 		}
 		res, err := w.Plan(fmt.Sprintf("bye-%c", 'a'+i), "say bye")
@@ -77,7 +77,7 @@ func TestDecisionsThatAreNone(t *testing.T) {
 	}
 }
 
-// What comes back to the planner for what only this project knows, and what it is then told.
+// A plan is sent back with mistakes that only this project shows, and the second prompt names them.
 func TestPlanIsHeldToTheProject(t *testing.T) {
 	t.Parallel()
 	three := runnertest.Steps()
@@ -122,8 +122,7 @@ func TestPlanIsHeldToTheProject(t *testing.T) {
 	}
 }
 
-// Other planners fold steps that look alike into a loop, and lose what differs. Here a plan is written as it was
-// given: what looks odd is warned of.
+// A plan is written as it was given: steps that look alike are not folded into a loop. Odd loops are reported.
 func TestNothingIsNormalised(t *testing.T) {
 	t.Parallel()
 	plan := runnertest.Steps()
@@ -155,7 +154,7 @@ func TestNothingIsNormalised(t *testing.T) {
 	w.holds("the warnings", strings.Join(res.Report.Warnings, "\n"), "pass_1 to pass_3", "the list only counts", "the list is empty")
 }
 
-// Without a TaskSpec nobody is shown one, nothing has to be covered, and no file is made.
+// Without a TaskSpec, prompts show none, nothing has to be covered, and no file is written.
 func TestWithoutTaskSpec(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "roles: {}\n")
@@ -174,7 +173,7 @@ func TestWithoutTaskSpec(t *testing.T) {
 	}
 }
 
-// A file that a person named is shown under its heading; one that went away since is told of, and planning goes on.
+// A file of --context is shown in prompts. If it no longer exists, that is reported, and the planning continues.
 func TestContextThatWentAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "roles: {}\n")
@@ -190,7 +189,7 @@ func TestContextThatWentAway(t *testing.T) {
 	w.holds("implement.jsonl", w.File(res.Dir, "implement.jsonl"), `"greet.sh"`, "!gone.md")
 }
 
-// What a model puts around a title does not reach task.json; a judge's no has to name a step that the plan has.
+// Markup around a title does not reach task.json. A judge that fails a plan has to name a step of the plan.
 func TestWordsOfThePlan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "roles: {}\n")
@@ -206,7 +205,7 @@ func TestWordsOfThePlan(t *testing.T) {
 	}
 }
 
-// A TaskSpec and a plan go with the task until it is done.
+// A run uses the TaskSpec and the plan of its planning.
 func TestPlannedIsCarriedOut(t *testing.T) {
 	t.Parallel()
 	s := runnertest.Careful("small").With("implement", runnertest.Obj{"files": runnertest.Obj{"greet.sh": "if [ \"$1\" = --bye ]; then echo Bye; else echo \"Hello, ${1:-world}!\"; fi\n"}, "answer": "done"}).

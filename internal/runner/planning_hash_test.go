@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A person agrees to what they have read: an edit of any file or field that decides what is done takes the yes away,
-// and nothing is run until it is given again. What only tells of the planning does not.
+// An approval ends with an edit of any file or field that decides what is done, and nothing runs until the next approval. Files that only
+// describe the planning may change.
 func TestApprovalIsOfThePlanAsItWas(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -74,7 +74,7 @@ func TestApprovalIsOfThePlanAsItWas(t *testing.T) {
 	}
 }
 
-// A no that a person wrote by hand is one: the task waits for another plan, and nobody is asked to approve this one.
+// A rejection that a person wrote by hand counts: the task waits for another plan.
 func TestRejectedByHand(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)

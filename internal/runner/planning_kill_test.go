@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	childAgain = "TRELLIS_TEST_AGAIN" // a child plans this directory again
+	childAgain = "TRELLIS_TEST_AGAIN" // the directory that a child plans again
 )
 
-// childReplan plans a directory again with feedback, or goes on with that.
+// childReplan plans a directory again with feedback, or resumes that planning.
 func childReplan(site *runner.Site, dir string) int {
 	site.Config.Planning.Approval = "plan"
 	o := runner.PlanOptions{Feedback: "shorter, please"}
@@ -36,7 +36,7 @@ func childReplan(site *runner.Site, dir string) int {
 	return 0
 }
 
-// planFiles are what a planning leaves for others to read.
+// planFiles returns the files that a planning leaves for others.
 func (w *world) planFiles(dir string) (all string) {
 	w.Helper()
 	for _, name := range []string{"requirement.md", "prd.md", "plan.json", "taskspec.json", "research.md", "implement.jsonl", "check.jsonl", "debug.jsonl"} {
@@ -45,7 +45,7 @@ func (w *world) planFiles(dir string) (all string) {
 	return all
 }
 
-// sample are about n numbers from 1 to last, both among them, at least three: all in a soak.
+// sample returns about n numbers from 1 to last, with both: all of them in a soak test.
 func sample(last, n int) (list []int) {
 	if soak.Asked() {
 		n = last
@@ -56,8 +56,7 @@ func sample(last, n int) (list []int) {
 	return list
 }
 
-// A planning that is killed at any step on the disk leaves nothing that others see, or a folder that is gone on with, or
-// a whole directory.
+// A planning that is killed at any step on the disk leaves nothing for others to see, a draft that is resumed, or a complete directory.
 func TestKillPlanningAtAnyStep(t *testing.T) {
 	t.Parallel()
 	for name, requirement := range map[string]string{"one by one": "greet.sh --bye says bye", "ahead": wordy} {
@@ -106,8 +105,8 @@ func killPlanning(t *testing.T, requirement string) {
 	}
 }
 
-// Planning again in place is killed at any step: the task is as it was, or is being planned and nothing can be done with
-// it but to go on; then it is as if nobody had been killed, and what the person had edited is kept.
+// If planning again is killed at any step, the task is either unchanged, or in planning and can't be started. Resumed, the planning ends as
+// an undisturbed one, and a person's edits are kept.
 func TestKillPlanningAgain(t *testing.T) {
 	t.Parallel()
 	script := runnertest.Careful("small").String()

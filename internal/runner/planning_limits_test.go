@@ -18,8 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// A TaskSpec whose agent takes too long, falls silent or is out of reach is not asked for again: a stub takes its
-// place, and says why.
+// If the TaskSpec agent times out or fails, it is not called again: a stub replaces the TaskSpec, with a warning.
 func TestTaskSpecOfAgentsThatFail(t *testing.T) {
 	t.Parallel()
 	hang := runnertest.Careful("small").With("taskspec", runnertest.Obj{"sleep": "300s"}).With("plan", runnertest.Answer(uncovered()))
@@ -50,8 +49,8 @@ func TestTaskSpecOfAgentsThatFail(t *testing.T) {
 	}
 }
 
-// A provider's limit in one of two calls that are under way at once: the other comes to its end, the planning sleeps,
-// and goes on when the time has come without asking again what was answered.
+// If a provider limits one of two calls at the same time, the other one ends and the planning sleeps. Once the time has come, it resumes
+// and repeats only the limited call.
 func TestRateLimitInABranch(t *testing.T) {
 	t.Parallel()
 	at := time.Now().Add(time.Hour)
@@ -91,7 +90,7 @@ func TestRateLimitInABranch(t *testing.T) {
 	}
 }
 
-// spending are parts that use up tokens and dollars with each call.
+// spending makes each call use tokens and dollars.
 func spending(p *played, tokens int64, usd float64) {
 	for role, do := range p.parts {
 		p.parts[role] = func(ctx context.Context, r agents.Request, n int) (*agents.Result, error) {
@@ -104,8 +103,8 @@ func spending(p *played, tokens int64, usd float64) {
 	}
 }
 
-// A budget ends a planning between two calls: nobody is asked any more, and what was used is on record. Raised, it goes
-// on, and nobody is asked again who answered.
+// A budget ends a planning between two calls: no agent is called any more, and the usage is recorded. After the budget is raised, the
+// planning resumes, and repeats no call.
 func TestBudgetBetweenPlanningCalls(t *testing.T) {
 	t.Parallel()
 	for name, c := range soak.Rows(t, map[string]struct {
@@ -160,7 +159,7 @@ func TestBudgetBetweenPlanningCalls(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends the calls that are under way, both of two at once; --retry goes on and asks no one again who answered.
+// An interrupt ends the running calls, also two at the same time. A planning that resumes calls only agents that did not answer.
 func TestInterruptedPlanning(t *testing.T) {
 	t.Parallel()
 	for _, hung := range [][]trellis.Role{{trellis.Evaluate}, {trellis.Research, trellis.TaskSpec}, {trellis.Research}, {trellis.TaskSpec}, {trellis.Plan}, {trellis.Judge}} {
@@ -215,14 +214,14 @@ func TestInterruptedPlanning(t *testing.T) {
 	}
 }
 
-// hears reports whether these roles were asked.
+// hears reports whether these roles were called.
 func (p *played) hears(roles []trellis.Role) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return !slices.ContainsFunc(roles, func(r trellis.Role) bool { return len(p.heard[r]) == 0 })
 }
 
-// underWay reports whether these roles are being asked, and all that can be done beside them is done.
+// underWay reports whether exactly these roles are being called, and everything beside them is done.
 func (w *world) underWay(roles []trellis.Role) bool {
 	dirs, _ := filepath.Glob(filepath.Join(w.Site.Store.Tasks(), ".new-*"))
 	if len(dirs) != 1 {
@@ -243,7 +242,7 @@ func (w *world) underWay(roles []trellis.Role) bool {
 	if !slices.Equal(open, roles) {
 		return false
 	}
-	switch { // a branch ends in an act of Trellis' own
+	switch { // a branch ends in an activity of Trellis
 	case roles[0] == trellis.Research && len(roles) == 1:
 		return acts["settle"]
 	case roles[0] == trellis.TaskSpec:

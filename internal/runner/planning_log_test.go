@@ -19,8 +19,8 @@ type logged struct {
 	said  map[string]string
 }
 
-// log reads .plan-log and holds it to what every log of an ended planning must be: it begins and ends with the
-// planning, in the order of time, and whatever is started is finished once, with how long it took.
+// log reads .plan-log and checks what holds for each ended planning: it begins and ends with the planning, in order of time, and each start
+// has one end with its duration.
 func (w *world) log(dir string) (events []logged) {
 	w.Helper()
 	pair := regexp.MustCompile(`([a-z_]+)=("(?:[^"\\]|\\.)*"|\[.*\]|\S+)`)
@@ -63,7 +63,7 @@ func (w *world) log(dir string) (events []logged) {
 	return events
 }
 
-// asked are the roles that were asked, without those of Trellis' own acts, in order of the start.
+// asked returns the roles that were called, in order of their starts.
 func asked(events []logged) string {
 	var list []string
 	for _, e := range events {
@@ -74,7 +74,7 @@ func asked(events []logged) string {
 	return strings.Join(list, " ")
 }
 
-// find is the nth event of a name, from 0; -1 is the last.
+// find returns the nth event of a name, from 0; -1 is the last.
 func find(events []logged, name string, n int) map[string]string {
 	var all []map[string]string
 	for _, e := range events {
@@ -91,8 +91,7 @@ func find(events []logged, name string, n int) map[string]string {
 	return all[n]
 }
 
-// says complains where an event does not say what it should: "key=value", "key=begin of the value…", "!key" for a key
-// that is not there.
+// says checks the values of an event: "key=value", "key=begin of the value…", or "!key" for a key that must not be there.
 func (e logged) says(w *world, want ...string) {
 	w.Helper()
 	for _, s := range want {
@@ -108,7 +107,7 @@ func (e logged) says(w *world, want ...string) {
 	}
 }
 
-// What .plan-log tells of each end: the calls in their order, phase one before phase two, and what each came to.
+// .plan-log records the calls of each planning in order, and their results.
 func TestPlanLog(t *testing.T) {
 	t.Parallel()
 	mood := with(runnertest.Spec(), "mood", "fine")
@@ -116,11 +115,11 @@ func TestPlanLog(t *testing.T) {
 	gone := runnertest.Obj{"exit": 3, "answer": ""}
 	reject := runnertest.Answer(runnertest.Obj{"decision": "reject", "category": "unclear", "details": "what?", "suggestions": []string{"say what"}})
 	loose := runnertest.Careful("small").With("plan", runnertest.Answer(uncovered()))
-	type says map[string][]string // by event, "#n" for the nth: what it says
+	type says map[string][]string // by event, "#n" for the nth: the expected values
 	for name, c := range soak.Rows(t, map[string]struct {
 		script runnertest.Script
 		change func(*runner.Site)
-		asked  string // | between what runs at the same time
+		asked  string // | between calls at the same time
 		says   says
 	}{
 		"all": {runnertest.Careful("small"), nil, "evaluate research|taskspec planner judge", says{
@@ -185,7 +184,7 @@ func TestPlanLog(t *testing.T) {
 
 func together(list string) []string { return slices.Sorted(slices.Values(strings.Fields(list))) }
 
-// ordered reports whether what was asked came group by group, in any order within one.
+// ordered reports whether the calls came group by group, in any order within a group.
 func ordered(got, want string) bool {
 	left := strings.Fields(got)
 	for _, group := range strings.Fields(want) {

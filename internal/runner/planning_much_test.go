@@ -15,13 +15,13 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// with is an answer with a value in the place of another, or beside them.
+// with sets a value of an answer and returns the answer.
 func with(o runnertest.Obj, key string, value any) runnertest.Obj {
 	o[key] = value
 	return o
 }
 
-// lines are so many lines, each with its number.
+// lines returns n lines, each with its number.
 func lines(n int, format string) string {
 	var b strings.Builder
 	for i := range n {
@@ -34,7 +34,7 @@ func verdictOn(size, details string) runnertest.Obj {
 	return runnertest.Obj{"decision": "accept", "category": "", "details": details, "suggestions": slices.Repeat([]string{details[:min(len(details), 200)]}, 9), "size": size, "confidence": 1}
 }
 
-// code is that of a planning's failure, "" when it did not fail.
+// code returns the code of a planning's failure, "" without one.
 func code(res runner.PlanResult) trellis.Code {
 	if res.Failure == nil {
 		return ""
@@ -42,8 +42,8 @@ func code(res runner.PlanResult) trellis.Code {
 	return trellis.Code(res.Failure.Code)
 }
 
-// However much an agent has to say, the journal takes it: what is too large is sent back as such, and the planning
-// ends with a word of its own. Some characters take six bytes of a record.
+// However long an agent's answer is, the journal can record it: an answer that is too large is sent back as such. Some characters take six
+// bytes of a record.
 func TestMuchToSayWhilePlanning(t *testing.T) {
 	soak.Only(t, "TestMuchToSay")
 	t.Parallel()
@@ -98,7 +98,7 @@ func TestMuchToSayWhilePlanning(t *testing.T) {
 	}
 }
 
-// The same when everybody has much to say, a person included: what each call is told fits together.
+// The same if all agents and a person say much: the journal can record what each call is asked.
 func TestEverybodyHasMuchToSay(t *testing.T) {
 	soak.Only(t, "TestMuchToSay")
 	t.Parallel()
@@ -143,7 +143,7 @@ func TestEverybodyHasMuchToSay(t *testing.T) {
 	}
 }
 
-// confirmed are the commands that a planner is told stand at the end of its plan.
+// confirmed returns the commands with which a planner is told to end its plan.
 func confirmed(prompt string) (commands []string) {
 	_, rest, _ := strings.Cut(prompt, "<data name=\"commands\"")
 	rest, _, _ = strings.Cut(rest, "</data")

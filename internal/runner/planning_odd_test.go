@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Answers that are odd but have a meaning, and answers that have two.
+// A TaskSpec or plan that is ambiguous or not UTF-8 is sent back, other odd answers are used, and no file has control characters.
 func TestOddAnswers(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat(`{"a":`, 100) + "1" + strings.Repeat("}", 100)

@@ -14,10 +14,10 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// part is what an agent in a role does at its nth call, from 1.
+// part is what the agent of a role does at its nth call, from 1.
 type part func(ctx context.Context, r agents.Request, n int) (*agents.Result, error)
 
-// played is an agent in this process that plays all roles of a planning, each call's prompt being kept.
+// played is an agent in this process that plays all roles of a planning and keeps its requests.
 type played struct {
 	mu    sync.Mutex
 	parts map[trellis.Role]part
@@ -32,7 +32,7 @@ func (p *played) Run(ctx context.Context, r agents.Request, emit func(agents.Eve
 	return do(ctx, r, n)
 }
 
-// says are answers, the last one again and again: text as it is, anything else as JSON that is text too.
+// says returns these answers in order, the last one repeatedly: strings as they are, anything else as JSON.
 func says(answers ...any) part {
 	return func(_ context.Context, _ agents.Request, n int) (*agents.Result, error) {
 		return said(answers[min(n, len(answers))-1]), nil
@@ -53,13 +53,13 @@ func said(v any) *agents.Result {
 	return &agents.Result{Text: text, ToolCalls: -1}
 }
 
-// waits is a part that says nothing until the call is ended.
+// waits is a part that ends only with its call.
 func waits(ctx context.Context, _ agents.Request, _ int) (*agents.Result, error) {
 	<-ctx.Done()
 	return nil, context.Cause(ctx)
 }
 
-// play has a careful planning played in this process, with some parts of its own.
+// play makes this process play a planning with all roles. parts replaces some roles.
 func (w *world) play(size string, parts map[trellis.Role]part) *played {
 	p := &played{parts: map[trellis.Role]part{}, heard: map[trellis.Role][]agents.Request{}}
 	for role, calls := range runnertest.Careful(size) {
@@ -72,7 +72,7 @@ func (w *world) play(size string, parts map[trellis.Role]part) *played {
 	return p
 }
 
-// meet has these roles answer no sooner than all of them are asked.
+// meet makes these roles answer only after all of them were called.
 func (w *world) meet(p *played, roles ...trellis.Role) {
 	for _, role := range roles {
 		do := p.parts[role]
@@ -83,7 +83,7 @@ func (w *world) meet(p *played, roles ...trellis.Role) {
 	}
 }
 
-// planned is a planning of the usual requirement.
+// planned plans the usual requirement.
 func (w *world) planned() runner.PlanResult {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), runnertest.Hang)
@@ -95,7 +95,7 @@ func (w *world) planned() runner.PlanResult {
 	return res
 }
 
-// fails is a part that fails for good.
+// fails returns a part that fails for good.
 func fails(code trellis.Code) part {
 	return func(context.Context, agents.Request, int) (*agents.Result, error) {
 		return nil, &flow.Failure{Code: string(code), Detail: "it failed"}

@@ -19,14 +19,14 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// childRace has a child plan the task of that name as soon as there is a file of that name beside the repository.
+// childRace makes a child plan a task with this name as soon as there is a file with the name next to the repository.
 const childRace = "TRELLIS_TEST_RACE"
 
-// What a racer ends with.
+// Exit codes of a racer.
 const (
 	racerWon = iota
 	racerLost
-	racerTooLate // the winner has published already
+	racerTooLate // the winner has already published
 	racerConfused
 )
 
@@ -53,7 +53,7 @@ func racer(site *runner.Site, name string) int {
 	return racerConfused
 }
 
-// racer starts a process that is going to plan a task of that name.
+// racer starts a process that will plan a task with this name.
 func (w *world) racer(name string) (*exec.Cmd, *bytes.Buffer) {
 	w.Helper()
 	var said bytes.Buffer
@@ -67,8 +67,8 @@ func (w *world) racer(name string) (*exec.Cmd, *bytes.Buffer) {
 	return cmd, &said
 }
 
-// Of several processes that plan tasks of one name at the same moment one wins. The others are told that it is being
-// planned, never that a dead planner left something there.
+// If several processes plan a task with the same name at the same time, one wins. The others are told that the task is being planned or
+// exists.
 func TestPlannersOfOneName(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Careful("small").String())
@@ -87,7 +87,7 @@ func TestPlannersOfOneName(t *testing.T) {
 		})
 		w.Write("../"+name, "")
 		for _, cmd := range racers {
-			_ = cmd.Wait() // its exit code says it all
+			_ = cmd.Wait() // the exit code has the result
 			ends[cmd.ProcessState.ExitCode()]++
 		}
 		if ends[racerWon] != 1 || ends[racerWon]+ends[racerLost]+ends[racerTooLate] != len(racers) {

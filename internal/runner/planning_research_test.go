@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// looks is a part whose nth answer was given after so many looks at files.
+// looks makes a part report these numbers of tool calls, one for each call.
 func looks(do part, calls ...int) part {
 	return func(ctx context.Context, r agents.Request, n int) (*agents.Result, error) {
 		res, err := do(ctx, r, n)
@@ -25,8 +25,8 @@ func looks(do part, calls ...int) part {
 	}
 }
 
-// Research that was given without a look at the project is sent back once; then it is taken, with a warning. An agent
-// that does not tell its tools is believed, and where there are no files there is nothing to look at.
+// Research that opened no file is sent back once, then accepted with a warning. An agent that does not report its tools is believed, and a
+// project without files needs none to be opened.
 func TestResearchWithoutALook(t *testing.T) {
 	t.Parallel()
 	const warning = "the research agent looked at no file"
@@ -62,8 +62,8 @@ func TestResearchWithoutALook(t *testing.T) {
 	}
 }
 
-// Research that is of no use leaves the entries that every task gets, and prd.md says so; one that fails ends the
-// planning, which leaves nothing that looks planned.
+// Without useful research, a task gets only the base context, and prd.md says so. If research fails, the planning fails and leaves no
+// planned files.
 func TestUselessResearch(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -102,7 +102,7 @@ func TestUselessResearch(t *testing.T) {
 	}
 }
 
-// A project without any command that checks it: its plan ends in a step that is judged, else it comes back.
+// In a project without commands that check it, a plan has to end with a step that is judged; otherwise it is sent back.
 func TestProjectWithoutCommands(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "roles: {}\n")
@@ -118,8 +118,7 @@ func TestProjectWithoutCommands(t *testing.T) {
 	w.holds("the second prompt", heard[1].Prompt, "this project has no command that checks it", "!# Confirmed commands\n")
 }
 
-// Edge C2: commands that a person named are the project's, also where research confirms none: config.yaml's, and those
-// of --verify in their place.
+// Edge C2: commands of config.yaml, or of --verify instead, count as confirmed even if research confirms none.
 func TestPersonsCommandsAreConfirmed(t *testing.T) {
 	t.Parallel()
 	for name, c := range soak.Rows(t, map[string]struct{ config, flag []string }{
@@ -144,7 +143,7 @@ func TestPersonsCommandsAreConfirmed(t *testing.T) {
 	}
 }
 
-// Where no command decides, the report says so.
+// If no command decides, the report says so.
 func TestNothingWasExecuted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, roles("implement: "+runnertest.Mend+"\ncheck: [{answer: \"looks good\\n\\nALL_CHECKS_FINISH\"}]\n"+runnertest.Met))

@@ -21,7 +21,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// prompts are what the calls of a role were told in the nth planning, in order.
+// prompts returns the prompts of a role in the nth planning, in order.
 func (w *world) prompts(dir, role string, run int) (texts []string) {
 	w.Helper()
 	root := filepath.Join(dir, taskdir.Run, fmt.Sprint(run))
@@ -53,7 +53,7 @@ func none(w *world, dir, name string) {
 	}
 }
 
-// How many calls a planning of each size makes, and how it ends.
+// For each size of work, a planning makes these calls and ends with this status.
 func TestCallsOfEachSize(t *testing.T) {
 	t.Parallel()
 	reject := runnertest.Answer(runnertest.Obj{"decision": "reject", "category": "unclear", "details": "what?", "suggestions": []string{"say what"}})
@@ -102,7 +102,7 @@ func TestCallsOfEachSize(t *testing.T) {
 	}
 }
 
-// asked are the roles that were asked, sorted.
+// asked returns the roles that were called, sorted.
 func (w *world) asked(dir string) string {
 	w.Helper()
 	h, err := journal.Read(filepath.Join(dir, taskdir.Run))
@@ -119,7 +119,7 @@ func (w *world) asked(dir string) string {
 	return strings.Join(roles, " ")
 }
 
-// Research and TaskSpec are asked for at the same time: each waits for the other to have begun.
+// Research and TaskSpec are called at the same time: each waits until the other was called.
 func TestCriticalPath(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "roles: {}\n")
@@ -142,7 +142,7 @@ func TestCriticalPath(t *testing.T) {
 	}
 }
 
-// What a planned directory holds, and that the next phases get it.
+// A planned directory has these contents, and later prompts get what earlier calls found.
 func TestPlannedDirectory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Careful("small").String())
@@ -181,7 +181,7 @@ func TestPlannedDirectory(t *testing.T) {
 	}
 }
 
-// An invalid TaskSpec is sent back once; whatever comes after that, planning goes on.
+// An invalid TaskSpec is sent back once. If it stays invalid or its agent fails, the planning continues with a stub.
 func TestTaskSpec(t *testing.T) {
 	t.Parallel()
 	bad := runnertest.Spec()
@@ -229,14 +229,14 @@ func TestTaskSpec(t *testing.T) {
 	}
 }
 
-// uncovered is a plan that traces nothing to a TaskSpec, but says so.
+// uncovered returns a plan that covers nothing of a TaskSpec, and says so.
 func uncovered() runnertest.Obj {
 	p := runnertest.Steps()
 	p["uncovered"] = []runnertest.Obj{{"item": "it says bye", "reason": "the criterion says it"}}
 	return p
 }
 
-// A plan that the code checks refuse comes back with what is wrong with it, twice; after that the planner failed.
+// A plan that Trellis' checks refuse is sent back with its mistakes, twice. After that the planning fails.
 func TestPlanComesBackFromTheChecks(t *testing.T) {
 	t.Parallel()
 	unproven := runnertest.Steps()
@@ -287,7 +287,7 @@ func TestPlanComesBackFromTheChecks(t *testing.T) {
 	}
 }
 
-// A judge's no comes back twice, with all that was said before; after that the plan is kept and a person decides.
+// A plan that the judge fails is sent back twice, with all earlier feedback. After that the plan waits for a person.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	broken := runnertest.Steps()
@@ -330,7 +330,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// undecided is about a plan that the judge refused for good.
+// undecided checks a plan that the judge failed for good.
 func (w *world) undecided(res runner.PlanResult) {
 	w.Helper()
 	task := w.Task(res.Dir)
@@ -354,7 +354,7 @@ func (w *world) undecided(res runner.PlanResult) {
 	}
 }
 
-// Planning again replaces what an earlier planning wrote; what a person made of it is kept below run/.
+// Planning again replaces the files of an earlier planning. A person's edits are kept below run/.
 func TestReplanKeepsEdits(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Careful("small").With("evaluate", runnertest.Accepted("small"), runnertest.Accepted("tiny")).String())
@@ -381,7 +381,7 @@ func TestReplanKeepsEdits(t *testing.T) {
 	}
 }
 
-// A plan that names what the project protects waits for a person.
+// A plan that changes protected paths waits for approval.
 func TestPlanThatTouchesProtectedPaths(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Careful("small").String())
@@ -392,8 +392,7 @@ func TestPlanThatTouchesProtectedPaths(t *testing.T) {
 	}
 }
 
-// A plan that is ready can be planned again until work has begun; what a person said before goes with what they say now,
-// to the judge too.
+// A ready plan can be planned again until its work has begun. The evaluate, plan and judge agents get earlier feedback too.
 func TestFeedbackOnAReadyPlan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Careful("small").String())
@@ -409,7 +408,7 @@ func TestFeedbackOnAReadyPlan(t *testing.T) {
 	for _, role := range []string{"evaluate", "plan", "judge"} {
 		w.holds(role, w.prompts(res.Dir, role, 3)[0], "leave out the README", "and the manual")
 	}
-	if err := w.Site.Orders().Retry(context.Background(), res.Dir, false, runner.RunOptions{}); err != nil { // asks for a run, which begins nothing yet
+	if err := w.Site.Orders().Retry(context.Background(), res.Dir, false, runner.RunOptions{}); err != nil { // a retry asks for a run, which has not begun
 		t.Fatal(err)
 	}
 	if res, err = w.Site.PlanRunner().Replan(context.Background(), res.Dir, runner.PlanOptions{Feedback: "or not"}); err != nil || res.Status != trellis.Ready {
@@ -430,7 +429,7 @@ func TestFeedbackOnAReadyPlan(t *testing.T) {
 	}
 }
 
-// A run that failed before any work is one that was only asked for, unless somebody said something to it: no agent heard that yet.
+// A task that failed before any work can be planned again, unless it was sent back with feedback that no agent has got.
 func TestFeedbackOnWorkThatNeverBegan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Careful("small").String())
@@ -460,7 +459,7 @@ func TestFeedbackOnWorkThatNeverBegan(t *testing.T) {
 	}
 }
 
-// Where the journal can't be read, nobody knows what was begun: that is told, and not that the task can be planned again.
+// If the journal can't be read, that is reported, not that the task can be planned again.
 func TestReplanOfAnUnreadableJournal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Careful("small").String())
@@ -489,7 +488,7 @@ func TestReplanOfAnUnreadableJournal(t *testing.T) {
 	}
 }
 
-// A planned task gets a branch that is nobody else's, and keeps the one that a person named.
+// A planned task gets a branch that is free, and keeps a branch that a person named.
 func TestBranchOfAPlan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Careful("small").String())
@@ -508,7 +507,7 @@ func TestBranchOfAPlan(t *testing.T) {
 		return res.Dir
 	}
 	first := plan("bye", "feature/bye", "")
-	plan("bye", "feature/bye-2", "") // whose name is bye-2
+	plan("bye", "feature/bye-2", "") // the name of its branch is bye-2
 	w.Git("branch", "feature/mine")
 	plan("mine", "feature/mine-2", "the branch feature/mine is there, or another task's, so this one has feature/mine-2: `trellis task set-branch`")
 	w.Git("branch", "feature/bye")

@@ -12,8 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Edge C11: what research noted and what a person said beside the requirement stand in prd.md, which every phase is
-// told, and begin no section of it.
+// Edge C11: the notes of research and a person's background are in prd.md, which every phase gets, and can't begin a section there.
 func TestNotesReachTheDocument(t *testing.T) {
 	t.Parallel()
 	noted := runnertest.Found + "## Technical Notes\n\nThe greeting is `echo`, never `printf`.\n\n### Acceptance Criteria\n\n- a box of the notes\n"
@@ -30,7 +29,7 @@ func TestNotesReachTheDocument(t *testing.T) {
 	}
 }
 
-// Edge C11: a model may answer in the form of tascer, as a file for `trellis run` may have it.
+// Edge C11: a plan in the form of tascer is accepted, with a warning.
 func TestPlanInTheFormOfTascer(t *testing.T) {
 	t.Parallel()
 	tascs := runnertest.Obj{"title": "Say bye", "description": "greet.sh says bye.", "confidence": 0.7, "tascs": []runnertest.Obj{
@@ -58,7 +57,7 @@ func TestPlanInTheFormOfTascer(t *testing.T) {
 	}
 }
 
-// Edge C11: a judge whose verdict names no criteria is one.
+// Edge C11: a verdict of the judge without criteria counts.
 func TestJudgeWithoutCriteria(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -78,7 +77,7 @@ func TestJudgeWithoutCriteria(t *testing.T) {
 	}
 }
 
-// Edge C11: prd.md of a roadmap's step says what it is made of, how it is proven and what it waits for.
+// Edge C11: prd.md of a roadmap's step lists the plan's steps, files and tests, and the dependencies.
 func TestDocumentOfAStep(t *testing.T) {
 	t.Parallel()
 	w := newRoad(t, runnertest.Careful("small").With("research", runnertest.Answer(runnertest.Found)), runnertest.Short)

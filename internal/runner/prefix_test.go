@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// alike is how many bytes of texts are in both prompts, and how many of these stand where both still begin the same.
+// alike returns how many bytes of fenced texts are in both prompts, and how many of these are in their common beginning.
 func alike(a, b string) (both, begin int) {
 	common := 0
 	for common < min(len(a), len(b)) && a[common] == b[common] {
@@ -30,10 +30,10 @@ func alike(a, b string) (both, begin int) {
 	return both, begin
 }
 
-// fenced is a text in a prompt. Its fences carry a word that is made of it, so that equal ones are equal to the byte.
+// fenced matches a text in a prompt. Its fence has a nonce made from the text, so equal texts are equal with their fences.
 var fenced = regexp.MustCompile(`(?s)<data name="\w+" nonce="[^"]+">\n.*?\n</data nonce="[^"]+">`)
 
-// beginAlike holds every two of a task's prompts to begin with at least four fifths of what is in both.
+// beginAlike checks that any two prompts have at least four fifths of their common texts in their common beginning.
 func beginAlike(t *testing.T, prompts map[string]string) {
 	t.Helper()
 	for name, a := range prompts {
@@ -56,7 +56,7 @@ const twoSteps = `{"title": "Say bye", "summary": "greet.sh says bye.", "require
  {"id": "run_tests", "type": "script", "command": "sh test.sh", "proof": {"type": "test"}}],
  "acceptance": [{"criterion": "it says bye", "verify": "sh greet.sh --bye | grep -q Bye"}, {"criterion": "it is friendly"}]}`
 
-// What phases of a run, and steps of its plan, are told alike stands first, where a provider's cache serves it.
+// Texts that prompts of a run share come first, where a provider's cache can serve them.
 func TestPromptsOfARunBeginAlike(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "roles:\n  implement: [{answer: done}]\n  grade: [{answer: {reasoning: fine, feedback: \"\", pass: true}}]\n  check: [{answer: fine}]\n  debug: "+runnertest.Mend+
@@ -82,7 +82,7 @@ func TestPromptsOfARunBeginAlike(t *testing.T) {
 	beginAlike(t, prompts)
 }
 
-// The same with the context files of other projects' tasks, where they name any.
+// The same holds with the context files of other projects.
 func TestPromptsOfOthersTasksBeginAlike(t *testing.T) {
 	corpus := os.Getenv("TRELLIS_CORPUS")
 	if corpus == "" {
@@ -123,7 +123,7 @@ func TestPromptsOfOthersTasksBeginAlike(t *testing.T) {
 	}
 }
 
-// sameNonce is a prompt as it would be in a run, whose fences all begin with the same word: each that is only shown has one of its own.
+// sameNonce returns a prompt that is only shown as it would be in a run, where all fences begin with the same word.
 func sameNonce(text string) string {
 	word := regexp.MustCompile(`nonce="([^"-]+)-[^"]+"`).FindStringSubmatch(text)[1]
 	return regexp.MustCompile(`nonce="`+word+`-[^"]+"`).ReplaceAllString(text, `nonce="n"`)

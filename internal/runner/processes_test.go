@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// counting makes a world write down each git process that Trellis starts. The real git's own children are not counted.
+// counting makes the world record each git process that Trellis starts, without git's own children.
 func (w *world) counting() (calls func() []string) {
 	w.Helper()
 	real, err := exec.LookPath("git")
@@ -44,14 +44,14 @@ func (w *world) counting() (calls func() []string) {
 	}
 }
 
-// Much of what Trellis itself costs are the git processes of a run. More of them want a reason. Seven are of guards: how
-// the main checkout looks before the first agent, after each, and before somebody judges, what is staged is looked through for secrets, and whether
-// base says what of that to pass by, which is remembered. Six make the checkout that checks run in, once, and say what is in it.
+// A run's git processes are a large part of what Trellis costs, so more of them need a reason. Seven are guards: the main checkout before
+// the first agent, after each, and before acceptance; the staged content for secrets; what the base says to ignore of these. Six are for
+// the checkout in which checks run.
 func TestProcessesOfARun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
 	calls := w.counting()
-	for i, most := range []int{26, 23} { // who commits, and what base has, is asked once
+	for i, most := range []int{26, 23} { // the author and the base's content are read once
 		res := w.Start(w.Hand(fmt.Sprintf("03-01-counted-%d", i), runnertest.PrdText))
 		if res.Status != trellis.Review {
 			t.Fatalf("got %s, %v", res.Status, res.Failure)

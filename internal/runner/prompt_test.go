@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// What a prompt is shown to be holds what the agent got, and names no command that was left out.
+// The prompts shown for a planned task have what the agents got, and no command that was left out.
 func TestPromptsOfAPlannedTask(t *testing.T) {
 	w := newWorld(t, runnertest.Careful("small").With("research", runnertest.Answer(runnertest.Found+"- lint: no-such-program\n")).String())
 	res, err := w.Site.PlanRunner().Plan(context.Background(), runner.PlanOptions{New: taskdir.New{Name: "bye", DevType: "backend"}, Requirement: "say bye",
@@ -45,7 +45,7 @@ func TestPromptsOfAPlannedTask(t *testing.T) {
 	}
 }
 
-// What a prompt is made of and is not there is told with its place and what to do, whoever made the task.
+// If a file that a prompt needs is missing, the error names the file and a hint.
 func TestPromptsOfATaskWithoutTexts(t *testing.T) {
 	w := newWorld(t, runnertest.Careful("small").String())
 	w.Write(".trellis/tasks/02-01-bare/task.json", `{"status": "planning"}`)

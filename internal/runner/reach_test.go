@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A plan and a TaskSpec reach every agent, the checks, the criteria and the report.
+// The contents of a plan and a TaskSpec are in the prompt of every agent, in the checks, the criteria and the report.
 func TestPlanReachesTheRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "roles:\n  implement: [{files: {greet.sh: \"echo Bye\\n\"}, answer: done}]\n  check: [{answer: fine}]\n  debug: "+runnertest.Mend+"\n  "+runnertest.Met+"\n")

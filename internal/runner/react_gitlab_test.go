@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A merge request is reacted to as a pull request is: a job that fails and a reviewer who belongs to the project each make one round of
-// debug, told with the log and the remarks; who belongs to nothing and a job that may fail make none.
+// A merge request causes reactions as a pull request does: a failed job, and changes requested by a project member, each begin one round
+// of debug with the log or the remarks. Outsiders and jobs that may fail begin none.
 func TestReactsOnGitLab(t *testing.T) {
 	t.Parallel()
 	w, gh := hosted(t, githubtest.State{})
@@ -66,7 +66,7 @@ func TestReactsOnGitLab(t *testing.T) {
 			},
 			begins: true, told: []string{"changes_requested: changes are asked for (by ann)\n", "ann asks for changes:\nTwo things.\n", "ann, on greet.sh:1:\nSay it louder.\n"}, not: "xeve",
 		},
-		{}, // the same once more: the reviewer has not looked again
+		{}, // the same again: the reviewer has not looked again
 	} {
 		before := w.Git("rev-parse", "feature/bye")
 		done := w.say(lab, says.of)

@@ -18,7 +18,7 @@ func (w *world) retry(dir string) error {
 	return w.Site.Orders().Retry(w.T.Context(), dir, false, runner.RunOptions{})
 }
 
-// What is wrong with a pull request is mended when a person says so, whatever the settings are.
+// A retry works on what is wrong with a pull request, also with delivery.react off.
 func TestRetryMendsAPullRequest(t *testing.T) {
 	t.Parallel()
 	w, gh, dir := reviewed(t, runnertest.Mending)
@@ -41,7 +41,7 @@ func TestRetryMendsAPullRequest(t *testing.T) {
 	}
 }
 
-// When the rounds are used up the task says so, and how to go on; retry grants as many again.
+// When the rounds are used up, the task has the failure with a hint. A retry grants as many again.
 func TestRoundsAreGranted(t *testing.T) {
 	t.Parallel()
 	w, gh, dir := reviewed(t, runnertest.Mending)
@@ -66,7 +66,7 @@ func TestRoundsAreGranted(t *testing.T) {
 	}
 }
 
-// What a person has mended once more stands once among what there was a run for, and no round of it is used yet.
+// If a person retries a failure that a run already failed to fix, it is recorded once, and its rounds count from zero.
 func TestRetryOfWhatIsKnown(t *testing.T) {
 	soak.Only(t, "TestRoundsAreGranted")
 	t.Parallel()

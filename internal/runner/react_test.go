@@ -20,7 +20,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trust"
 )
 
-// say has the pull request say something, and returns what a look at it comes to.
+// say changes the pull request and refreshes it, and returns the reactions.
 func (w *world) say(at interface {
 	Change(testing.TB, func(*githubtest.State))
 }, fields map[string]any) runner.ReactionResult {
@@ -46,7 +46,7 @@ func remark(id, who, as, path string, line int, text string) any {
 	return runnertest.Fields{"path": path, "line": line, "comments": runnertest.Fields{"nodes": []any{runnertest.Fields{"id": id, "author": runnertest.Fields{"login": who}, "authorAssociation": as, "body": text}}}}
 }
 
-// debugPrompt is what the debug agent was told last.
+// debugPrompt returns the last prompt of the debug agent.
 func (w *world) debugPrompt() string {
 	w.Helper()
 	list, err := filepath.Glob(filepath.Join(w.Dir, ".trellis/tasks/02-01-bye/run/*/round-1/debug#1/1/prompt.md"))
@@ -69,7 +69,7 @@ func (w *world) note(dir string) string {
 	return p.Note
 }
 
-// A check that fails makes one round of debug, whose commit comes on top of what others have seen, in the same pull request.
+// A failed check begins one run of debug, whose commit is on top of the published commit, in the same pull request.
 func TestFailedCheck(t *testing.T) {
 	t.Parallel()
 	w, gh, dir := reviewed(t, runnertest.Mending)
@@ -101,7 +101,7 @@ func TestFailedCheck(t *testing.T) {
 	}
 }
 
-// Changes that reviewers ask for are told with what they wrote to lines; what others write counts for nothing.
+// Requested changes reach the agent with the reviewers' remarks on lines. What others write does not count.
 func TestChangesWanted(t *testing.T) {
 	t.Parallel()
 	w, gh, dir := reviewed(t, runnertest.Mending)
@@ -142,7 +142,7 @@ func TestChangesWanted(t *testing.T) {
 	}
 }
 
-// Cut off between the record of what is reacted to and the status: there is one run, whoever looks next.
+// If a reaction is interrupted before it sets the status, there is one run, whether a refresh or a start comes next.
 func TestReactionCutOff(t *testing.T) {
 	t.Parallel()
 	for _, next := range soak.Of([]string{"look", "start"}, "start") {
@@ -175,7 +175,7 @@ func TestReactionCutOff(t *testing.T) {
 	}
 }
 
-// Rounds are counted over all reactions. When they are used up the pull request is people's, until it is well again.
+// Rounds are counted over all reactions to a pull request. When they are used up, no run begins, until the checks pass again.
 func TestRoundsForPullRequests(t *testing.T) {
 	t.Parallel()
 	w, gh, dir := reviewed(t, runnertest.Mending)
@@ -202,7 +202,7 @@ func TestRoundsForPullRequests(t *testing.T) {
 	}
 }
 
-// A run that does not mend it leaves the task in review as it was delivered, and retry goes on with it.
+// If a reaction's run fails, the task stays in review as delivered, and a retry resumes the work.
 func TestReactionFails(t *testing.T) {
 	t.Parallel()
 	w, gh, dir := reviewed(t, strings.Replace(runnertest.Mending, "echo fixed >> more.txt", "echo false > greet.sh", 1))
@@ -237,7 +237,7 @@ func TestReactionFails(t *testing.T) {
 	}
 }
 
-// What people pushed is gone on from, when the worktree can follow; else it is left to them.
+// A reaction begins on commits that people pushed if the worktree can follow. Otherwise it begins nothing and says why.
 func TestPeoplePush(t *testing.T) {
 	t.Parallel()
 	w, gh, dir := reviewed(t, runnertest.Mending)
@@ -268,7 +268,7 @@ func TestPeoplePush(t *testing.T) {
 	}
 }
 
-// Edge S2: what a stranger pushed to the branch of a task is not taken in, nor worked on, until somebody here agrees to it.
+// Edge S2: a stranger's push to the branch of a task is neither fetched into the branch nor worked on until somebody here agrees to it.
 func TestStrangersPush(t *testing.T) {
 	t.Parallel()
 	w, gh, dir := reviewed(t, runnertest.Mending)
@@ -299,7 +299,7 @@ func TestStrangersPush(t *testing.T) {
 	}
 }
 
-// What is no reason to work on it.
+// These states of a pull request begin no run.
 func TestNoReaction(t *testing.T) {
 	t.Parallel()
 	w, gh, dir := reviewed(t, runnertest.Mending)
@@ -329,7 +329,7 @@ func TestNoReaction(t *testing.T) {
 	}
 }
 
-// minding is an agent with sessions, which knows none that the debug agent is to go on in.
+// minding is an agent with sessions that does not know the sessions that debug is asked to resume.
 type minding struct {
 	agents.Agent
 	asked *[]string
@@ -347,7 +347,7 @@ func (m minding) Run(ctx context.Context, r agents.Request, emit func(agents.Eve
 	return res, err
 }
 
-// The debug agent goes on in the session of who worked on the task last, and in another one when that is gone.
+// The debug agent is asked to resume the last session of the task's work, and is called without one if that is gone.
 func TestReactionInSession(t *testing.T) {
 	soak.Only(t, "TestFailedCheck")
 	t.Parallel()

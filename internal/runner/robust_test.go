@@ -20,7 +20,7 @@ const noteDone = "check: [{answer: fine}]\naccept: [{answer: {criteria: [{id: A1
 
 func roles(lines string) string { return "roles:\n  " + strings.ReplaceAll(lines, "\n", "\n  ") + "\n" }
 
-// Agents do to git what they may not; the commit is the work that was verified all the same.
+// Whatever an agent does with git in its worktree, the commit is the verified work, on the base.
 func TestAgentsThatMeddleWithGit(t *testing.T) {
 	t.Parallel()
 	for name, script := range soak.Rows(t, map[string]string{
@@ -56,7 +56,7 @@ func TestAgentsThatMeddleWithGit(t *testing.T) {
 	}
 }
 
-// A commit of an earlier run, whose journal is gone, is not taken for the one of this run.
+// A commit of an earlier run without a journal does not count as the commit of this run.
 func TestCommitOfAnEarlierLife(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, roles("implement: [{files: {notes.txt: \"old\\n\"}, answer: done}]\ncheck: [{answer: fine}]\ndebug: [{answer: hm}]\n"+
@@ -84,7 +84,7 @@ func TestCommitOfAnEarlierLife(t *testing.T) {
 	}
 }
 
-// --fresh begins at the base and keeps what was there, whatever of it is left.
+// A retry with --fresh begins at the base and keeps a backup of the work, even without a worktree.
 func TestFreshWithoutWorktree(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, roles("implement: [{run: [\"echo x > left.txt; git add -A; git commit -q -m mine; echo Bye > greet.sh\"], answer: done}]\ncheck: [{answer: fine}]\ndebug: [{answer: hm}]"))
@@ -109,7 +109,7 @@ func TestFreshWithoutWorktree(t *testing.T) {
 	}
 }
 
-// Links that an agent puts into its worktree don't lead Trellis out of it.
+// Trellis does not follow links that an agent puts into its worktree.
 func TestLinksInTheWorktree(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, roles("implement: [{run: [\"rm -rf .trellis/.runtime && ln -s $TRELLIS_REPO/../victim .trellis/.runtime && ln -sf $TRELLIS_REPO/../victim/file .trellis/.current-task\"], files: {notes.txt: \"x\\n\"}, answer: done}]\n"+noteDone))
@@ -128,7 +128,7 @@ func TestLinksInTheWorktree(t *testing.T) {
 	}
 }
 
-// What the checks themselves change is not in the commit, which is what they judged: they run elsewhere, or it is undone.
+// Files that the checks change are not in the commit: the checks run in another checkout, or their changes are undone.
 func TestChecksThatWrite(t *testing.T) {
 	t.Parallel()
 	for _, fresh := range []bool{true, false} {
@@ -148,7 +148,7 @@ func TestChecksThatWrite(t *testing.T) {
 	}
 }
 
-// However much there is to say, the journal takes it, and the run ends with its own code.
+// However much output and however many criteria there are, the journal can record them, and the run ends with its own failure code.
 func TestMuchToSay(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("<very> & long ", 400)
@@ -182,7 +182,7 @@ func TestMuchToSay(t *testing.T) {
 	}
 }
 
-// Claims are not enough when nothing was changed, and a marker has to stand alone at the end.
+// Evidence alone does not prove a criterion without a change, and the marker has to be alone on the last line.
 func TestClaims(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -208,7 +208,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// An agent that reports its tools, and used none, and said nothing, did nothing; one that changed something did.
+// An agent that reports no tool calls, says nothing and changes nothing has failed. One that changed something has not.
 func TestSilentAgent(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -233,7 +233,7 @@ true
 	}
 }
 
-// toolless makes agents report that they used no tool.
+// toolless makes agents report that they called no tool.
 func toolless(find func(string) (agents.Agent, error)) func(string) (agents.Agent, error) {
 	return func(name string) (agents.Agent, error) {
 		a, err := find(name)
@@ -251,7 +251,7 @@ func (c counting) Run(ctx context.Context, r agents.Request, emit func(agents.Ev
 	return res, err
 }
 
-// Two tasks of one name would share a branch: the later one is refused before anything is claimed.
+// If two tasks have the same branch, the later one is refused before its run begins.
 func TestSameName(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, roles("implement: [{files: {notes.txt: \"x\\n\"}, answer: done}]\n"+noteDone))
@@ -266,7 +266,7 @@ func TestSameName(t *testing.T) {
 	}
 }
 
-// A branch that someone else made is not taken without being told to.
+// A branch with somebody's commits is used only with --adopt-branch.
 func TestForeignBranch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, roles("implement: [{files: {notes.txt: \"x\\n\"}, answer: done}]\n"+noteDone))
@@ -278,8 +278,8 @@ func TestForeignBranch(t *testing.T) {
 	if _, err := w.Site.Starter().Start(context.Background(), dir, runner.RunOptions{}); !errors.As(err, &not) || !strings.Contains(not.Problems[0].Hint, "--adopt-branch") || w.Task(dir).Status != trellis.Ready {
 		t.Fatalf("got %v, status %s", err, w.Task(dir).Status)
 	}
-	w.Write(".trellis/tasks/02-01-x/task.json", `{"status": "ready", "pipeline": {"base_commit": "`+w.Git("rev-parse", "main")+`"}}`) // begun: its branch is looked at when it runs
-	for range 2 {                                                                                                                     // a retry takes it no more than the first run
+	w.Write(".trellis/tasks/02-01-x/task.json", `{"status": "ready", "pipeline": {"base_commit": "`+w.Git("rev-parse", "main")+`"}}`) // has begun: its branch is checked by the run
+	for range 2 {                                                                                                                     // a retry does not use the branch either
 		res := w.Start(dir)
 		if res.Failure == nil || res.Failure.Code != string(trellis.WorktreeFailed) || !strings.Contains(res.Failure.Detail, "--adopt-branch") {
 			t.Fatalf("got %s, %v", res.Status, res.Failure)
@@ -299,7 +299,7 @@ func TestForeignBranch(t *testing.T) {
 	}
 }
 
-// Who gives a task the branch that is there, with work that an earlier Trellis left say, has it run whatever its status was.
+// With --adopt-branch, a task without a run begins on an existing branch, whatever its status.
 func TestForeignBranchOfATaskWithoutARun(t *testing.T) {
 	t.Parallel()
 	for _, status := range soak.Of([]trellis.Status{trellis.Ready, trellis.InProgress, trellis.Cancelled, trellis.Failed}, trellis.Ready, trellis.Failed) {
@@ -322,7 +322,7 @@ func TestForeignBranchOfATaskWithoutARun(t *testing.T) {
 	}
 }
 
-// What fails because of the work is not forgiven in the next run: the baseline is what it was before any work.
+// Each run is compared with the baseline of the base: a check that fails because of the work is not forgiven in the next run.
 func TestBaselineIsAskedOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, roles("implement: [{files: {greet.sh: \"echo nonsense\\n\"}, answer: done}]\ncheck: [{answer: fine}]\ndebug: [{answer: hm}]\n"+runnertest.Met))

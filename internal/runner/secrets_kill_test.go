@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// Killed before or after any change that taking back a commit makes, the run goes on to one commit without the secret.
-// Each change is killed before or after, in a soak both.
+// If a run is killed before or after any change while it removes a secret from commits, it resumes to one commit without the secret. Soak
+// tests kill it both before and after each change.
 func TestKilledWhileASecretIsTakenBack(t *testing.T) {
 	t.Parallel()
 	real, err := exec.LookPath("git")

@@ -14,8 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// tokenEnd is a token without its first two letters, so that nothing which holds it, this file and the script of a
-// rehearsal, holds the token.
+// tokenEnd returns a token without its first two letters, so that neither this file nor the script of a rehearsal contains the token.
 func tokenEnd() string {
 	r := rand.New(rand.NewPCG(3, 9))
 	b := []byte("p_")
@@ -25,7 +24,7 @@ func tokenEnd() string {
 	return string(b)
 }
 
-// No commit holds a secret, whoever makes it and whatever is said about it.
+// No commit contains a secret, even if an agent or a hook made the commit, or a file of the work allows the secret.
 func TestSecretsAreNotCommitted(t *testing.T) {
 	t.Parallel()
 	const word = "staple correct battery"
@@ -40,7 +39,7 @@ func TestSecretsAreNotCommitted(t *testing.T) {
 		roles string
 		base  map[string]string // committed before the run
 		files map[string]string // there, and not committed
-		place string            // that failure or report name
+		place string            // in the failure or the report
 		code  trellis.Code
 	}{
 		"mended in debug":               {roles: agents(leak, mended)},
@@ -106,7 +105,7 @@ func TestSecretsAreNotCommitted(t *testing.T) {
 	}
 }
 
-// What a task is called is the subject of its commit: a secret in it is masked.
+// A secret in a task's title is masked in the subject of the commit.
 func TestSecretInTitle(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "roles:\n  implement: [{run: [\"echo x > notes.txt\"], answer: done}]\n  check: [{answer: fine}]\n  "+runnertest.Met+"\n")
@@ -121,7 +120,7 @@ func TestSecretInTitle(t *testing.T) {
 	}
 }
 
-// nowhere makes sure that no file below a folder holds a value.
+// nowhere checks that no file below a folder contains a value.
 func nowhere(t *testing.T, root, value string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

@@ -21,14 +21,14 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// team is a Sharing that lets one machine have all tasks, and notes what it is given.
+// team is a Sharing in which one machine has all tasks. It records what is published.
 type team struct {
-	by *runner.OtherMachineError // who has them all, nil for this machine
+	by *runner.OtherMachineError // the machine that has them, nil for this one
 
 	mu     sync.Mutex
 	whys   []string
-	undone []string         // activities that were done in the journal when they were to be given
-	fail   map[string]error // of what is to be saved, by why
+	undone []string         // activities that the journal already had as done when they were published
+	fail   map[string]error // errors of Save, by why
 	dir    string
 	ended  []runner.Result
 }
@@ -67,8 +67,8 @@ func (s *team) Save(_ context.Context, why string) error {
 	return err
 }
 
-// What a run does is given to other machines before it is written down as done; when that can't be, nothing is, and the run goes on
-// where it was, without a call of an agent twice.
+// What a run does is published before the journal has it as done. If publishing fails, the run is suspended, and resumes without a second
+// call of an agent.
 func TestRunGivesWhatItDoesToOthers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Counted())
@@ -112,7 +112,7 @@ func TestRunGivesWhatItDoesToOthers(t *testing.T) {
 	}
 }
 
-// A task that another machine has is neither run nor written to.
+// A task that another machine has is neither run nor changed.
 func TestTaskOfAnotherMachine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Counted())
@@ -135,7 +135,7 @@ func TestTaskOfAnotherMachine(t *testing.T) {
 	}
 }
 
-// texts are what the files directly in a directory say.
+// texts returns the contents of the files directly in a directory.
 func texts(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -144,7 +144,7 @@ func texts(t *testing.T, dir string) map[string]string {
 	}
 	all := map[string]string{}
 	for _, e := range entries {
-		data, _ := os.ReadFile(filepath.Join(dir, e.Name())) // of a folder: nothing
+		data, _ := os.ReadFile(filepath.Join(dir, e.Name())) // a folder has none
 		all[e.Name()] = string(data)
 	}
 	return all

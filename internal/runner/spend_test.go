@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// A cost that nobody tells limits nothing.
+// A budget in dollars does not limit an agent that reports no cost.
 func TestDayBudgetOfUnknownCost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -30,7 +30,7 @@ func TestDayBudgetOfUnknownCost(t *testing.T) {
 	}
 }
 
-// Two processes share a day's budget: each sees what the other uses, and both end within the turn.
+// Two processes share a day's budget: each counts what the other uses, and both end soon after it is used up.
 func TestDayBudgetOfTwoProcesses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -41,7 +41,7 @@ while n=$((n+1)); do
   echo "{\"type\": \"usage\", \"usage\": {\"input_tokens\": ${n}0}}"
   until [ "$(cat "$TRELLIS_REPO"/.trellis/.runtime/spend/*.jsonl 2> /dev/null | grep -c "$TRELLIS_TASK_ID")" -ge $n ]; do sleep 0.02; done
 done
-`) // it goes no faster than it is heard, however busy the machine is
+`) // reports more only after the last report was recorded, also on a busy machine
 	dirs := w.Ready("02-01-a", "02-02-b")
 	var children []*exec.Cmd
 	for _, dir := range dirs {
@@ -54,7 +54,7 @@ done
 		children = append(children, cmd)
 	}
 	for _, cmd := range children {
-		_ = cmd.Wait() // it ends with 1, since its task is paused
+		_ = cmd.Wait() // exits with 1, since its task is paused
 	}
 	var sum int64
 	for _, dir := range dirs {
@@ -64,12 +64,12 @@ done
 		}
 		sum += p.Pipeline.Usage.Tokens()
 	}
-	if sum < 600 || sum > 1000 { // a turn is 10, and ending a program takes some of them
+	if sum < 600 || sum > 1000 { // a report is 10 tokens and more, and ending a program takes time
 		t.Errorf("both used %d tokens of 600", sum)
 	}
 }
 
-// What an agent used before its call was killed counts for the task when the call is made again.
+// What an agent used before its call was killed counts for the task when the call is repeated.
 func TestUsageOfKilledCalls(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -101,7 +101,7 @@ echo '{"type": "usage"`, 1), "null"))
 	}
 }
 
-// The day's ledger is what all processes wrote to it: torn and foreign lines mean nothing, what is old goes.
+// The day's ledger has what all processes wrote. Torn and foreign lines are ignored, and old ledgers are removed.
 func TestLedger(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -128,19 +128,18 @@ not json
 	if used, err := w.Site.Budgets().Today(); err != nil || used.Tokens() != 40+3*800 || *used.CostUSD != 2.5 {
 		t.Errorf("behind a torn line: %+v, %v\n%s", used, err, w.Read(today))
 	}
-	for days, kept := range map[int]bool{39: true, 40: false} { // of 15
+	for days, kept := range map[int]bool{39: true, 40: false} { // of 15 days
 		if _, err := os.Stat(filepath.Join(w.Dir, old(days))); (err == nil) != kept {
 			t.Errorf("the ledger of %d days ago: %v", days, err)
 		}
 	}
-	w.Write(today, "") // somebody made it anew
+	w.Write(today, "") // somebody emptied it
 	if used, err := w.Site.Budgets().Today(); err != nil || used.Tokens() != 0 {
 		t.Errorf("emptied: %+v, %v", used, err)
 	}
 }
 
-// A planning that finds the day's budget used up sleeps until midnight, like one that a provider limits, and goes on
-// when there is some again.
+// A planning that finds the day's budget used up sleeps until midnight, and resumes earlier if the budget is raised.
 func TestDayBudgetWhilePlanning(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "roles: {}\n")
@@ -168,7 +167,7 @@ func TestDayBudgetWhilePlanning(t *testing.T) {
 	}
 }
 
-// Tries of one call share the task's budgets: none of them may use what those before it used.
+// The attempts of one call share the task's budget.
 func TestTriesShareTheBudget(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -182,12 +181,12 @@ exit 3
 	if res := w.Start(dir); res.Failure == nil || res.Failure.Code != string(trellis.BudgetTokens) {
 		t.Fatalf("got %+v", res)
 	}
-	if used := w.Task(dir).Pipeline.Usage.Tokens(); used != 1800 { // an agent learns of its limit when it tells what it used
+	if used := w.Task(dir).Pipeline.Usage.Tokens(); used != 1800 { // an agent is ended only when it reports its usage
 		t.Errorf("it used %d tokens", used)
 	}
 }
 
-// hangs is a program that tells what it used and then hangs, in its first call.
+// hangs is a program that reports its usage and then hangs in its first call.
 const hangs = `cat > /dev/null
 test "$TRELLIS_ROLE" = accept || echo x >> notes.txt
 if mkdir "$TRELLIS_REPO/../first" 2> /dev/null; then
@@ -198,13 +197,13 @@ test "$TRELLIS_ROLE" = accept && exec echo '{"type": "result", "text": "{\"crite
 echo '{"type": "result", "text": "done"}'
 `
 
-// noted reports whether the first call of a run has told what it used.
+// noted reports whether the usage of a run's first call is recorded.
 func noted(dir string) bool {
 	files, _ := filepath.Glob(filepath.Join(dir, "run", "1", "implement#1", "1", "usage.json"))
 	return len(files) == 1
 }
 
-// What an agent used counts when a person cancels the task while it works, in what the run says and in the runs after it.
+// What an agent used counts if the task is cancelled while it works, in this run and in later ones.
 func TestUsageOfCancelledCalls(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -231,7 +230,7 @@ func TestUsageOfCancelledCalls(t *testing.T) {
 	}
 }
 
-// What a run used counts in the runs after it, when it was killed and is not gone on with: by calls that were over, and by one that was not.
+// What a killed run used counts in later runs if it is not resumed: the usage of calls that had ended, and of one that had not.
 func TestUsageOfRunsThatWereKilled(t *testing.T) {
 	soak.Only(t, "TestUsageOfKilledCalls")
 	for name, script := range map[string]string{"within a call": hangs, "between tries": strings.Replace(hangs, "exec sleep 3000", "exit 3", 1)} {

@@ -12,20 +12,20 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// held makes agents of the implement role wait until free is called, once they are at work.
+// held makes implement agents wait, once they work, until free is called.
 func (w *world) held() (script string, free func()) {
 	return strings.Replace(runnertest.Quickly, "run: [\"", "run: [\"touch $TRELLIS_REPO/../begun; while ! test -f $TRELLIS_REPO/../go; do sleep 0.05; done\", \"", 1),
 		func() { w.Write("../go", "") }
 }
 
-// amend has the branch of a delivered task end in another commit.
+// amend replaces the commit of a delivered task's branch.
 func (w *world) amend(name string) {
 	w.Helper()
 	dir := filepath.Join(filepath.Dir(w.Dir), "repo-worktrees", "feature", name)
 	w.Git("-C", dir, "commit", "-q", "--amend", "-m", "another")
 }
 
-// Whatever becomes of a dependency, a task that has begun keeps its base, in a retry too. Afresh it is asked again.
+// Whatever happens to its dependency, a task that has begun keeps its base, also in a retry. With --fresh it waits for the dependency again.
 func TestDependencyGoesBack(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -59,7 +59,7 @@ func TestDependencyGoesBack(t *testing.T) {
 	if err := w.Site.Orders().Retry(context.Background(), b, false, runner.RunOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.Edit(b, first, strings.Repeat("0", 40)) // an old copy of the file; the journal knows better
+	w.Edit(b, first, strings.Repeat("0", 40)) // an old copy of task.json; the journal has the right base
 	if res := w.Start(b); res.Status != trellis.Review || res.Report.Base != first {
 		t.Fatalf("again: %s, %v", res.Status, res.Failure)
 	}
@@ -81,7 +81,7 @@ func TestDependencyGoesBack(t *testing.T) {
 	w.Stacked(b, "", w.Git("rev-parse", "main"))
 }
 
-// A task for another base branch can't begin on a branch that was made for this one.
+// A task for another base branch can't begin on a branch for this one: it waits until the dependency is merged.
 func TestOtherBaseBranch(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)

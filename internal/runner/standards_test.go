@@ -17,13 +17,13 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// asksWeaker is a script that makes the task's prd.md in the main checkout ask for less.
+// asksWeaker returns a script that weakens the criteria in the task's prd.md.
 func asksWeaker() string {
 	text := "# Bye\\n\\n## Acceptance Criteria\\n\\n- [ ] notes\\n  verify: `test -f notes.txt`\\n"
 	return "printf '" + text + "' > $TRELLIS_TASK_DIR/prd.md"
 }
 
-// waits complains unless a task waits for people, and is told of what.
+// waits checks that a task waits for people, and that the wait names these things.
 func (w *world) waits(res runner.Result, about ...string) {
 	w.Helper()
 	if res.Status != trellis.Waiting || len(res.Waits) != 1 {
@@ -32,14 +32,14 @@ func (w *world) waits(res runner.Result, about ...string) {
 	w.holds("what it waits for", res.Waits.String(), append(about, "trellis approve 02-01-bye")...)
 }
 
-// Edge A2: what an agent changes of what judges its work counts only once a person agrees to it, wherever it writes.
+// Edge A2: if an agent changes anything that its work is judged by, the run waits until a person approves the change.
 func TestAgentWeakensWhatJudgesIt(t *testing.T) {
 	t.Parallel()
 	for name, c := range soak.Rows(t, map[string]struct {
 		script string // of the agent
 		plan   bool
 		says   []string
-		then   trellis.Status // after a yes
+		then   trellis.Status // after an approval
 	}{
 		"the criteria":     {script: asksWeaker(), says: []string{"prd.md: - it is done, proven by `test -f never.txt`; + notes, proven by `test -f notes.txt`"}, then: trellis.Review},
 		"verify":           {script: `printf '{"status": "in_progress", "base_branch": "main", "pipeline": {"verify": ["true"]}}' > $TRELLIS_TASK_DIR/task.json`, says: []string{"+ `true` of task.json"}, then: trellis.Failed},
@@ -57,7 +57,7 @@ func TestAgentWeakensWhatJudgesIt(t *testing.T) {
 				dir = w.handPlan(provenBy("test -f never.txt"), planJSON(""))
 			}
 			w.waits(w.Start(dir), append(c.says, "while an agent was at work")...)
-			w.waits(w.Start(dir), c.says...) // nobody said anything
+			w.waits(w.Start(dir), c.says...) // nobody has approved it
 			w.Approve(dir, "ann")
 			if res := w.Start(dir); res.Status != c.then {
 				t.Errorf("agreed: %s, %v, %q", res.Status, res.Failure, res.Waits)
@@ -66,7 +66,7 @@ func TestAgentWeakensWhatJudgesIt(t *testing.T) {
 	}
 }
 
-// Edge A2: what was weakened in a run that failed waits for a yes in the next one, and after a person's edits too.
+// Edge A2: criteria that were weakened in a failed run wait for approval in the next one, even after a person's edits.
 func TestWeakenedForTheNextRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, roles("implement: [{run: ["+quoted(nonsense)+"], answer: done}]\ncheck: [{run: ["+quoted(asksWeaker())+"], answer: fine}]\ndebug: [{answer: hm}]\n"+runnertest.Met))
@@ -92,7 +92,7 @@ func quoted(s string) string {
 	return `"` + strings.ReplaceAll(strings.ReplaceAll(s, `\`, `\\`), `"`, `\"`) + `"`
 }
 
-// rewrite edits a file of a task by hand.
+// rewrite replaces a text in a file of a task, as a person would.
 func (w *world) rewrite(dir, name, from, to string) {
 	w.Helper()
 	text := w.File(dir, name)
@@ -104,7 +104,7 @@ func (w *world) rewrite(dir, name, from, to string) {
 	}
 }
 
-// Edge A2: what is put back as it was needs nobody's yes: by the agent in the same call, or by a person afterwards.
+// Edge A2: a file that is restored needs no approval, whether the agent restores it in the same call or a person later.
 func TestWhatJudgesIsPutBack(t *testing.T) {
 	t.Parallel()
 	w := cheat(t, "echo x > notes.txt; cp $TRELLIS_TASK_DIR/prd.md ../prd.md; "+asksWeaker()+"; cp ../prd.md $TRELLIS_TASK_DIR/prd.md")
@@ -120,7 +120,7 @@ func TestWhatJudgesIsPutBack(t *testing.T) {
 	}
 }
 
-// What is broken, or put back, while the run parks is told in words, with the command that goes on.
+// If a document breaks, or is restored, while the run begins to wait, the wait says so with the next command.
 func TestBrokenWhileTheRunParks(t *testing.T) {
 	t.Parallel()
 	w := cheat(t, "echo x > notes.txt; "+asksWeaker())
@@ -139,8 +139,7 @@ func TestBrokenWhileTheRunParks(t *testing.T) {
 	}
 }
 
-// Edge A2: what a person edits while no agent is at work, what commands of Trellis edit, and the words of prd.md besides
-// its criteria count at once.
+// Edge A2: a person's edits while no agent works, edits by commands of Trellis, and text of prd.md outside of its criteria count at once.
 func TestPeoplesEditsAreTakenIn(t *testing.T) {
 	t.Parallel()
 	criterion := func(w *world, dir string) error {
@@ -148,9 +147,9 @@ func TestPeoplesEditsAreTakenIn(t *testing.T) {
 		return nil
 	}
 	for name, c := range soak.Rows(t, map[string]struct {
-		before string // the phase at whose beginning it is, "" while the agent is at work
+		before string // the phase at whose beginning the edit is made, "" while the agent works
 		edit   func(w *world, dir string) error
-		says   string // what the checking agent is told, or asked to prove
+		says   string // the text that the run has to read
 	}{
 		"between two calls": {"check", criterion, "test -f ./notes.txt"},
 		"words": {"", func(w *world, dir string) error {
@@ -194,7 +193,7 @@ func TestPeoplesEditsAreTakenIn(t *testing.T) {
 	}
 }
 
-// editing has somebody edit a task once: when its run enters a phase, or else while an agent is at work that waits for it.
+// editing makes an edit once: when the run enters a phase, or while an agent works, which waits for the edit.
 func (w *world) editing(dir, before string, edit func(w *world, dir string) error) chan error {
 	edited := make(chan error, 1)
 	if before == "" {

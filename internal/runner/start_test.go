@@ -21,7 +21,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// A task that was paused after it had delivered is not run twice: start says again what came of it.
+// A task that is set to paused after its delivery is not run again: start reports the delivery.
 func TestPausedAfterDelivery(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Counted())
@@ -43,8 +43,7 @@ func TestPausedAfterDelivery(t *testing.T) {
 	}
 }
 
-// Of a task that was delivered, and that somebody made ready by hand, lists say what start does: it is not run twice, and so
-// waits for no watcher.
+// A delivered task that was set to ready by hand is not listed as waiting for a watcher: a person has to decide, as start says.
 func TestListedReadyAfterDelivery(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Working)
@@ -80,7 +79,7 @@ func TestListedReadyAfterDelivery(t *testing.T) {
 	}
 }
 
-// Start says what of a task is ignored, each thing once, and runs it all the same.
+// Start reports each ignored part of a task once, and runs the task.
 func TestStartSaysWhatIsPassedOver(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Counted())
@@ -101,8 +100,7 @@ func TestStartSaysWhatIsPassedOver(t *testing.T) {
 	}
 }
 
-// When a journal is damaged, what its process left running is ended before the work is saved, and a ready task
-// says what to type.
+// If a journal is damaged, processes that its run left are ended. A ready task with a damaged journal can't be started without a retry.
 func TestDamagedJournal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Working)
@@ -138,8 +136,8 @@ func TestDamagedJournal(t *testing.T) {
 	}
 }
 
-// Who starts a task that another process is at work on learns which, and goes on with it when that one is interrupted, saying where it
-// stands. Whoever waits to the end hears what was checked.
+// A start of a task that another process works on names that process, resumes the run if that one is interrupted, and returns the full
+// result.
 func TestStartBesideAnother(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -197,7 +195,7 @@ esac
 	}
 }
 
-// Of those who start a task at the same moment one does the work, and the others wait for what comes of it.
+// If several processes start a task at the same time, one runs it and the others wait for its result.
 func TestStartsAtTheSameMoment(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -225,7 +223,7 @@ esac
 	}
 }
 
-// A package that the project does not have keeps a task from beginning, and fails no run.
+// A task with an unknown package is refused before its run begins.
 func TestStartOfAnUnknownPackage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)

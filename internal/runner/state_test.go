@@ -8,7 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Edge F1. What a run waits for is answered by what is on disk, whoever put it there and however often it was so before.
+// Edge F1: a waiting run resumes if the files on the disk no longer need an approval, or have it, however that happened.
 func TestWaitIsAnsweredByState(t *testing.T) {
 	t.Parallel()
 	for name, c := range soak.Rows(t, map[string]struct {
@@ -33,7 +33,7 @@ func TestWaitIsAnsweredByState(t *testing.T) {
 	}
 }
 
-// A no to the plan of a run that waits ends the run.
+// A rejection of the plan of a waiting run ends the run.
 func TestRejectedWhileItWaits(t *testing.T) {
 	t.Parallel()
 	w, dir := editedWhile(t, "main")
@@ -45,7 +45,7 @@ func TestRejectedWhileItWaits(t *testing.T) {
 	}
 }
 
-// An agent does not spare its task the yes of people by taking away that it is required.
+// If an agent removes the requirement of an approval, the run still waits. If a person removes it, the run resumes.
 func TestAgentTakesTheDemandAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.ByPlan("sed -i 's/.required.: *true/\\\"required\\\": false/' $TRELLIS_TASK_DIR/task.json; echo >> $TRELLIS_TASK_DIR/prd.md; echo '## Notes' >> $TRELLIS_TASK_DIR/prd.md"))

@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/workflow"
 )
 
-// editPlan changes plan.json as a person would.
+// editPlan replaces a text in plan.json, as a person would.
 func (w *world) editPlan(dir, from, to string) {
 	w.Helper()
 	path := filepath.Join(dir, "plan.json")
@@ -28,8 +28,7 @@ func (w *world) editPlan(dir, from, to string) {
 	}
 }
 
-// A yes to a step of a task is to the step as it is: after an edit of the plan nothing of it runs until people agreed
-// to that. Two have to, and the same one twice is one.
+// A step runs only after enough people approved it, each counted once, and it runs as it was when they approved it.
 func TestStepOfATaskIsAgreedToAsItIs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Stepping(runnertest.Obj{"files": runnertest.Obj{"greet.sh": runnertest.Bye}}).String())
@@ -57,7 +56,7 @@ func TestStepOfATaskIsAgreedToAsItIs(t *testing.T) {
 	yes("Ann", workflow.Pending)
 	waits("agreed by one")
 	yes("bob", workflow.Approved)
-	w.editPlan(dir, "echo first", "echo second") // the run has its copy of the plan, to which they agreed
+	w.editPlan(dir, "echo first", "echo second") // the run has its own copy of the plan
 	if res := w.Start(dir); res.Status != trellis.Review {
 		t.Fatalf("agreed by two: %s, %v", res.Status, res.Failure)
 	}
@@ -66,8 +65,8 @@ func TestStepOfATaskIsAgreedToAsItIs(t *testing.T) {
 	}
 }
 
-// Nobody agrees to a step as it was, who reads it in plan.json as it is by now. An edit elsewhere is no matter to a step that stands
-// by itself; put back, or in a run that takes it in, the yes counts.
+// A step can't be approved while plan.json has it in another version than the run. Edits of other steps don't matter to a step of its own.
+// After it is restored, the approval counts.
 func TestEditedStepIsNotAgreedTo(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Stepping(runnertest.Obj{"files": runnertest.Obj{"greet.sh": runnertest.Bye}}).String())
@@ -121,8 +120,8 @@ func TestEditedStepIsNotAgreedTo(t *testing.T) {
 	}
 }
 
-// A step that people refused fails its task. Tried again it is asked for anew; what was said of it before is over, and
-// so is a yes to a plan that was edited since.
+// A rejected step fails its task. A retry asks for it again, and earlier decisions, or approvals of a plan that was edited since, don't
+// count.
 func TestRefusedStepIsAskedForAnew(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Stepping(runnertest.Obj{"files": runnertest.Obj{"greet.sh": runnertest.Bye}}).String())
@@ -162,7 +161,7 @@ func TestRefusedStepIsAskedForAnew(t *testing.T) {
 	}
 }
 
-// An approval that people refused can be given in another run, whose question is another.
+// A step that was rejected in one run can be approved in the next.
 func TestApprovalInAnotherRun(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Stepping(runnertest.Obj{"files": runnertest.Obj{"greet.sh": runnertest.Bye}}).String())
@@ -189,7 +188,7 @@ func TestApprovalInAnotherRun(t *testing.T) {
 	}
 }
 
-// While people are waited for, branches that don't wait for them come to their end; pending is no failure.
+// While a run waits for approvals, branches that don't depend on them run to their end.
 func TestBranchesGoOnWhilePeopleAreAsked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "roles: {}\n")

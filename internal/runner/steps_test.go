@@ -16,7 +16,7 @@ var (
 	runTests = runnertest.Obj{"id": "run_tests", "command": "sh test.sh", "proof": runnertest.Obj{"type": "test"}}
 )
 
-// The implement phase runs the steps; those that verify are run and proven at the end.
+// Implement runs the steps of a plan. Steps that verify run at the end, and are proven then.
 func TestStepsOfATask(t *testing.T) {
 	w := newWorld(t, runnertest.Stepping(runnertest.Obj{"files": runnertest.Obj{"greet.sh": runnertest.Bye}, "answer": "done"}).String())
 	dir := w.Stepped("02-01-bye", runnertest.AddFlag, runnertest.Note, runTests)
@@ -37,7 +37,7 @@ func TestStepsOfATask(t *testing.T) {
 	}
 }
 
-// A step that fails goes to the debug agent, which uses up a round, and is tried again there.
+// A step that fails is given to the debug agent, which uses up a round, and is then repeated.
 func TestStepGoesToDebug(t *testing.T) {
 	w := newWorld(t, runnertest.Stepping(runnertest.Answer("I did nothing")).String())
 	w.Site.Config.Limits.Rounds = 3
@@ -58,8 +58,8 @@ func TestStepGoesToDebug(t *testing.T) {
 	}
 }
 
-// A step that fails on the tree it failed on before is not tried until the rounds are used up; one that changed something
-// in between is (edge A7).
+// If a step fails twice on the same tree, the run ends before its rounds are used up. It does not if debug changed something in between
+// (edge A7).
 func TestStepMakesNoProgress(t *testing.T) {
 	step := runnertest.Obj{"id": "work", "title": "Work", "prompt": "Work.", "verify": "test -e never"}
 	w := newWorld(t, runnertest.Stepping(runnertest.Answer("I did it")).With("debug", runnertest.Answer("can't")).String())
@@ -78,7 +78,7 @@ func TestStepMakesNoProgress(t *testing.T) {
 	}
 }
 
-// A retry runs no step again that was finished, unless it was edited since.
+// A retry does not repeat finished steps.
 func TestRetryKeepsSteps(t *testing.T) {
 	w := newWorld(t, runnertest.Stepping(runnertest.Obj{"files": runnertest.Obj{"greet.sh": runnertest.Bye}}).With("debug", runnertest.Answer("can't")).String())
 	w.Site.Config.Limits.Rounds = 1
@@ -100,7 +100,7 @@ func TestRetryKeepsSteps(t *testing.T) {
 	}
 }
 
-// A step waits for people before any effect; a line by hand is enough, and an edit voids it.
+// A step waits for approval before anything else runs. A line written by hand is enough, and a rejection fails the task.
 func TestStepApproval(t *testing.T) {
 	w := newWorld(t, runnertest.Stepping(runnertest.Obj{"files": runnertest.Obj{"greet.sh": runnertest.Bye}}).String())
 	dir := w.Stepped("02-01-bye", runnertest.Obj{"id": "ask", "type": "approval", "title": "Shall it say bye?"}, runnertest.AddFlag, runnertest.Note)
@@ -133,7 +133,7 @@ func TestStepApproval(t *testing.T) {
 	}
 }
 
-// A task's plan may be of another tool, and call files of the repository.
+// A task's plan may have the form of tascer, and may call files of the repository.
 func TestForeignAndNestedPlans(t *testing.T) {
 	soak.Only(t, "TestPlanInTheFormOfTascer")
 	t.Parallel()

@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 )
 
-// What the agents of a run used until it was stopped, or interrupted, stands in task.json while nothing goes on, that of the call
-// that was cut off too, and counts once when it goes on.
+// After a run was stopped or interrupted, task.json has what its agents used, including the interrupted call. It counts once when the run
+// resumes.
 func TestUsageOfARunThatWasStopped(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(w *world, dir string, interrupt func()) error{

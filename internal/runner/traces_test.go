@@ -17,9 +17,9 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-const childTraced = "TRELLIS_TEST_TRACED" // a child sends spans where OTEL_EXPORTER_OTLP_ENDPOINT says
+const childTraced = "TRELLIS_TEST_TRACED" // the child sends spans to OTEL_EXPORTER_OTLP_ENDPOINT
 
-// traced runs a task to review and sends its spans.
+// traced runs a task to its review and sends its spans.
 func traced(site *runner.Site) int {
 	s, err := traces.FromEnvironment(os.Getenv)
 	if err != nil || s == nil {
@@ -41,7 +41,7 @@ func traced(site *runner.Site) int {
 	return 0
 }
 
-// tracedWorld is a world with a task whose agents note which span they are below, and a collector.
+// tracedWorld returns a world with a collector and a task whose agents record their parent span.
 func tracedWorld(t *testing.T) (w *world, dir string, c *tracestest.Collector) {
 	script := strings.ReplaceAll(runnertest.Counted(), "calls.log\"", "calls.log; echo $TRACEPARENT >> $TRELLIS_REPO/../parents.log\"")
 	w = newWorld(t, script)
@@ -50,8 +50,8 @@ func tracedWorld(t *testing.T) (w *world, dir string, c *tracestest.Collector) {
 	return w, w.Hand("02-01-bye", runnertest.ProvenPRD), c
 }
 
-// A run is one trace: the run, its phases, and in them what was done; agents are told which span is theirs. One that is killed at any
-// step of its journal and goes on makes the same spans, each once by its id, and none without the span that it is below.
+// A run is one trace of the run, its phases and their activities, and each agent gets its span. A run that is killed at any step of its
+// journal and resumed has the same tree of spans.
 func TestTraces(t *testing.T) {
 	t.Parallel()
 	w, dir, c := tracedWorld(t)

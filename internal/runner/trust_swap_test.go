@@ -26,8 +26,8 @@ import (
 
 const swapped = ".trellis/tasks/02-01-bye/"
 
-// swaps are versions of a stranger's of one file of a task, and when they are checked out under its run. CANARY is a file that only what
-// runs makes, and agents make it when they are told STRANGER.
+// swaps are a stranger's versions of one file of a task, and when they are checked out during its run. Only commands make the file CANARY,
+// and agents do if their prompt has STRANGER.
 var swaps = []struct{ name, when, file, text string }{
 	{"its commands, once it was judged", "begun", swapped + "task.json", `{"status": "ready", "base_branch": "main", "pipeline": {"verify": ["touch CANARY"]}}`},
 	{"its plan, once it was judged", "begun", swapped + "plan.json", `{"schema_version": 1, "title": "X", "preconditions": [{"command": "touch CANARY"}], "steps": [{"id": "a", "command": "touch CANARY"}], "acceptance": [{"criterion": "it is", "verify": "sh test.sh"}]}`},
@@ -41,12 +41,12 @@ var swaps = []struct{ name, when, file, text string }{
 	{"a guideline in a folder that it names", "implement", ".trellis/spec/all/y.md", "STRANGER\n"},
 }
 
-// Edge S2: what is judged is what is used. A stranger's version of a task that is checked out under its run, once it was judged, reaches
-// neither prompts nor commands; the run sleeps, and goes on when the person's own is back.
+// Edge S2: if a stranger's version of a task is checked out after the task was judged, it reaches neither prompts nor commands. The run
+// sleeps, and resumes once the person's own version is back.
 func TestStrangersVersionUnderARun(t *testing.T) {
 	t.Parallel()
 	for i, s := range swaps {
-		if !soak.Asked() && i%3 != 1 { // before and while an agent is at work, what it is told and what is run
+		if !soak.Asked() && i%3 != 1 { // some before and some while an agent works, with prompts and with commands
 			continue
 		}
 		t.Run(s.name, func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestStrangersVersionUnderARun(t *testing.T) {
 			dir := w.committed(more)
 			w.Brings(s.file, strings.ReplaceAll(s.text, "CANARY", canary))
 			w.Git("checkout", "-q", "main")
-			once := sync.OnceFunc(func() { w.Git("checkout", "-q", "looked-at") }) // what Trellis wrote into task.json stays
+			once := sync.OnceFunc(func() { w.Git("checkout", "-q", "looked-at") }) // task.json as Trellis wrote it stays
 			if s.when == "begun" {
 				w.Site.Disk = &durable.Disk{Fault: func(_, path string) error {
 					if strings.Contains(path, "/02-01-bye/run") {
@@ -94,13 +94,13 @@ func TestStrangersVersionUnderARun(t *testing.T) {
 	}
 }
 
-// callingPlan is a plan that calls the file flows/a.yaml of the checkout, and calledSteps what that says.
+// callingPlan is a plan that calls flows/a.yaml, and calledSteps is the content of that file.
 const (
 	callingPlan = `{"schema_version": 1, "title": "X", "steps": [{"id": "a", "prompt": "Do it."}, {"id": "b", "workflow": "flows/a.yaml"}], "acceptance": [{"criterion": "it is", "verify": "sh test.sh"}]}`
 	calledSteps = "schema_version: 1\ntitle: x\nsteps:\n  - {id: write, command: 'echo more >> notes.txt'}\n"
 )
 
-// Edge S2: a run whose plan calls a file that is not on a branch which is checked out under it sleeps until it is back.
+// Edge S2: if a branch without a file that the plan calls is checked out during a run, the run sleeps until the file is back.
 func TestCalledFileThatIsGone(t *testing.T) {
 	t.Parallel()
 	for _, phase := range soak.Of([]string{"implement", "check", "verify"}, "check") {
@@ -129,7 +129,7 @@ func TestCalledFileThatIsGone(t *testing.T) {
 	}
 }
 
-// committed is a task that its person has committed, with files below .trellis that it names.
+// committed returns a task that its person has committed, with files that it names.
 func (w *world) committed(more map[string]string) string {
 	w.Helper()
 	dir := w.Hand("02-01-bye", lyingPRD)
@@ -146,7 +146,7 @@ func (w *world) committed(more map[string]string) string {
 	return dir
 }
 
-// Edge S2: neither a stranger's requirement nor a stranger's checkout reaches a planning that is under way.
+// Edge S2: a stranger's version of the requirement or of a project file, checked out during a planning, reaches no further prompt.
 func TestStrangersVersionUnderAPlanning(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{swapped + "requirement.md", "greet.sh"} {
@@ -181,8 +181,7 @@ func TestStrangersVersionUnderAPlanning(t *testing.T) {
 	}
 }
 
-// Edge S3: decisions of a stranger's that were read count for nothing, also when the person's own branch is checked out before they are
-// judged.
+// Edge S3: a stranger's decisions that were read do not count, even if the person's own branch is checked out before they are judged.
 func TestDecisionsAreJudgedAsTheyWereRead(t *testing.T) {
 	t.Parallel()
 	w := newTrustWorld(t, runnertest.Working)
@@ -198,8 +197,8 @@ func TestDecisionsAreJudgedAsTheyWereRead(t *testing.T) {
 	}
 }
 
-// Edge S2: a commit of a stranger's that has a person's task begin sooner, again, or with fewer guards is asked about, though each command
-// and word is the person's own.
+// Edge S2: a stranger's commit by which a person's task may begin earlier, or with less approval, needs trust, although it changes no
+// command and no text.
 func TestWhenATaskMayRun(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
@@ -239,13 +238,13 @@ func TestWhenATaskMayRun(t *testing.T) {
 	}
 }
 
-// Edge S2: a file that git never had, and that worktrees get a copy of, is not taken from a stranger's commit.
+// Edge S2: a file that worktrees get a copy of is not copied from a stranger's commit.
 func TestCopiesOfAStrangers(t *testing.T) {
 	t.Parallel()
 	w := newTrustWorld(t, runnertest.Quickly)
 	w.Site.Config.Worktree.Copy = []string{".env"}
 	dir := w.committed(map[string]string{swapped + "prd.md": "# Bye\n\n## Acceptance Criteria\n\n- [ ] notes.txt names the task\n", swapped + "check.jsonl": `{"file": "test.sh", "reason": "its test"}` + "\n"})
-	if _, err := w.Site.Trust.Base(context.Background(), w.Git("rev-parse", "HEAD")); err != nil { // main is what is trusted
+	if _, err := w.Site.Trust.Base(context.Background(), w.Git("rev-parse", "HEAD")); err != nil { // main becomes the trusted branch
 		t.Fatal(err)
 	}
 	w.Brings(".env", "export PATH=/theirs\n")
@@ -264,8 +263,8 @@ func TestCopiesOfAStrangers(t *testing.T) {
 	}
 }
 
-// Edge S2: a program of the checkout that plays an agent is judged at each call: under another one, checked out while the run goes on, the
-// run sleeps, and no agent is called.
+// Edge S2: a program of the checkout that is an agent is judged at each call. If a stranger's version is checked out during a run, the run
+// sleeps and the agent is not called.
 func TestAgentsAreJudgedAtEachCall(t *testing.T) {
 	t.Parallel()
 	w := newTrustWorld(t, runnertest.Quickly)
@@ -290,7 +289,7 @@ func TestAgentsAreJudgedAtEachCall(t *testing.T) {
 	}
 }
 
-// strangersSettings is why they may not be run by, nil when they are not a stranger's.
+// strangersSettings returns an error if the settings are a stranger's.
 func strangersSettings(theirs *atomic.Bool) error {
 	if !theirs.Load() {
 		return nil
@@ -298,7 +297,7 @@ func strangersSettings(theirs *atomic.Bool) error {
 	return &trust.UntrustedError{Verdict: trust.Verdict{Subject: trust.Settings, Foreign: []trust.Foreign{{Item: trust.Item{Kind: trust.Program, Text: "tools/agent.py"}}}}}
 }
 
-// Edge S2: under a stranger's words for a role, where those of before are not in force, a run sleeps: while it is claimed, and at a call.
+// Edge S2: if the instructions for a role are a stranger's, the run sleeps, both when it claims the task and at a call.
 func TestWordsAreJudgedAtEachCall(t *testing.T) {
 	t.Parallel()
 	for _, when := range []string{"claim", "check"} {
@@ -333,8 +332,7 @@ func TestWordsAreJudgedAtEachCall(t *testing.T) {
 	}
 }
 
-// An agent that is taken out of the settings while a run is on has it sleep, as a mistake there does: what it has come to goes
-// on when the agent is there again.
+// If an agent is removed from the settings during a run, the run sleeps with a hint, and resumes once the agent is there again.
 func TestAgentIsTakenOutOfTheSettings(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)

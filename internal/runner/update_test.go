@@ -18,15 +18,15 @@ import (
 
 const updatePRD = "# Say bye\n\nPeople leave.\n\n## Acceptance Criteria\n\n- [ ] it says bye\n  verify: `sh greet.sh --bye | grep -q Bye`\n"
 
-// Ways to write greet.sh: as the base does, as the task does, and with both.
+// Versions of greet.sh: of the base, of the task, and with both changes.
 const (
 	greetings = `echo "Hi, ${1:-world}!"`
 	saysBye   = `test "$1" = --bye && echo Bye || echo "Hello, ${1:-world}!"`
 	both      = `test "$1" = --bye && echo Bye || echo "Hi, ${1:-world}!"`
 )
 
-// moving is a world in which the base branch goes on while the agent implements, by the command theirs in the main checkout;
-// debug is what the debug agent does.
+// moving returns a world in which the base branch gets a commit while the agent implements: theirs changes the main checkout, and debug is
+// the script of the debug agent.
 func moving(t *testing.T, mode, theirs, debug string) (w *world, dir string) {
 	t.Helper()
 	w = newWorld(t, runnertest.Quickly)
@@ -48,7 +48,7 @@ esac
 	return w, w.Hand("02-01-bye", updatePRD)
 }
 
-// onTop wants the branch to be whole on what main is now.
+// onTop checks that the branch is complete and based on the current main.
 func (w *world) onTop(dir string) {
 	w.Helper()
 	main, task := w.Git("rev-parse", "main"), w.Task(dir)
@@ -98,7 +98,7 @@ func TestBaseMoved(t *testing.T) {
 	}
 }
 
-// What the base got below .trellis/tasks, which no task commits, stays in the branch that is merged with it.
+// Files below .trellis/tasks that the base got meanwhile stay unchanged in a branch that is merged with it.
 func TestMergeKeepsTasksOfTheBase(t *testing.T) {
 	t.Parallel()
 	other := "mkdir -p .trellis/tasks/02-02-other && echo other > .trellis/tasks/02-02-other/prd.md && git add .trellis/tasks/02-02-other && "
@@ -124,7 +124,7 @@ func TestMergeKeepsTasksOfTheBase(t *testing.T) {
 	}
 }
 
-// A base that stays where it is makes no difference, and one that has all of the work leaves nothing to deliver.
+// A base that has not moved changes nothing. If the base has all of the work, nothing is delivered.
 func TestBaseThatNeedsNothing(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -150,7 +150,7 @@ func TestBaseThatNeedsNothing(t *testing.T) {
 	}
 }
 
-// Both sides changed the same line: the debug agent is shown them, and what it makes of them is checked and delivered.
+// If both sides changed the same line, the debug agent gets both versions, and its result is checked and delivered.
 func TestConflictIsMended(t *testing.T) {
 	t.Parallel()
 	for _, mode := range soak.Of([]string{"rebase", "merge"}, "rebase") {
@@ -187,7 +187,7 @@ func TestConflictIsMended(t *testing.T) {
 	}
 }
 
-// Marks are never committed: a conflict that is not mended fails as what it is, and a later run takes up the work.
+// Conflict markers are never committed: an unresolved conflict fails the run, and the work is kept.
 func TestConflictStays(t *testing.T) {
 	t.Parallel()
 	for _, mode := range soak.Of([]string{"rebase", "merge"}, "merge") {
@@ -208,7 +208,7 @@ func TestConflictStays(t *testing.T) {
 	}
 }
 
-// What a person mends by hand, or merges, is taken up by retry.
+// After a person resolved a conflict by hand, or merged, a retry continues with that.
 func TestConflictIsMendedByHand(t *testing.T) {
 	t.Parallel()
 	for name, mend := range soak.Rows(t, map[string]func(w *world, tree string){
@@ -256,8 +256,8 @@ func (w *world) put(path, text string) {
 	}
 }
 
-// A conflict of which no file can show both sides changes nothing. The command that is named brings both together, and
-// retry goes on with what a person made of it.
+// A conflict in a file that can't show both sides changes nothing. The command in the failure merges them, and a retry continues with a
+// person's result.
 func TestConflictWithoutSides(t *testing.T) {
 	t.Parallel()
 	w, dir := moving(t, "rebase", "printf 'a\\0b' > data && git add data", "false")
@@ -291,7 +291,7 @@ func TestConflictWithoutSides(t *testing.T) {
 	}
 }
 
-// Both sides pass alone and fail together: that is found where they are one, and mended.
+// If both sides pass alone and fail together, the checks of the merged work find that, and debug repairs it.
 func TestSidesThatFailTogether(t *testing.T) {
 	t.Parallel()
 	for _, mode := range soak.Of([]string{"rebase", "merge"}, "merge") {
@@ -312,7 +312,7 @@ func TestSidesThatFailTogether(t *testing.T) {
 	}
 }
 
-// A base that moves twice is followed twice.
+// A base that moves twice is merged twice.
 func TestBaseMovesAgain(t *testing.T) {
 	t.Parallel()
 	w, dir := moving(t, "merge", "echo '"+greetings+"' > greet.sh && sed -i s/Hello/Hi/ test.sh",
@@ -326,11 +326,11 @@ func TestBaseMovesAgain(t *testing.T) {
 	}
 }
 
-// Work on another task's branch follows that, and the base branch once that has it.
+// Work that is stacked on another task's branch is updated to that branch, or to the base branch once that has the other task's work.
 func TestUpdateOfStackedWork(t *testing.T) {
 	t.Parallel()
 	for name, c := range soak.Rows(t, map[string]struct {
-		below string // what becomes of the branch below meanwhile
+		below string // what happens to the branch below meanwhile
 		on    string
 	}{
 		"amended":  {`git worktree add -q ../below-tree feature/below && cd ../below-tree && echo b > b.txt && git add b.txt && git commit -q --amend --no-edit`, "02-02-below"},
@@ -371,7 +371,7 @@ esac
 	}
 }
 
-// Work in review that the new one conflicts with is named, and what it does not conflict with is not.
+// A report names other work in review with which this work will conflict, and no other work.
 func TestProbe(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Quickly)
@@ -395,14 +395,14 @@ esac
 	}
 }
 
-// A run that is killed at any step while its base moves ends like one that was not. A few of all steps; in a soak all.
+// A run that is killed at any step while its base moves has the same result as an undisturbed run. Soak tests try more steps.
 func TestKillWhileUpdating(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"rebase", "merge"} {
 		w, dir := killable(t, mode)
 		_, steps := w.Child(dir, 0)
 		want := w.Git("rev-parse", "feature/bye^{tree}")
-		from := steps * 2 / 3 // what comes before is shown elsewhere
+		from := steps * 2 / 3 // other tests cover what comes before
 		for at := from; at <= steps; at += soak.Every(23) {
 			t.Run(fmt.Sprint(mode, " ", at), func(t *testing.T) {
 				t.Parallel()
@@ -421,7 +421,7 @@ func TestKillWhileUpdating(t *testing.T) {
 	}
 }
 
-// Work in review whose base moved is brought up to it by deliver, which says so before. What others have seen is merged.
+// Deliver updates work in review to a base that has moved, as its preview says. Published commits are kept: the base is merged.
 func TestDeliverBringsUpToDate(t *testing.T) {
 	t.Parallel()
 	w, gh := hosted(t, githubtest.State{})
@@ -459,7 +459,7 @@ func TestDeliverBringsUpToDate(t *testing.T) {
 	}
 }
 
-// killable is a world for children, whose base moves while they implement.
+// killable returns a world for children, whose base moves while they implement.
 func killable(t *testing.T, mode string) (w *world, dir string) {
 	t.Helper()
 	w = newWorld(t, `roles:

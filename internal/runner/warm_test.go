@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// installing is a project whose setup fills deps from lock.json, slowly, and says each time that it does, and whose check needs it.
+// installing returns a project whose setup makes deps from a lock file, and whose check needs deps. installed counts the setups since its last call.
 func installing(t *testing.T, script, setup string) (w *world, installed func() int) {
 	t.Helper()
 	w = cheat(t, script)
@@ -37,13 +37,13 @@ func installing(t *testing.T, script, setup string) (w *world, installed func() 
 	}
 }
 
-// What setup makes of lock files is made once, at base, and copied from then on, into worktrees and into the checkouts in which checks
-// run; where the lock file is another one, or setup makes more than that, it runs.
+// Folders that setup makes from lock files are made once, and copied into later worktrees and checkouts. If the lock file differs, or setup
+// makes more than these folders, setup runs.
 func TestWarmFolders(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		script, setup string
-		want          []int // installations of the first and of the second task
+		want          []int // setups of the first and of the second task
 	}{
 		"the same lock file":                {"echo x > notes.txt", "", []int{1, 0}},
 		"an agent changes the lock file":    {"echo more > package-lock.json; cp package-lock.json deps/greeting; echo x > notes.txt", "", []int{2, 1}},
@@ -65,7 +65,7 @@ func TestWarmFolders(t *testing.T) {
 	}
 }
 
-// An agent that writes into its folder writes into no other: neither the checks of its own task nor another task see it.
+// If an agent writes into a warm folder of its worktree, neither the checks of its task nor another task's worktree are affected.
 func TestWarmFoldersArePoisoned(t *testing.T) {
 	t.Parallel()
 	w, installed := installing(t, "echo 'echo nonsense' > greet.sh; for f in deps/greeting deps/.bin/g; do echo poison > $f; done; printf 'exit 0\\n' > deps/poison; chmod -R a+w deps", "")
@@ -84,7 +84,7 @@ func TestWarmFoldersArePoisoned(t *testing.T) {
 	}
 }
 
-// What an agent leaves in the place of a folder, or does to how it is made, is judged as a clone of the commit would be.
+// If an agent replaces a warm folder, or changes how it is made, the work is judged as in a clone of the commit.
 func TestCheatsWithWarmFolders(t *testing.T) {
 	t.Parallel()
 	for name, c := range soak.Rows(t, map[string]struct{ script, setup, verify string }{
@@ -109,7 +109,7 @@ func TestCheatsWithWarmFolders(t *testing.T) {
 	}
 }
 
-// A set that lost something, or is a day old, is not used, and setup makes another one.
+// A kept set of folders that is incomplete, or a day old, is not used, and setup makes another one.
 func TestWarmFoldersThatLostSomething(t *testing.T) {
 	t.Parallel()
 	for name, harm := range soak.Rows(t, map[string]string{
@@ -149,7 +149,7 @@ func TestWarmFoldersThatLostSomething(t *testing.T) {
 	}
 }
 
-// What leads back to the worktree it was made in, where an agent is at work, is not kept, and the report says so.
+// Folders that refer to their worktree are not kept, and the report says so.
 func TestWarmFoldersThatNameTheirPlace(t *testing.T) {
 	t.Parallel()
 	for name, setup := range map[string]string{
@@ -173,7 +173,7 @@ func TestWarmFoldersThatNameTheirPlace(t *testing.T) {
 	}
 }
 
-// What is kept is bounded, and what is half kept is not used.
+// At most three sets are kept, and an incomplete one is not used.
 func TestWarmFoldersAreForgotten(t *testing.T) {
 	t.Parallel()
 	w, installed := installing(t, "echo x > notes.txt", "")

@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Orders to a task that runs: stop and cancel end its agents, and it goes on when told to.
+// Stop and cancel, also by an edit of task.json, end the agents of a running task.
 func TestStopAndCancel(t *testing.T) {
 	t.Parallel()
 	sleepy := strings.Replace(runnertest.Quickly, "run: [\"", "run: [\"echo begun >> $TRELLIS_REPO/../calls.log; sleep 3000\", \"", 1)
@@ -60,8 +60,7 @@ func TestStopAndCancel(t *testing.T) {
 	}
 }
 
-// A planning asks people anew, also when it comes to the plan that they decided about before: neither their no nor their
-// yes to that counts any more.
+// After a planning, people have to decide again, even if its plan is the same as before: earlier rejections and approvals don't count.
 func TestApprovalOfTheSamePlanAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Working)
@@ -102,7 +101,7 @@ func TestApprovalOfTheSamePlanAgain(t *testing.T) {
 	}
 }
 
-// A plan that people have to agree to waits, an edit voids their yes, and a no rejects it.
+// A plan that needs approval waits. An edit voids the approval, and a rejection sets the task to rejected.
 func TestApproval(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, runnertest.Working)

@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Edge S11: a worktree that is taken away, by whom and when ever, ends the run with a code, the path and the next command,
-// and never as a fault of Trellis. Each way in one phase, in a soak in each.
+// Edge S11: a worktree that is removed or damaged at any time does not fail the run with an internal error, and a failure of git names the
+// path. Soak tests try each way in each phase.
 func TestWorktreeIsTakenAway(t *testing.T) {
 	t.Parallel()
 	ways := map[string]string{

@@ -16,7 +16,7 @@ import (
 
 const writesNote = "implement: [{files: {notes.txt: \"x\\n\"}, answer: done}]\n"
 
-// Edge F5: a branch belongs to the task that names it, however the directories of the tasks are called.
+// Edge F5: a branch belongs to the task that names it, whatever the names of task directories are.
 func TestBranchOfATaskWithAnotherName(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, roles(writesNote+noteDone))
@@ -33,14 +33,14 @@ func TestBranchOfATaskWithAnotherName(t *testing.T) {
 	}
 }
 
-// Edge F5: a worktree is taken only by the task that it was made for, also when nothing else keeps the branch: not by a
-// first run, not with leave for the branch, and not to begin afresh.
+// Edge F5: a worktree is used only by the task that it was made for, even if no task.json names its branch: neither by a first run, nor
+// with --adopt-branch, nor by a fresh retry.
 func TestWorktreeOfAnotherTask(t *testing.T) {
 	t.Parallel()
 	for name, c := range soak.Rows(t, map[string]struct {
 		o      runner.RunOptions
 		afresh bool
-		old    bool // made by a Trellis that did not write down for whom
+		old    bool // made by a Trellis that did not record the task
 	}{
 		"start": {}, "adopt": {o: runner.RunOptions{Adopt: true}}, "afresh": {afresh: true}, "unmarked": {old: true}, "unmarked, adopt": {o: runner.RunOptions{Adopt: true}, old: true},
 	}, "adopt", "unmarked", "start") {
@@ -55,12 +55,12 @@ func TestWorktreeOfAnotherTask(t *testing.T) {
 			}
 			tree, tip := res.Report.Worktree, res.Report.Commit
 			w.Write("../repo-worktrees/feature/auth/precious.txt", "mine\n")
-			w.Edit(login, `"feature/auth"`, `"feature/moved"`) // who looks at task.json alone finds the branch free
+			w.Edit(login, `"feature/auth"`, `"feature/moved"`) // in task.json alone, the branch seems free
 			if c.old {
 				w.unmark(tree)
 			}
 			auth := w.Hand("02-02-auth", lyingPRD)
-			w.Write(".trellis/tasks/02-02-auth/task.json", `{"status": "ready", "pipeline": {"base_commit": "`+w.Git("rev-parse", "main")+`"}}`) // begun: not looked at before it runs
+			w.Write(".trellis/tasks/02-02-auth/task.json", `{"status": "ready", "pipeline": {"base_commit": "`+w.Git("rev-parse", "main")+`"}}`) // has begun: not checked before the run
 			for range 2 {
 				got, err := w.Site.Starter().Start(context.Background(), auth, c.o)
 				if err != nil {
@@ -80,8 +80,8 @@ func TestWorktreeOfAnotherTask(t *testing.T) {
 	}
 }
 
-// Edge F5: what is asked for is the task's own worktree, also when an older Trellis made it, its journal is gone, or the
-// task directory has another name by now, and where it is now, whatever the settings say.
+// Edge F5: a retry uses the task's own worktree, also if an older Trellis made it, its journal is gone, the task was renamed, the worktree
+// was moved, or the settings changed.
 func TestOwnWorktreeIsTakenAgain(t *testing.T) {
 	t.Parallel()
 	for name, change := range soak.Rows(t, map[string]func(w *world, dir, tree string) string{
@@ -122,7 +122,7 @@ func TestOwnWorktreeIsTakenAgain(t *testing.T) {
 	}
 }
 
-// A begun task whose branch the main checkout has is told what gives it back, and goes on once that was typed.
+// If the branch of a task that has begun is checked out in the main checkout, the failure names the command to free it, and a retry after that works.
 func TestBranchInTheMainCheckout(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, roles(writesNote+noteDone+"check: [{answer: fine}]\n"))
@@ -149,8 +149,8 @@ func TestBranchInTheMainCheckout(t *testing.T) {
 	}
 }
 
-// A branch that task.json names after the run was begun on another one is not taken when somebody has work on it, and that
-// work is nobody's to take away. One that is free gets what is begun afresh, and what was done so far stays where it is.
+// If task.json names another branch after the run began, a branch with somebody's work is not used or changed. A fresh retry uses a free
+// branch, and the previous work stays.
 func TestAnotherBranchIsNamed(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -192,7 +192,7 @@ func TestAnotherBranchIsNamed(t *testing.T) {
 	}
 }
 
-// Work in a folder that git has lost is kept by the command that each run names, also one that was to begin afresh.
+// Work in a folder that git no longer knows is kept, and each run's failure names the command to move it away, also in a fresh retry.
 func TestWorktreeThatGitLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, roles(writesNote+noteDone+"check: [{answer: fine}]\n"))
@@ -217,7 +217,7 @@ func TestWorktreeThatGitLost(t *testing.T) {
 	}
 }
 
-// unmark makes a worktree look as one that an older Trellis made.
+// unmark makes a worktree look as if an older Trellis had made it.
 func (w *world) unmark(tree string) {
 	w.Helper()
 	if err := os.Remove(w.Git("-C", tree, "rev-parse", "--git-path", "trellis.json")); err != nil {
@@ -225,7 +225,7 @@ func (w *world) unmark(tree string) {
 	}
 }
 
-// rename gives a task directory another name.
+// rename renames a task directory.
 func (w *world) rename(dir, name string) string {
 	w.Helper()
 	to := filepath.Join(filepath.Dir(filepath.Clean(dir)), name)

@@ -15,8 +15,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Edge S6: whatever an agent puts in the place of its worktree, nothing is undone, committed or removed there: not by the
-// run, not by a retry, not by cleanup.
+// Edge S6: whatever an agent puts in place of its worktree, nothing there is undone, committed or removed, neither by the run, nor by a
+// retry, nor by cleanup.
 func TestAgentSwapsItsWorktree(t *testing.T) {
 	t.Parallel()
 	for name, script := range soak.Rows(t, map[string]string{
@@ -53,7 +53,7 @@ func TestAgentSwapsItsWorktree(t *testing.T) {
 				t.Errorf("retried: %s, %v", again.Status, again.Failure)
 			}
 			if err := w.Site.Orders().Cancel(dir); err != nil {
-				t.Log(err) // one that went well
+				t.Log(err) // fails if the task went well
 			}
 			c := cleanup.Cleaner{Store: w.Site.Store, Repo: w.Site.Repo, Folder: w.Site.Config.Worktree.Dir, Now: w.Site.Clock}
 			_, err = c.Remove(context.Background(), dir, false)
@@ -79,7 +79,7 @@ func TestAgentSwapsItsWorktree(t *testing.T) {
 	}
 }
 
-// Edge S6: what is undone in a worktree is a backup first.
+// Edge S6: what is undone in a worktree is backed up first.
 func TestWhatIsUndoneIsKept(t *testing.T) {
 	t.Parallel()
 	w := cheat(t, "mkdir -p .trellis/tasks/x; echo precious > .trellis/tasks/x/prd.md; git checkout -q --detach; git commit -q --allow-empty -m astray; echo x > notes.txt")

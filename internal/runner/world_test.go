@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { runnertest.Main(m, child) }
 
-// child does what a child is asked for beside running a task.
+// child does the work of a child that is started for anything but running a task.
 func child(site *runner.Site) (code int, asked bool) {
 	again := os.Getenv(childAgain)
 	switch {
@@ -29,7 +29,7 @@ func child(site *runner.Site) (code int, asked bool) {
 	return 0, false
 }
 
-// world is a repository with what the tests of this package do to it.
+// world adds the helpers of this package to a World.
 type world struct{ *runnertest.World }
 
 func newWorld(t *testing.T, script string) *world { return &world{runnertest.NewWorld(t, script)} }

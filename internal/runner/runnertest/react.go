@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Mending is a script whose work passes at once, and whose debug does something about what a pull request says.
+// Mending is a script whose work passes at once, and whose debug changes something if its prompt is from a pull request.
 const Mending = `
 roles:
   implement:

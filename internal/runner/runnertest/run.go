@@ -1,6 +1,6 @@
 package runnertest
 
-// Working is a script whose implement writes a bug that the project's own test finds, and debug mends.
+// Working is a script whose implement writes a bug that the project's own test finds, and whose debug repairs it.
 const Working = `
 roles:
   evaluate:

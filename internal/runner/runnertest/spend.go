@@ -11,8 +11,8 @@ const (
 	ChildDay    = "TRELLIS_TEST_DAY_TOKENS"
 )
 
-// Spends is an agent for all roles that reports 800 tokens at every call, and the cost that is filled in. A file
-// hang-TASK-ROLE makes a call of that role go on after that, until it is ended.
+// Spends is an agent for all roles that reports 800 tokens at every call, and the cost that is filled in. A file hang-TASK-ROLE makes a
+// call of that role hang afterwards until it is ended.
 const Spends = `cat > /dev/null
 test "$TRELLIS_ROLE" = accept || echo x >> notes.txt
 echo "$TRELLIS_TASK_ID $TRELLIS_ROLE" >> "$TRELLIS_REPO/../calls.log"

@@ -8,7 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trust"
 )
 
-// NewTrustWorld returns a world in which what comes by git is judged.
+// NewTrustWorld returns a world in which files that came by git are judged.
 func NewTrustWorld(t *testing.T, script string) *World {
 	w := NewWorld(t, script)
 	w.Site.Trust = &trust.Judge{Repo: w.Site.Repo, Ledger: &trust.Ledger{Path: filepath.Join(t.TempDir(), "trellis", "trust.jsonl")}}
