@@ -99,7 +99,7 @@ func (c claude) invocation(r Request) (*invocation, error) {
 	}
 	return &invocation{
 		argv: argv, env: c.o.environ(c.o.claudeVariables(), claudeDefaults, fixed, r),
-		stdin: strings.NewReader(claudePrompt(r.Prompt)), reader: &claudeStream{messageUsage: map[string]claudeMessageUsage{}}, own: c.o.claudeOwn(),
+		stdin: strings.NewReader(claudePrompt(r.Prompt)), reader: &claudeStream{messageUsage: map[string]claudeMessageUsage{}}, own: c.o.prepareClaude(),
 	}, nil
 }
 

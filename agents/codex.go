@@ -75,7 +75,7 @@ func (c codex) invocation(r Request) (*invocation, error) {
 	allow := c.o.codexVariables(filepath.Join(home, "config.toml"))
 	return &invocation{
 		argv: append(argv, "-"), env: c.o.environ(allow, nil, nil, r),
-		stdin: strings.NewReader(strings.ToValidUTF8(r.Prompt, "\uFFFD")), reader: newCodexStream(home, r), own: c.o.codexOwn(),
+		stdin: strings.NewReader(strings.ToValidUTF8(r.Prompt, "\uFFFD")), reader: newCodexStream(home, r), own: c.o.prepareCodex(),
 	}, nil
 }
 

@@ -73,7 +73,7 @@ func (c openCode) invocation(r Request) (*invocation, error) {
 	}
 	return &invocation{
 		argv: argv, env: c.o.environ(c.variables(r.Model), openCodeDefaults, []string{"OPENCODE_CONFIG_DIR=" + config}, r),
-		stdin: strings.NewReader(strings.ToValidUTF8(r.Prompt, "\uFFFD")), reader: &openCodeStream{lastStepTokens: int64(len(r.Prompt)+len(r.System)) / 4}, own: c.o.openCodeOwn(config, r.Model),
+		stdin: strings.NewReader(strings.ToValidUTF8(r.Prompt, "\uFFFD")), reader: &openCodeStream{lastStepTokens: int64(len(r.Prompt)+len(r.System)) / 4}, own: c.o.prepareOpenCode(config, r.Model),
 	}, nil
 }
 

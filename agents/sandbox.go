@@ -135,10 +135,10 @@ func (r Request) Writes() bool {
 	return r.Permission == trellis.PermitEdit || r.Permission == trellis.PermitFull
 }
 
-// claudeOwn returns the paths of Claude Code. Its settings can name programs to run, and its folders of commands and agents hold
+// prepareClaude returns the paths of Claude Code. Its settings can name programs to run, and its folders of commands and agents hold
 // instructions for other sessions; it may be installed in local. Other sessions run the scripts in shell-snapshots and
 // session-env and take orders from daemon, jobs and teams; ide holds the keys of editors.
-func (o Options) claudeOwn() Own {
+func (o Options) prepareClaude() Own {
 	dir := o.home("CLAUDE_CONFIG_DIR", ".claude")
 	own := o.addClaudeHosts(Own{Write: []string{dir, o.home("", ".claude.json")}, Fixed: scriptsIn(dir), Private: pathsIn(dir, "shell-snapshots", "session-env", "ide", "daemon", "jobs", "teams")})
 	own.Fixed = append(own.Fixed, pathsIn(dir, "settings.json", "settings.local.json", "CLAUDE.md", "commands", "agents", "skills", "plugins", "hooks",
@@ -152,18 +152,18 @@ func (o Options) claudeOwn() Own {
 	return o.createMissing(own)
 }
 
-// codexOwn returns the paths of Codex. It may be installed in packages. Other sessions have folders of tmp in their PATH and run
+// prepareCodex returns the paths of Codex. It may be installed in packages. Other sessions have folders of tmp in their PATH and run
 // the scripts in shell_snapshots.
-func (o Options) codexOwn() Own {
+func (o Options) prepareCodex() Own {
 	dir := o.home("CODEX_HOME", ".codex")
 	own := o.addCodexHosts(Own{Write: []string{dir}, Fixed: scriptsIn(dir), Private: pathsIn(dir, "tmp", "shell_snapshots")})
 	own.Fixed = append(own.Fixed, pathsIn(dir, "config.toml", "hooks.json", "AGENTS.md", "AGENTS.override.md", "prompts", "rules", "skills", "plugins", "packages")...)
 	return o.createMissing(own)
 }
 
-// openCodeOwn returns the paths of opencode and creates its folders, which it can't create inside a sandbox. It downloads the
+// prepareOpenCode returns the paths of opencode and creates its folders, which it can't create inside a sandbox. It downloads the
 // first version of its programs, and can't change them later.
-func (o Options) openCodeOwn(config, model string) Own {
+func (o Options) prepareOpenCode(config, model string) Own {
 	own := openCode{o}.addHosts(Own{Write: []string{config}}, model)
 	own.Fixed = pathsIn(filepath.Join(o.home("XDG_CONFIG_HOME", ".config"), "opencode"),
 		"opencode.json", "opencode.jsonc", "AGENTS.md", "agent", "agents", "command", "commands", "plugin", "plugins", "tool", "tools", "skills")

@@ -145,7 +145,7 @@ func (s *servingMachine) run(ctx context.Context, l runner.Assessment) (Standing
 	if err := s.site.TaskRunner().CheckAgents(ctx, l.Task, ""); err != nil {
 		return Standing{}, retryAfter(retryLater, err)
 	}
-	res, err := s.site.TaskRunner().Run(ctx, l.Dir, runner.RunOptions{OnlyIfFits: true}, nil)
+	res, err := s.site.TaskRunner().Run(ctx, l.Dir, runner.RunOptions{Unattended: true}, nil)
 	s.say("%s: %s%s", filepath.Base(l.Dir), res.Status, errorSuffix(err))
 	unready, distrust := (*runner.NotReadyError)(nil), (*trust.UntrustedError)(nil)
 	switch {

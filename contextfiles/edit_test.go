@@ -31,7 +31,7 @@ func TestFix(t *testing.T) {
 	if got := string(fixed); got != want {
 		t.Errorf("got\n%q\nwant\n%q", got, want)
 	}
-	if len(mends) != 4 || slices.ContainsFunc(mends, func(m contextfiles.Mend) bool { return m.Now != "" || m.Was == "" }) {
+	if len(mends) != 4 || slices.ContainsFunc(mends, func(m contextfiles.Correction) bool { return m.Now != "" || m.Was == "" }) {
 		t.Errorf("got %+v, want 4 dropped", mends)
 	}
 }
@@ -110,7 +110,7 @@ func FuzzFix(f *testing.F) {
 		fixed, mends := contextfiles.Fix("c", data, c)
 		rest := bytes.SplitAfter(data, []byte("\n"))
 		for _, line := range bytes.SplitAfter(fixed, []byte("\n")) {
-			if slices.ContainsFunc(mends, func(m contextfiles.Mend) bool { return m.Now == strings.TrimRight(string(line), "\r\n") }) {
+			if slices.ContainsFunc(mends, func(m contextfiles.Correction) bool { return m.Now == strings.TrimRight(string(line), "\r\n") }) {
 				continue
 			}
 			for len(rest) > 0 && !bytes.Equal(rest[0], line) {

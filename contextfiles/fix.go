@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Mend is a change to a row that could not be used.
-type Mend struct {
+// Correction is a change to a row that could not be used.
+type Correction struct {
 	Problem trellis.Problem
 	Was     string
 	Now     string // "" if the row was dropped
@@ -23,13 +23,13 @@ type Mend struct {
 // Fix mends every faulty row whose meaning is beyond doubt, and drops every other line that is not a valid row. Everything else
 // (valid rows, examples, blank lines, line endings) stays unchanged. Rows with only warnings are not changed, and neither is a
 // file that is not UTF-8 text. If the repository can't be opened, Fix returns that problem and changes nothing.
-func Fix(name string, data []byte, c Checker) (fixed []byte, mends []Mend) {
+func Fix(name string, data []byte, c Checker) (fixed []byte, mends []Correction) {
 	if encodingProblem(name, data) != nil {
 		return data, nil
 	}
 	root, err := os.OpenRoot(c.Root)
 	if err != nil {
-		return data, []Mend{{Problem: trellis.Problem{File: name, Message: "opening the repository: " + err.Error()}}}
+		return data, []Correction{{Problem: trellis.Problem{File: name, Message: "opening the repository: " + err.Error()}}}
 	}
 	defer root.Close()
 	rows, problems := Parse(name, data)
@@ -46,7 +46,7 @@ func Fix(name string, data []byte, c Checker) (fixed []byte, mends []Mend) {
 		now := m.mend(at[:n])
 		clear(at[:n])
 		at[0] = now
-		mends = append(mends, Mend{p, strings.TrimRight(string(was), "\r\n"), strings.TrimRight(string(now), "\r\n")})
+		mends = append(mends, Correction{p, strings.TrimRight(string(was), "\r\n"), strings.TrimRight(string(now), "\r\n")})
 	}
 	return bytes.Join(list, nil), mends
 }

@@ -12,23 +12,23 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Mended is the content of a task.json that JSON readers reject, and the content that was most surely meant.
-type Mended struct {
+// Repaired is the content of a task.json that JSON readers reject, and the content that was most surely meant.
+type Repaired struct {
 	Before, After []byte
 	Notes         []string // the changes, such as "line 12: quotes around 2026-01-16"
 }
 
-// Mend proposes how to turn the content of a task.json into valid JSON with as few changed bytes as possible. It returns nil if
+// Repair proposes how to turn the content of a task.json into valid JSON with as few changed bytes as possible. It returns nil if
 // there is nothing to mend. Ambiguous damage is not guessed at: the error is then the *trellis.Problem that tells a person what
 // to mend, and where.
 //
 // It mends one kind of damage at a time: values without quotes; a comma before a closing bracket; comments; raw line breaks and
 // tabs in a text; the single quotes, None, True and False of Python; a field that occurs twice with the same value; and,
 // besides any of these, a byte order mark before the text and NUL bytes after it.
-func Mend(file string, data []byte) (*Mended, error) {
+func Repair(file string, data []byte) (*Repaired, error) {
 	text, notes := trimEdges(string(data))
 	if _, err := Parse(file, []byte(text)); err != nil {
-		mended, more, ok := mendText(text)
+		mended, more, ok := repairText(text)
 		if _, mendedErr := Parse(file, []byte(mended)); !ok || mendedErr != nil {
 			_, err := Parse(file, []byte(strings.TrimRight(string(data), "\x00")))
 			return nil, err
@@ -38,7 +38,7 @@ func Mend(file string, data []byte) (*Mended, error) {
 	if text == string(data) {
 		return nil, nil
 	}
-	return &Mended{data, []byte(text), notes}, nil
+	return &Repaired{data, []byte(text), notes}, nil
 }
 
 // trimEdges removes a byte order mark before the text of a file and NUL bytes after it.
@@ -54,8 +54,8 @@ func trimEdges(text string) (string, []string) {
 	return text, notes
 }
 
-// mendText mends text that one kind of damage keeps from being a task.json.
-func mendText(text string) (string, []string, bool) {
+// repairText mends text that one kind of damage keeps from being a task.json.
+func repairText(text string) (string, []string, bool) {
 	if len(text) > durable.MaxRecords || trellis.ConflictAt(text) >= 0 {
 		return "", nil, false
 	}

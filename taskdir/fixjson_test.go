@@ -34,7 +34,7 @@ func TestMend(t *testing.T) {
 		{"padding", "{\"title\": \"x\"}\n\x00\x00\x00", "{\"title\": \"x\"}\n"},
 		{"mark and words", "\ufeff{\"title\": x, \"id\": \"x\"}", `{"title": "x", "id": "x"}`},
 	} {
-		got, err := taskdir.Mend("task.json", []byte(tt.before))
+		got, err := taskdir.Repair("task.json", []byte(tt.before))
 		if err != nil || got == nil && tt.after != "" {
 			t.Errorf("%s: got %v, %v", tt.name, got, err)
 			continue
@@ -77,7 +77,7 @@ func TestMendDoesNotGuess(t *testing.T) {
 		"not UTF-8":                   "{\"title\": \"\xff\"}",
 		"very deep":                   `{"a":` + strings.Repeat("[", 1<<20),
 	} {
-		got, err := taskdir.Mend("task.json", []byte(text))
+		got, err := taskdir.Repair("task.json", []byte(text))
 		var p *trellis.Problem
 		if got != nil || !errors.As(err, &p) || p.Line == 0 || p.Message == "" {
 			t.Errorf("%s: got %v, %v", name, got, err)
@@ -85,11 +85,11 @@ func TestMendDoesNotGuess(t *testing.T) {
 	}
 }
 
-// In files of other projects, Mend changes nothing but quotes, or returns a problem with its place.
+// In files of other projects, Repair changes nothing but quotes, or returns a problem with its place.
 func TestMendCorpus(t *testing.T) {
 	mended := 0
 	for path, data := range corpus(t) {
-		got, err := taskdir.Mend(path, data)
+		got, err := taskdir.Repair(path, data)
 		var p *trellis.Problem
 		if errors.As(err, &p) && p.Line > 0 {
 			continue
@@ -227,13 +227,13 @@ func (g generator) task() string {
 	return "{" + newline + strings.Join(members, ","+newline) + strings.TrimRight(newline, " \t") + "}\n"
 }
 
-// Mend repairs a single damage to a valid file so that all values are the original ones, or leaves the file alone.
+// Repair repairs a single damage to a valid file so that all values are the original ones, or leaves the file alone.
 func TestMendNeverChangesAValue(t *testing.T) {
 	mended, documents := map[string]int{}, uint64(1500/soak.Every(3))
 	for seed := range documents {
 		g := generator{rand.New(rand.NewPCG(seed, 1))}
 		doc := g.task()
-		if _, err := taskdir.Mend("task.json", []byte(doc)); err != nil {
+		if _, err := taskdir.Repair("task.json", []byte(doc)); err != nil {
 			t.Fatalf("seed %d: %v in\n%s", seed, err, doc)
 		}
 		for _, name := range slices.Sorted(maps.Keys(damages)) { // in a fixed order, as each draws numbers from the generator
@@ -241,7 +241,7 @@ func TestMendNeverChangesAValue(t *testing.T) {
 			if strings.TrimSpace(broken) == "" || json.Valid([]byte(broken)) && name != "a line twice" {
 				continue
 			}
-			got, err := taskdir.Mend("task.json", []byte(broken))
+			got, err := taskdir.Repair("task.json", []byte(broken))
 			if err != nil || got == nil {
 				continue
 			}
@@ -264,14 +264,14 @@ func FuzzMend(f *testing.F) {
 	f.Add([]byte("{'a': None} // x"))
 	f.Add([]byte("\ufeff{\"a\": [1,],}\x00"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		got, err := taskdir.Mend("task.json", data)
+		got, err := taskdir.Repair("task.json", data)
 		if err != nil || got == nil {
 			return
 		}
 		if _, err := taskdir.Parse("task.json", got.After); err != nil {
 			t.Fatalf("%q: %v", got.After, err)
 		}
-		if again, err := taskdir.Mend("task.json", got.After); again != nil || err != nil {
+		if again, err := taskdir.Repair("task.json", got.After); again != nil || err != nil {
 			t.Fatalf("%q is mended again: %v, %v", got.After, again, err)
 		}
 	})

@@ -18,19 +18,19 @@ const brokenPrefix = "task.json.broken-"
 // ErrChanged means that a file was changed since its mend was proposed.
 var ErrChanged = errors.New("the file was changed meanwhile, nothing is written")
 
-// ProposeRepair returns Mend's proposal for the task.json in dir.
-func (s Store) ProposeRepair(dir string) (*Mended, error) {
+// ProposeRepair returns Repair's proposal for the task.json in dir.
+func (s Store) ProposeRepair(dir string) (*Repaired, error) {
 	path := filepath.Join(dir, TaskJSON)
 	data, err := readTask(path)
 	if err != nil {
 		return nil, s.loadError(dir, path, err)
 	}
-	return Mend(s.Rel(path), data)
+	return Repair(s.Rel(path), data)
 }
 
 // Repair writes the proposal m into the task.json in dir, if the file is still m.Before. First the file is saved unchanged as
 // run/task.json.broken-<time>, whose path is returned; a copy saved by an interrupted call is not saved again.
-func (s Store) Repair(dir string, m *Mended) (saved string, err error) {
+func (s Store) Repair(dir string, m *Repaired) (saved string, err error) {
 	err = s.withLock(dir, func(owned func() bool) error {
 		path := filepath.Join(dir, TaskJSON)
 		now, err := readTask(path)

@@ -66,9 +66,9 @@ type Store struct {
 	// others can change it again; before is nil for a task that is published.
 	Changed func(before, after *Task)
 
-	// MayChange, if not nil, returns an error if a directory's task.json may not be changed here, as another machine works on
+	// CheckChange, if not nil, returns an error if a directory's task.json may not be changed here, as another machine works on
 	// the task.
-	MayChange func(dir string) error
+	CheckChange func(dir string) error
 }
 
 // Tasks returns the folder of the task directories.

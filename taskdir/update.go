@@ -196,8 +196,8 @@ func Look(s Store, dir string, look func() error) error {
 
 // withLock calls do while holding the write lock of the task in dir. owned reports whether the lock is still valid.
 func (s Store) withLock(dir string, do func(owned func() bool) error) error {
-	if s.MayChange != nil {
-		if err := s.MayChange(dir); err != nil {
+	if s.CheckChange != nil {
+		if err := s.CheckChange(dir); err != nil {
 			return err
 		}
 	}

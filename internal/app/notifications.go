@@ -26,8 +26,8 @@ const (
 	watcherEndTimeout    = 10 * time.Second // when only this watcher can report that it ended
 )
 
-// News notifies the recipients in the settings of what happens to tasks. The notifier is created when the first news comes.
-type News struct {
+// Notifications notifies the recipients in the settings of what happens to tasks. The notifier is created when the first news comes.
+type Notifications struct {
 	p            *Project
 	once         sync.Once
 	n            *notify.Notifier
@@ -35,7 +35,7 @@ type News struct {
 }
 
 // Notifier returns the notifier, creating it on the first call.
-func (r *News) Notifier() *notify.Notifier {
+func (r *Notifications) Notifier() *notify.Notifier {
 	r.once.Do(func() {
 		c := r.settings()
 		r.n = &notify.Notifier{Root: r.p.Root, Env: r.p.Env.CommandEnv(), Getenv: r.p.Env.Get, Redact: proc.NewRedactor(r.p.Agents(c).secrets()).String,
@@ -48,7 +48,7 @@ func (r *News) Notifier() *notify.Notifier {
 
 // pendingRequest returns what people are asked where a task waits: about a step of its run, about the plan, or nothing if it waits only
 // for other tasks. If that can't be determined, people are asked.
-func (r *News) pendingRequest(t *taskdir.Task) (a notify.Decision) {
+func (r *Notifications) pendingRequest(t *taskdir.Task) (a notify.Decision) {
 	if q := status.PendingRequest(t.Dir, r.p.Env.Now()); q != nil {
 		return notify.Decision{Step: q.Path, Hash: q.Hash}
 	}
@@ -62,7 +62,7 @@ func (r *News) pendingRequest(t *taskdir.Task) (a notify.Decision) {
 }
 
 // hasOpenDependency reports whether a task that t depends on is not done yet.
-func (r *News) hasOpenDependency(t *taskdir.Task) bool {
+func (r *Notifications) hasOpenDependency(t *taskdir.Task) bool {
 	for _, id := range t.Pipeline.DependsOn {
 		dir, err := r.p.Store.Find(id)
 		if err != nil {
@@ -76,7 +76,7 @@ func (r *News) hasOpenDependency(t *taskdir.Task) bool {
 }
 
 // settings returns the settings in force. If none are, nobody is notified.
-func (r *News) settings() *config.Config {
+func (r *Notifications) settings() *config.Config {
 	c, _ := r.p.Config()
 	if len(c.Notify) == 0 {
 		return c
@@ -91,10 +91,12 @@ func (r *News) settings() *config.Config {
 	return c
 }
 
-func (r *News) notifyChange(before, after *taskdir.Task) { r.Notifier().RecordChange(before, after) }
+func (r *Notifications) notifyChange(before, after *taskdir.Task) {
+	r.Notifier().RecordChange(before, after)
+}
 
 // notifyBudget notifies of budgets that are nearly used up.
-func (r *News) notifyBudget(dir string, today trellis.Usage, l config.Limits) {
+func (r *Notifications) notifyBudget(dir string, today trellis.Usage, l config.Limits) {
 	if n := r.Notifier(); n.HearsOf(config.Spent) {
 		if t, err := r.p.Store.Load(dir); err == nil {
 			n.RecordUsage(t, today, l)
@@ -103,7 +105,7 @@ func (r *News) notifyBudget(dir string, today trellis.Usage, l config.Limits) {
 }
 
 // Watch notifies of an earlier watcher that was killed, and returns the function to call at the end of this one.
-func (r *News) Watch() (stopped func(error)) {
+func (r *Notifications) Watch() (stopped func(error)) {
 	n, begun := r.Notifier(), r.p.Env.Now()
 	if b, ok := pulse.Left(r.p.Root); ok && !b.Once {
 		n.WatcherStopped(b.Since, "it was killed, or the machine stopped; its last sign of life was at "+b.At.Local().Format("2006-01-02 15:04:05"))
@@ -119,7 +121,7 @@ func (r *News) Watch() (stopped func(error)) {
 }
 
 // Work has news sent while a site works, beginning with the pending news of earlier processes.
-func (r *News) Work(s *runner.Site) {
+func (r *Notifications) Work(s *runner.Site) {
 	n := r.Notifier()
 	n.Late = false
 	if say := s.Event; say != nil {
@@ -130,7 +132,7 @@ func (r *News) Work(s *runner.Site) {
 }
 
 // Close sends pending news. Commands that only give an order leave that to a live watcher.
-func (r *News) Close(ctx context.Context) {
+func (r *Notifications) Close(ctx context.Context) {
 	if r == nil || r.n == nil {
 		return
 	}
@@ -158,7 +160,7 @@ type TestResult struct {
 }
 
 // Test sends a test message to the recipients in the settings: all, or those of one kind or name.
-func (r *News) Test(ctx context.Context, which string) ([]TestResult, error) {
+func (r *Notifications) Test(ctx context.Context, which string) ([]TestResult, error) {
 	p, err := r.p.InForce(ctx)
 	if err != nil {
 		return nil, err
@@ -206,4 +208,4 @@ func NotifierName(n config.Notify) string {
 type Failing = notify.Failing
 
 // Failing returns the recipients that could not be reached last time.
-func (r *News) Failing() []Failing { return r.Notifier().Failing() }
+func (r *Notifications) Failing() []Failing { return r.Notifier().Failing() }

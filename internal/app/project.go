@@ -28,7 +28,7 @@ type Project struct {
 	Store    taskdir.Store
 	Settings Settings
 	Gate     *TrustGate
-	News     *News
+	News     *Notifications
 	Traces   *Traces
 
 	sharedRemote string // the remote that a person named for sharing tasks, "" if none
@@ -71,8 +71,8 @@ func (e *Env) OpenRepository() (*Project, error) {
 	repo.Env = e.Vars
 	store := taskdir.Store{Root: repo.Main, Disk: e.Disk, Now: e.Now}
 	p := &Project{Env: e, Repo: repo, Root: repo.Main, Store: store, Settings: Settings{Root: repo.Main, UserFile: e.UserFile()}, Gate: &TrustGate{env: e, repo: repo, store: store}}
-	p.Store.MayChange = SharingOf(p).mayChange
-	p.News, p.Traces = &News{p: p}, &Traces{env: e}
+	p.Store.CheckChange = SharingOf(p).checkChange
+	p.News, p.Traces = &Notifications{p: p}, &Traces{env: e}
 	p.Store.Changed = p.News.notifyChange
 	return p, nil
 }

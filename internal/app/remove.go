@@ -20,7 +20,7 @@ func (o Orders) Remove(ctx context.Context, dir string) (restore string, err err
 	if filepath.Dir(dir) != p.Store.Tasks() {
 		return "", Usagef("%s is archived, and an archive keeps what it has", filepath.Base(dir))
 	}
-	if _, err := o.removable(ctx, dir); err != nil {
+	if _, err := o.openToRemove(ctx, dir); err != nil {
 		return "", err
 	}
 	if _, err := p.Store.RunDir(dir); err != nil {
@@ -31,7 +31,7 @@ func (o Orders) Remove(ctx context.Context, dir string) (restore string, err err
 		return "", err
 	}
 	defer lock.Unlock()
-	t, err := o.removable(ctx, dir)
+	t, err := o.openToRemove(ctx, dir)
 	if err != nil {
 		return "", err
 	}
@@ -55,8 +55,8 @@ func (o Orders) Remove(ctx context.Context, dir string) (restore string, err err
 	return saved.Restore, nil
 }
 
-// removable returns the task in dir, nil if it can't be read, or an error if it may not be removed.
-func (o Orders) removable(ctx context.Context, dir string) (*taskdir.Task, error) {
+// openToRemove returns the task in dir, nil if it can't be read, or an error if it may not be removed.
+func (o Orders) openToRemove(ctx context.Context, dir string) (*taskdir.Task, error) {
 	t, err := o.p.Store.Load(dir)
 	if problem := (*trellis.Problem)(nil); err != nil && !errors.As(err, &problem) {
 		return nil, err

@@ -122,8 +122,8 @@ func (h Sharing) known(zone *time.Location) (*share.Sightings, error) {
 	return share.NewSightings(h.p.Root, clone, func() time.Time { return now().In(zone) }), nil
 }
 
-// mayChange returns an error if a task may not be changed here because another machine has it.
-func (h Sharing) mayChange(dir string) error {
+// checkChange returns an error if a task may not be changed here because another machine has it.
+func (h Sharing) checkChange(dir string) error {
 	by, err := h.otherHolder(dir)
 	if err == nil && by != nil {
 		err = by
@@ -137,7 +137,7 @@ func (h Sharing) addToReader(r *status.Reader) {
 	if known == nil || err != nil {
 		return
 	}
-	r.Given = known.Given
+	r.Given = known.IsShared
 	r.Elsewhere = func(dir string) *status.Holder {
 		by := known.Elsewhere(dir)
 		if by == nil {

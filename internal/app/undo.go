@@ -315,7 +315,7 @@ func (o Orders) RemoveWorktree(ctx context.Context, c *cleanup.Cleaner, dir stri
 	if err != nil || done.Branch == "" {
 		return done, err
 	}
-	taken, noteErr := done.Taken(ctx, p.Repo)
+	taken, noteErr := done.Restorable(ctx, p.Repo)
 	if noteErr == nil {
 		noteErr = p.Undo().record(UndoEntry{Kind: CleanedUp, Task: done.ID, Was: done.Status, Taken: &taken})
 	}

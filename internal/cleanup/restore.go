@@ -20,8 +20,8 @@ type Restorable struct {
 	Saved    string `json:"saved,omitempty"`    // commit with what the worktree had beyond Tip; "": nothing
 }
 
-// Taken returns what of a removal can be restored.
-func (r Removal) Taken(ctx context.Context, repo *git.Repo) (t Restorable, err error) {
+// Restorable returns what of a removal can be restored.
+func (r Removal) Restorable(ctx context.Context, repo *git.Repo) (t Restorable, err error) {
 	t.Branch, t.Tip = r.Branch, r.Tip
 	for _, tree := range r.Trees {
 		if !tree.Gone && !strings.HasSuffix(tree.Path, finalSuffix) {

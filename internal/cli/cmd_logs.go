@@ -186,7 +186,7 @@ func lastLinesOffset(text []byte, n int) int {
 // phases returns the phases that the log of a task or a run can have: the roles of agents, and what Trellis does itself.
 func phases() []string {
 	names := append(trellis.Strings(trellis.Roles), planner.CallOffActivity)
-	for _, list := range [][]flow.Activity{planner.Deps{}.Activities(), pipeline.New(pipeline.Deps{Config: new(config.Config)}).Activities(), (&workflow.FileActs{}).Activities(), (&workflow.Acts{}).Activities()} {
+	for _, list := range [][]flow.Activity{planner.Deps{}.Activities(), pipeline.New(pipeline.Deps{Config: new(config.Config)}).Activities(), (&workflow.FileEffects{}).Activities(), (&workflow.Effects{}).Activities()} {
 		for _, activity := range list {
 			if !slices.Contains(names, activity.Name) {
 				names = append(names, activity.Name)

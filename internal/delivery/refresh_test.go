@@ -269,7 +269,7 @@ func TestRefreshAsksOnce(t *testing.T) {
 func TestRefreshOfOneThatIsHeld(t *testing.T) {
 	t.Parallel()
 	h, _, env := onLab(t, "a", "b")
-	h.Cleaner.Store.MayChange = func(dir string) error {
+	h.Cleaner.Store.CheckChange = func(dir string) error {
 		if filepath.Base(dir) == "02-01-a" {
 			return errors.New("another machine is at work on it")
 		}

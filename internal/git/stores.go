@@ -23,11 +23,11 @@ const (
 	realStore = "trellis" // in such an object folder: where the repository is mounted
 )
 
-// objectMounts returns the mounts that give programs in a worktree an object folder of its own, in which git add can write, instead
+// prepareMounts returns the mounts that give programs in a worktree an object folder of its own, in which git add can write, instead
 // of the repository's, and the same for Git LFS. The repository's objects are a read-only alternate of that folder: git, and any
 // other program that reads objects, finds them in the usual way, in this repository only. Nothing is ever taken out of such a
 // folder: only the files of the worktree count.
-func (r ObjectStores) objectMounts(admin string) ([]Mount, error) {
+func (r ObjectStores) prepareMounts(admin string) ([]Mount, error) {
 	r.sweepOwnStores()
 	if err := r.restorePermissions(admin); err != nil {
 		return nil, err
@@ -229,7 +229,7 @@ func (r ObjectStores) Store(dir string) (Store, error) {
 	pointers, err := submoduleGitFiles(filepath.Join(admin, "modules"))
 	s.Fixed = existingPaths(append(fixed, pointers...)...)
 	if err == nil {
-		s.Mounts, err = r.objectMounts(admin)
+		s.Mounts, err = r.prepareMounts(admin)
 	}
 	return s, err
 }

@@ -91,10 +91,10 @@ type Effects struct {
 // LoadProgress takes in what is known before the run continues: the highest revision of task.json that earlier runs wrote, and
 // what the journal says.
 func (e *Effects) LoadProgress(revision int64, p Progress) {
-	e.status.Seen(revision)
-	e.guard.Made(p.Made)
-	e.guard.Hooks(p.Hooks)
-	e.guard.Objects(p.Since, p.Borrowed)
+	e.status.RecordSeen(revision)
+	e.guard.SetMade(p.Made)
+	e.guard.SetHooks(p.Hooks)
+	e.guard.SetObjects(p.Since, p.Borrowed)
 }
 
 // Activities returns all that a run does besides calling agents. A step of the flow, its activity and its effect have one name,

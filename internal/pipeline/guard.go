@@ -29,8 +29,8 @@ type worktreeGuard struct {
 	mu       sync.Mutex
 }
 
-// Made sets the worktree that this run made, or found.
-func (g *worktreeGuard) Made(m *git.WorktreeID) {
+// SetMade sets the worktree that this run made, or found.
+func (g *worktreeGuard) SetMade(m *git.WorktreeID) {
 	if m == nil { // not made yet, or by a Trellis that did not record it
 		return
 	}
@@ -39,8 +39,8 @@ func (g *worktreeGuard) Made(m *git.WorktreeID) {
 	g.made = *m
 }
 
-// Hooks sets the hooks as they were before any agent of the task was at work.
-func (g *worktreeGuard) Hooks(before map[string]string) {
+// SetHooks sets the hooks as they were before any agent of the task was at work.
+func (g *worktreeGuard) SetHooks(before map[string]string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.hooks = before
@@ -146,9 +146,9 @@ type objects struct {
 	borrowed []string  // where git borrowed objects from then, nil: unknown
 }
 
-// Objects sets what the journal says about git's objects: when the first run of the task began, and where they were borrowed from
+// SetObjects sets what the journal says about git's objects: when the first run of the task began, and where they were borrowed from
 // before any agent was at work, nil if unknown.
-func (g *worktreeGuard) Objects(since time.Time, borrowed []string) {
+func (g *worktreeGuard) SetObjects(since time.Time, borrowed []string) {
 	g.objects.mu.Lock()
 	defer g.objects.mu.Unlock()
 	g.objects.since, g.objects.borrowed = since, borrowed

@@ -184,11 +184,11 @@ type stepRunner struct {
 	task    *taskDir
 }
 
-func (sr *stepRunner) effects() *workflow.Acts {
-	return &workflow.Acts{RunDir: sr.task.runDir, Bundle: sr.inputs.Bundle, Env: sr.environ, Box: sr.box, Marker: sr.marker, Repo: sr.repo,
+func (sr *stepRunner) effects() *workflow.Effects {
+	return &workflow.Effects{RunDir: sr.task.runDir, Bundle: sr.inputs.Bundle, Env: sr.environ, Box: sr.box, Marker: sr.marker, Repo: sr.repo,
 		Except: NeverCommitted(Job{Setup: Setup{Copy: sr.config.Worktree.Copy}}), Prover: sr.sealer, Disk: sr.task.disk, Redact: sr.task.redact, Event: sr.step, Now: sr.now,
 		Decide: func(q workflow.Request) (workflow.Answer, error) {
-			return workflow.Decision(sr.task.disk, sr.task.dir, q, sr.counts, sr.now())
+			return workflow.FindDecision(sr.task.disk, sr.task.dir, q, sr.counts, sr.now())
 		}}
 }
 

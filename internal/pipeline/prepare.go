@@ -137,7 +137,7 @@ func (pp *preparer) protect(ctx context.Context, in prepareIn, made bool, p *Pre
 	if err != nil {
 		return ctx, pp.guard.explain(err)
 	}
-	pp.guard.Made(&id)
+	pp.guard.SetMade(&id)
 	p.Made = &id
 	before := in.Borrowed
 	if in.Fresh {
@@ -156,7 +156,7 @@ func (pp *preparer) protect(ctx context.Context, in prepareIn, made bool, p *Pre
 			return ctx, err
 		}
 	}
-	pp.guard.Hooks(p.Hooks)
+	pp.guard.SetHooks(p.Hooks)
 	return pp.guard.confine(ctx, in.Job.BaseCommit)
 }
 

@@ -95,9 +95,9 @@ func (e *Effects) LoadRefit(run string, p Progress) error {
 	if r.Run != run || p.Made == nil {
 		return nil
 	}
-	e.guard.Made(&r.Made)
-	e.guard.Hooks(r.Hooks)
-	e.guard.Objects(r.At, r.Borrowed)
+	e.guard.SetMade(&r.Made)
+	e.guard.SetHooks(r.Hooks)
+	e.guard.SetObjects(r.At, r.Borrowed)
 	e.preparer.environment.refitted = r.Fingerprint
 	return nil
 }

@@ -128,8 +128,8 @@ func (w *reporter) planOf(r Report) (*plan.Plan, error) {
 	return p, err
 }
 
-// Tell writes report.md again, with the result of a delivery after the run.
-func (w *reporter) Tell(ctx context.Context, in DeliverIn, d Delivery) error {
+// Rewrite writes report.md again, with the result of a delivery after the run.
+func (w *reporter) Rewrite(ctx context.Context, in DeliverIn, d Delivery) error {
 	in.Report.Delivery = d
 	in.Report.note(d.Notes)
 	_, err := w.conclude(ctx, flow.Call{}, concludeIn{Task: in.Task, Job: in.Job, Report: in.Report})

@@ -80,7 +80,7 @@ func (w *statusWriter) write(ctx context.Context, _ flow.Call, s TaskState) (int
 	if err != nil {
 		return 0, err
 	}
-	w.Seen(t.Pipeline.Revision)
+	w.RecordSeen(t.Pipeline.Revision)
 	if w.onState != nil {
 		w.onState(s)
 	}
@@ -109,8 +109,8 @@ func (w *statusWriter) raiseRevision(t *taskdir.Task, e *taskdir.Edit) {
 	}
 }
 
-// Seen records that task.json once had this revision.
-func (w *statusWriter) Seen(revision int64) {
+// RecordSeen records that task.json once had this revision.
+func (w *statusWriter) RecordSeen(revision int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.revision = max(w.revision, revision)

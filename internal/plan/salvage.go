@@ -19,7 +19,7 @@ func RepairTaskSpec(data []byte) (mended []byte, warnings []string) {
 	if err != nil {
 		return data, nil
 	}
-	s := &salvor{}
+	s := &salvager{}
 	for _, property := range schema.member("properties").members {
 		if m := d.root.member(property.key); m != nil && property.key != "user_intent" {
 			s.salvageProperty(d.root, m, maxItems(property.node, schema))
@@ -39,14 +39,14 @@ func maxItems(property, schema *node) (most int) {
 	return most
 }
 
-type salvor struct{ warnings []string }
+type salvager struct{ warnings []string }
 
-func (s *salvor) warn(format string, args ...any) {
+func (s *salvager) warn(format string, args ...any) {
 	s.warnings = append(s.warnings, fmt.Sprintf(format, args...))
 }
 
 // salvageProperty repairs one property of the TaskSpec, a list of at most most items unless most is 0.
-func (s *salvor) salvageProperty(root *node, m *member, most int) {
+func (s *salvager) salvageProperty(root *node, m *member, most int) {
 	at := "/" + m.key
 	switch {
 	case most == 0:
@@ -61,7 +61,7 @@ func (s *salvor) salvageProperty(root *node, m *member, most int) {
 	}
 }
 
-func (s *salvor) salvageItems(list *node, at string, most int) {
+func (s *salvager) salvageItems(list *node, at string, most int) {
 	kept := list.items[:0:0]
 	for i, item := range list.items {
 		if item.blank() {
@@ -83,7 +83,7 @@ func (s *salvor) salvageItems(list *node, at string, most int) {
 }
 
 // drop removes a member from an object.
-func (s *salvor) drop(object *node, key, at string) {
+func (s *salvager) drop(object *node, key, at string) {
 	s.warn("%s: is blank, left out", at)
 	object.members = slices.DeleteFunc(object.members, func(m member) bool { return m.key == key })
 }

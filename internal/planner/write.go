@@ -257,7 +257,7 @@ func (k checker) check(ctx context.Context, _ flow.Call, _ struct{}) (checked, e
 	var out checked
 	for _, name := range research.ContextFiles {
 		path := filepath.Join(k.dir, name)
-		var mends []contextfiles.Mend
+		var mends []contextfiles.Correction
 		err := k.disk.Edit(path, func(data []byte) (fixed []byte, _ error) {
 			if fixed, mends = contextfiles.Fix(name, data, contextfiles.Checker{Root: k.repo.Main}); len(mends) == 0 {
 				return data, nil

@@ -150,7 +150,7 @@ func (c *check) documents() {
 		}
 	}
 	for _, name := range []string{taskdir.Info, taskdir.Design} {
-		if data, err := taskdir.ReadFile(c.Dir, name); err == nil && c.isText(name, data) {
+		if data, err := taskdir.ReadFile(c.Dir, name); err == nil && c.checkText(name, data) {
 			c.problems = append(c.problems, criteria.Conflicts(c.file(name), data)...)
 		}
 	}
@@ -186,8 +186,8 @@ func (c *check) approvals() {
 	}
 }
 
-// isText reports whether a document is text that an agent can be shown, and adds a problem if it isn't.
-func (c *check) isText(name string, data []byte) bool {
+// checkText reports whether a document is text that an agent can be shown, and adds a problem if it isn't.
+func (c *check) checkText(name string, data []byte) bool {
 	if text.Valid(data) {
 		return true
 	}
@@ -203,7 +203,7 @@ func (c *check) prd() {
 		c.addMissing(taskdir.PRD, hint, "there is no prd.md")
 	case err != nil:
 		c.addUnread(taskdir.PRD, err)
-	case !c.isText(taskdir.PRD, data):
+	case !c.checkText(taskdir.PRD, data):
 	case blank(data):
 		c.addMissing(taskdir.PRD, hint, "is blank")
 	default:

@@ -40,7 +40,7 @@ func (ap Approvals) openStep(dir string, h *journal.History) (asked bool, step s
 		return false, "", err
 	}
 	for _, q := range open {
-		said, err := workflow.Decision(ap.Disk, dir, q, ap.Counts, ap.Now())
+		said, err := workflow.FindDecision(ap.Disk, dir, q, ap.Counts, ap.Now())
 		if err != nil || said.State == workflow.Pending {
 			return true, q.Path, err
 		}
@@ -164,7 +164,7 @@ func (ap Approvals) answerToSignal(dir string, h *journal.History, signal string
 	}
 	for _, q := range open {
 		if workflow.Signal(q.Path) == signal {
-			return workflow.Decision(ap.Disk, dir, q, ap.Counts, ap.Now())
+			return workflow.FindDecision(ap.Disk, dir, q, ap.Counts, ap.Now())
 		}
 	}
 	return workflow.Answer{State: workflow.Pending}, nil
@@ -317,7 +317,7 @@ func (ap Approvals) DecideStep(dir string, a proof.Approval) (q workflow.Request
 	if err := ap.record(dir, a); err != nil {
 		return q, answer, err
 	}
-	answer, err = workflow.Decision(ap.Disk, dir, q, ap.Counts, ap.Now())
+	answer, err = workflow.FindDecision(ap.Disk, dir, q, ap.Counts, ap.Now())
 	return q, answer, err
 }
 
@@ -388,7 +388,7 @@ func (ap Approvals) record(dir string, a proof.Approval) (err error) {
 // undecided returns those of a run's open requests for which a decision is still missing.
 func (ap Approvals) undecided(dir string, open []workflow.Request) (left []workflow.Request, err error) {
 	for _, q := range open {
-		said, err := workflow.Decision(ap.Disk, dir, q, ap.Counts, ap.Now())
+		said, err := workflow.FindDecision(ap.Disk, dir, q, ap.Counts, ap.Now())
 		if err != nil {
 			return nil, err
 		}

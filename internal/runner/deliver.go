@@ -73,7 +73,7 @@ func (s Deliveries) deliverNow(ctx context.Context, dir string, in pipeline.Deli
 	if err != nil {
 		return Result{Dir: dir}, err
 	}
-	if err := s.TaskRunner().effects(dir).Report.Tell(ctx, in, done); err != nil {
+	if err := s.TaskRunner().effects(dir).Report.Rewrite(ctx, in, done); err != nil {
 		return Result{Dir: dir}, err
 	}
 	t, err := s.Store.Update(dir, func(t *taskdir.Task, e *taskdir.Edit) error {

@@ -292,14 +292,14 @@ func (s FileRunner) fileEnd(ctx context.Context, res FileRun, h *journal.History
 func (s FileRunner) fileActs(dir string) *fileActs {
 	marker := runlock.Marker(dir)
 	a := &fileActs{s: s.Site, dir: dir, caller: agentCallers(s.Site).caller(dir, marker)}
-	a.steps = &workflow.Acts{RunDir: a.caller.RunDir, Bundle: func(string) (*plan.Bundle, error) { return a.b, nil }, Env: s.Environ, Box: s.Box, Marker: marker, Repo: s.Repo, Except: ignoredPaths,
+	a.steps = &workflow.Effects{RunDir: a.caller.RunDir, Bundle: func(string) (*plan.Bundle, error) { return a.b, nil }, Env: s.Environ, Box: s.Box, Marker: marker, Repo: s.Repo, Except: ignoredPaths,
 		Decide: a.decide, Disk: s.Disk, Redact: s.Redact, Protected: s.Config.Protected, Now: s.Clock,
 		Event: func(e workflow.Event) { s.Tell(Event{Task: filepath.Base(dir), Step: &e}) }}
-	a.run = &workflow.FileActs{Job: a.job}
+	a.run = &workflow.FileEffects{Job: a.job}
 	a.caller.Slots, a.caller.Check, a.caller.Watch = a.steps.Slots, a.steps.Check, a.watch
 	a.caller.Event = func(_ flow.Call, r agentcall.Request, e agents.Event) {
 		if told, ok := workflow.EventOf(r, e); ok {
-			a.steps.Tell(told)
+			a.steps.Send(told)
 		}
 	}
 	return a

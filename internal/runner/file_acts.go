@@ -27,8 +27,8 @@ var ignoredPaths = []string{".trellis/.runtime"}
 type fileActs struct {
 	s      *Site
 	dir    string
-	steps  *workflow.Acts
-	run    *workflow.FileActs
+	steps  *workflow.Effects
+	run    *workflow.FileEffects
 	caller *agentcall.Caller
 	in     workflow.FileInput
 	b      *plan.Bundle
@@ -37,9 +37,9 @@ type fileActs struct {
 
 // decide returns what people decided about a request, and reports the question if they have not decided yet.
 func (a *fileActs) decide(q workflow.Request) (workflow.Answer, error) {
-	said, err := workflow.Decision(a.s.Disk, a.dir, q, nil, a.s.Clock())
+	said, err := workflow.FindDecision(a.s.Disk, a.dir, q, nil, a.s.Clock())
 	if err == nil && said.State == workflow.Pending {
-		a.steps.Tell(workflow.RequestEvent(q))
+		a.steps.Send(workflow.RequestEvent(q))
 	}
 	return said, err
 }
@@ -69,13 +69,13 @@ func (a *fileActs) call(ctx context.Context, call flow.Activity, c flow.Call, in
 		return nil, fmt.Errorf("encoding input of %s: %w", call.Name, err)
 	}
 	for _, e := range workflow.CallBeginEvents(r) {
-		a.steps.Tell(e)
+		a.steps.Send(e)
 	}
 	out, err := call.Run(ctx, c, in)
 	if reply, ok := out.(agentcall.Reply); ok && err == nil {
 		a.spent.add(reply.Usage)
 		for _, e := range workflow.CallEndEvents(r, reply) {
-			a.steps.Tell(e)
+			a.steps.Send(e)
 		}
 	}
 	return out, err
@@ -89,7 +89,7 @@ func (a *fileActs) bind(in workflow.FileInput, b *plan.Bundle, h *journal.Histor
 	a.steps.Prover = a.run.Prover
 	used, err := fileUsage(a.dir, h)
 	a.spent.add(used)
-	return errors.Join(err, a.steps.Recall(h))
+	return errors.Join(err, a.steps.LoadEnded(h))
 }
 
 func (a *fileActs) job(in workflow.FileInput) (workflow.FileJob, error) {

@@ -31,8 +31,8 @@ type RunOptions struct {
 	Adopt bool   // use an existing branch that the task did not create
 	// Deliver asks for push and pull request, whatever the configuration says.
 	Deliver bool
-	// OnlyIfFits is set if no person starts the task: Run returns a *ConflictError unless it fits beside those on all sharing machines.
-	OnlyIfFits bool
+	// Unattended is set if no person starts the task: Run returns a *ConflictError unless it fits beside those on all sharing machines.
+	Unattended bool
 }
 
 var (
@@ -78,7 +78,7 @@ func (s TaskRunner) Run(ctx context.Context, dir string, o RunOptions, begun fun
 		if err == nil {
 			err = s.CheckAgents(ctx, t, o.Agent)
 		}
-		if err != nil || !o.OnlyIfFits {
+		if err != nil || !o.Unattended {
 			return false, err
 		}
 		return s.checkConflicts(t, running)
@@ -140,7 +140,7 @@ func (s TaskRunner) run(ctx context.Context, dir string, o RunOptions, begun fun
 		return Result{Dir: dir}, err
 	}
 	defer watchEvents(dir, j.Poke)()
-	if err := s.states().setInProgress(dir, !o.OnlyIfFits); err != nil {
+	if err := s.states().setInProgress(dir, !o.Unattended); err != nil {
 		return Result{Dir: dir}, err
 	}
 	if past.State.Status == trellis.InProgress { // a replay does not report the state that the journal holds, so report it here
@@ -181,7 +181,7 @@ func (s TaskRunner) begin(ctx context.Context, j *journal.Run, dir string, o Run
 		return in, err
 	}
 	asked := t.Status == trellis.Ready || t.Status == trellis.Paused && !pipeline.Stopped(t) // Paused: by Trellis, and somebody removed the journal
-	if t.Status.Ended() || o.OnlyIfFits && !asked {
+	if t.Status.Ended() || o.Unattended && !asked {
 		return in, errEnded
 	}
 	p, err := pipeline.ReadProgress(h)
@@ -330,8 +330,8 @@ func (s TaskRunner) pipelineDeps(dir string) pipeline.Deps {
 
 func (s TaskRunner) effects(dir string) *pipeline.Effects { return pipeline.New(s.pipelineDeps(dir)) }
 
-// LastPhase returns the phase that a run of this process entered last, if it entered one since the previous call.
-func (s TaskRunner) LastPhase(dir string) (Phase, bool) {
+// TakeLastPhase returns the phase that a run of this process entered last, if it entered one since the previous call.
+func (s TaskRunner) TakeLastPhase(dir string) (Phase, bool) {
 	last, ok := s.shared().phases.LoadAndDelete(dir)
 	now, _ := last.(Phase)
 	return now, ok

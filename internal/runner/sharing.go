@@ -53,8 +53,8 @@ type Lease interface {
 type lease interface {
 	// Brought reports whether the task was another machine's before, and its worktree has not been made fit here since.
 	Brought() bool
-	// Fits records that the worktree was made fit.
-	Fits() error
+	// MarkFit records that the worktree was made fit.
+	MarkFit() error
 	// Save publishes the current state of the task to the other machines. Its error matches [flow.ErrSuspended] if the remote
 	// does not take it or another machine has the task by now, and is a *flow.Failure if it can't be saved here.
 	Save(ctx context.Context, why string) error
@@ -143,7 +143,7 @@ func (s TaskRunner) checkTaskPrograms(t *taskdir.Task) error {
 type unsharedLease struct{}
 
 func (unsharedLease) Brought() bool                      { return false }
-func (unsharedLease) Fits() error                        { return nil }
+func (unsharedLease) MarkFit() error                     { return nil }
 func (unsharedLease) Save(context.Context, string) error { return nil }
 
 // publishEffects makes activities publish their effects to other machines before they are written down as done, so that whichever
@@ -179,7 +179,7 @@ func (s TaskRunner) loadProgress(ctx context.Context, l lease, e *pipeline.Effec
 	if l.Brought() {
 		err := e.Refit(ctx, run, s.Clock(), p)
 		if err == nil {
-			err = l.Fits()
+			err = l.MarkFit()
 		}
 		if err != nil {
 			return err

@@ -44,8 +44,8 @@ func (s *team) Take(_ context.Context, dir string, fit runner.FitCheck) (runner.
 	_, err := fit(nil)
 	return s, err
 }
-func (s *team) Brought() bool { return false }
-func (s *team) Fits() error   { return nil }
+func (s *team) Brought() bool  { return false }
+func (s *team) MarkFit() error { return nil }
 func (s *team) Hold(ctx context.Context) (context.Context, func(runner.Result) error) {
 	return ctx, func(r runner.Result) error { s.ended = append(s.ended, r); return nil }
 }

@@ -139,8 +139,8 @@ func baseFinder(s *Site) bases.Finder {
 	return bases.Finder{Repo: s.Repo, Store: s.Store, OnlyMerged: s.Config.DependsOnMerged, Merges: &s.shared().merges}
 }
 
-// ReplaceSite makes s, which has newer settings, replace old: s takes over what old has learned, and its Event, Seen and Sharing.
-func (s *Site) ReplaceSite(old *Site) {
+// TakeOver makes s, which has newer settings, replace old: s takes over what old has learned, and its Event, Seen and Sharing.
+func (s *Site) TakeOver(old *Site) {
 	s.common, s.Event, s.Seen, s.Sharing = old.shared(), old.Event, old.Seen, old.Sharing
 }
 

@@ -69,7 +69,7 @@ func (h *heartbeat) setPhase(dir string, p runner.Phase) {
 func (h *heartbeat) work(running map[string]bool) []pulse.Work {
 	list := make([]pulse.Work, 0, len(running))
 	for _, dir := range slices.Sorted(maps.Keys(running)) {
-		if now, ok := h.s.TaskRunner().LastPhase(dir); ok {
+		if now, ok := h.s.TaskRunner().TakeLastPhase(dir); ok {
 			h.setPhase(dir, now)
 		}
 		list = append(list, h.phases[dir])

@@ -104,9 +104,9 @@ func (o *objectives) advance(ctx context.Context) {
 	for _, at := range o.ready {
 		switch {
 		case o.admission.steps[at], o.backoff[at].until.After(time.Now()), o.backoff[at].isGivenUp(o.file(at)):
-		case o.surveying, o.admission.full(), o.agentsBusy(at):
+		case o.surveying, o.admission.full(), o.areAgentsBusy(at):
 			left = append(left, at)
-		case o.budgetSpent(at):
+		case o.isBudgetSpent(at):
 		default:
 			o.plan(ctx, at)
 		}
@@ -114,8 +114,8 @@ func (o *objectives) advance(ctx context.Context) {
 	o.ready = left
 }
 
-// budgetSpent reports whether the day's budget is used up; the step then rests until the next day.
-func (o *objectives) budgetSpent(at step) bool {
+// isBudgetSpent reports whether the day's budget is used up; the step then rests until the next day.
+func (o *objectives) isBudgetSpent(at step) bool {
 	h := o.admission.budgetHold()
 	if h.why == "" {
 		return false
@@ -131,8 +131,8 @@ func (o *objectives) file(at step) string {
 	return filepath.Join(o.objectivesDir(), at.objective+".md")
 }
 
-// agentsBusy reports whether a step has to wait for agents that work for others.
-func (o *objectives) agentsBusy(at step) bool {
+// areAgentsBusy reports whether a step has to wait for agents that work for others.
+func (o *objectives) areAgentsBusy(at step) bool {
 	o.admission.learnStep(at)
 	return o.admission.busyAgent(at.key()) != ""
 }

@@ -67,11 +67,11 @@ func (w *watch) queueOrReport(f inspectionResult) {
 	case l.Run && l.At.After(w.s.Clock()):
 		w.schedule.put(dir, w.realTime(l.At), l.Task.Status == trellis.Paused)
 		w.results.put(dir, runner.Result{Dir: dir, Status: l.Task.Status, Until: l.At})
-	case l.Run && !l.ResumesEarly() && w.resting(l):
+	case l.Run && !l.ResumesEarly() && w.isResting(l):
 		w.schedule.put(dir, w.rest[dir].until, true)
 	case l.Run && f.held:
 		w.retryLocked(dir)
-	case l.Run && w.stalled(f):
+	case l.Run && w.holdIfStalled(f):
 	case l.Run:
 		if _, failing := w.failed[dir]; !failing && !w.results.unable(l) {
 			w.notices.forget(dir)
@@ -81,9 +81,9 @@ func (w *watch) queueOrReport(f inspectionResult) {
 	}
 }
 
-// stalled keeps a task from running if its last runs came to nothing and nobody has changed anything since, and reports
+// holdIfStalled keeps a task from running if its last runs came to nothing and nobody has changed anything since, and reports
 // whether it does so.
-func (w *watch) stalled(f inspectionResult) bool {
+func (w *watch) holdIfStalled(f inspectionResult) bool {
 	s, ok := w.stalls.find(f)
 	switch {
 	case !ok:
@@ -239,7 +239,7 @@ func (w *watch) start(ctx context.Context, l runner.Assessment) {
 	delete(w.admission.queued, l.Dir)
 	w.results.clearReason(l.Dir)
 	w.admission.tasks[l.Dir] = true
-	w.s.TaskRunner().LastPhase(l.Dir) // discard the phase of an earlier run
+	w.s.TaskRunner().TakeLastPhase(l.Dir) // discard the phase of an earlier run
 	w.heartbeat.setPhase(l.Dir, runner.Phase{Name: l.Task.Pipeline.Phase, Round: l.Task.Pipeline.Round})
 	s, full := w.s, durable.IsDiskError(w.failed[l.Dir].err) // a reload replaces w.s
 	go func() { w.ended <- attempt(ctx, s, l, full) }()
@@ -273,7 +273,7 @@ func attempt(ctx context.Context, s *runner.Site, l runner.Assessment, full bool
 		return r
 	}
 	s.Starter().PrintAssumptions(l.Dir)
-	r.res, r.err = s.TaskRunner().Run(ctx, l.Dir, runner.RunOptions{OnlyIfFits: true}, nil)
+	r.res, r.err = s.TaskRunner().Run(ctx, l.Dir, runner.RunOptions{Unattended: true}, nil)
 	if r.err != nil {
 		r.Task = nil
 		if t, err := s.Store.Load(l.Dir); err == nil {

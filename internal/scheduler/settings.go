@@ -73,7 +73,7 @@ func (c *settings) reload() (bool, error) {
 	if err != nil || next == nil {
 		return false, err
 	}
-	next.ReplaceSite(c.s)
+	next.TakeOver(c.s)
 	c.s = next
 	return true, nil
 }

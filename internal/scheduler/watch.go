@@ -333,8 +333,8 @@ func (w *watch) retryLocked(dir string) {
 	w.schedule.put(dir, time.Now().Add(delay), delay <= time.Second)
 }
 
-// resting reports whether a directory is to be left alone. A new status ends that, since whoever set it wants the task inspected.
-func (w *watch) resting(l runner.Assessment) bool {
+// isResting reports whether a directory is to be left alone. A new status ends that, since whoever set it wants the task inspected.
+func (w *watch) isResting(l runner.Assessment) bool {
 	r, ok := w.rest[l.Dir]
 	if ok && r.status == l.Task.Status && r.until.After(time.Now()) {
 		return true

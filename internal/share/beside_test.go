@@ -67,7 +67,7 @@ func TestTakenOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// With OnlyIfFits, a task does not begin while another machine works on a task with the same files, or while its agent already works on as
+// With Unattended, a task does not begin while another machine works on a task with the same files, or while its agent already works on as
 // many tasks as it may. Without it, the task begins at once.
 func TestFitsBesideOtherMachines(t *testing.T) {
 	t.Parallel()
@@ -101,7 +101,7 @@ func TestFitsBesideOtherMachines(t *testing.T) {
 			b.pull()
 			second := filepath.Join(b.Site.Store.Tasks(), "02-02-second")
 			before := a.Git("ls-remote", "origin", "refs/trellis/*")
-			_, err = b.Site.TaskRunner().Run(t.Context(), second, runner.RunOptions{OnlyIfFits: true}, nil)
+			_, err = b.Site.TaskRunner().Run(t.Context(), second, runner.RunOptions{Unattended: true}, nil)
 			if crowded := (*runner.ConflictError)(nil); !errors.As(err, &crowded) || crowded.Error() != c.waits {
 				t.Errorf("got %v", err)
 			}
@@ -112,7 +112,7 @@ func TestFitsBesideOtherMachines(t *testing.T) {
 			if err := end(runner.Result{Status: trellis.Ready}); err != nil {
 				t.Fatal(err)
 			}
-			res, err := b.Site.TaskRunner().Run(t.Context(), second, runner.RunOptions{OnlyIfFits: true}, nil)
+			res, err := b.Site.TaskRunner().Run(t.Context(), second, runner.RunOptions{Unattended: true}, nil)
 			if err != nil || res.Status != trellis.Review {
 				t.Errorf("with nothing beside it: %v, %v", res.Status, err)
 			}

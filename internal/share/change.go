@@ -48,7 +48,7 @@ func (t *Team) change(ctx context.Context, dir string, change func(taskref.State
 	if by := t.holder(s); by != nil {
 		return s, by
 	}
-	if err := t.bring(ctx, dir, s); err != nil {
+	if err := t.importState(ctx, dir, s); err != nil {
 		return s, err
 	}
 	return s, change(s)

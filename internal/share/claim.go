@@ -10,15 +10,15 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// taking is a task that is about to become this machine's.
-type taking struct {
+// claim is a task that is about to become this machine's.
+type claim struct {
 	t   *Team
 	dir string
 	fit runner.FitCheck
 }
 
 // do takes the task, again if other machines were quicker. When it returns, the lease is registered.
-func (g taking) do(ctx context.Context) (l *lease, err error) {
+func (g claim) do(ctx context.Context) (l *lease, err error) {
 	t := g.t
 	t.takeLock.Lock()
 	defer t.takeLock.Unlock()
@@ -36,7 +36,7 @@ func (g taking) do(ctx context.Context) (l *lease, err error) {
 }
 
 // tryOnce is do without a second try.
-func (g taking) tryOnce(ctx context.Context) (*lease, error) {
+func (g claim) tryOnce(ctx context.Context) (*lease, error) {
 	t, dir := g.t, g.dir
 	gate, err := taskref.GateOf(ctx, t.Remote) // before the states are fetched, which then have all claims so far
 	if err != nil {
@@ -57,7 +57,7 @@ func (g taking) tryOnce(ctx context.Context) (*lease, error) {
 		return nil, err
 	}
 	brought := s.Work != "" && s.Worker != t.Machine
-	if err := t.bring(ctx, dir, s); err != nil {
+	if err := t.importState(ctx, dir, s); err != nil {
 		return nil, err
 	}
 	competes, err := g.fit(g.running(states))
@@ -65,7 +65,7 @@ func (g taking) tryOnce(ctx context.Context) (*lease, error) {
 		return nil, &unfitError{err}
 	}
 	if brought {
-		if err := t.bringWork(ctx, dir, s); err != nil {
+		if err := t.importWork(ctx, dir, s); err != nil {
 			return nil, err
 		}
 	}
@@ -78,7 +78,7 @@ func (g taking) tryOnce(ctx context.Context) (*lease, error) {
 }
 
 // running returns the directories of other tasks that a machine works on, according to states.
-func (g taking) running(states []taskref.State) (dirs []string) {
+func (g claim) running(states []taskref.State) (dirs []string) {
 	t := g.t
 	for _, s := range states {
 		dir := filepath.Join(t.Remote.Store.Tasks(), s.Task)
@@ -94,7 +94,7 @@ func (g taking) running(states []taskref.State) (dirs []string) {
 }
 
 // checkNotWithdrawn returns an error if others knew a task that the remote no longer has: taking it would publish it to them again.
-func (g taking) checkNotWithdrawn(ctx context.Context, s taskref.State) error {
+func (g claim) checkNotWithdrawn(ctx context.Context, s taskref.State) error {
 	if s.Commit != "" {
 		return nil
 	}
@@ -107,7 +107,7 @@ func (g taking) checkNotWithdrawn(ctx context.Context, s taskref.State) error {
 }
 
 // checkTwin returns a *runner.OtherMachineError if a copy of this clone has the task: it uses the same ID, and published a state unknown here.
-func (g taking) checkTwin(ctx context.Context, s taskref.State) error {
+func (g claim) checkTwin(ctx context.Context, s taskref.State) error {
 	t := g.t
 	one, heard := t.sightings.find(s.Task)
 	if s.Claim.Machine != t.Machine || heard && one.lapsed(t.Silence) {

@@ -193,7 +193,7 @@ func (f *follower) syncLocked(ctx context.Context, dir string, s taskref.State, 
 	}
 	if known != s.Commit || f.partial[s.Task] == s.Commit {
 		if known == before {
-			err = f.bringAll(ctx, dir, s)
+			err = f.importAll(ctx, dir, s)
 		}
 		if known != before || err != nil { // changed here after the remote was asked, or the remote has a newer state
 			was, failed := s.Commit, err
@@ -206,7 +206,7 @@ func (f *follower) syncLocked(ctx context.Context, dir string, s taskref.State, 
 			if s.Commit == known {
 				return nil
 			}
-			err = f.bringAll(ctx, dir, s)
+			err = f.importAll(ctx, dir, s)
 		}
 		if err == nil {
 			f.publishedChange[dir] = changedAt(dir)
@@ -225,22 +225,22 @@ func (f *follower) syncLocked(ctx context.Context, dir string, s taskref.State, 
 	return f.publishChanged(ctx, dir, s)
 }
 
-// bringAll brings a task, and the result of its work.
-func (f *follower) bringAll(ctx context.Context, dir string, s taskref.State) error {
-	if err := f.bring(ctx, dir, s); err != nil {
+// importAll brings a task, and the result of its work.
+func (f *follower) importAll(ctx context.Context, dir string, s taskref.State) error {
+	if err := f.importState(ctx, dir, s); err != nil {
 		return err
 	}
 	f.partial[s.Task] = s.Commit
-	if err := f.bringResult(ctx, dir, s); err != nil {
+	if err := f.importResult(ctx, dir, s); err != nil {
 		return err
 	}
 	delete(f.partial, s.Task)
 	return nil
 }
 
-// bringResult brings the branch of a task. A worktree that this machine made for the task earlier is updated once no machine
+// importResult brings the branch of a task. A worktree that this machine made for the task earlier is updated once no machine
 // works on the task, unless the work is from this machine: then the worktree, if it differs, is newer.
-func (f *follower) bringResult(ctx context.Context, dir string, s taskref.State) error {
+func (f *follower) importResult(ctx context.Context, dir string, s taskref.State) error {
 	task, err := f.Remote.Store.Load(dir)
 	if err != nil {
 		return err
@@ -251,7 +251,7 @@ func (f *follower) bringResult(ctx context.Context, dir string, s taskref.State)
 	if s.Claim.Machine != "" || s.Worker == f.Machine {
 		return nil
 	}
-	return f.bringWork(ctx, dir, s)
+	return f.importWork(ctx, dir, s)
 }
 
 // settleTime is how long a directory must be left unchanged before what people did there is published.
@@ -267,7 +267,7 @@ func (f *follower) publishChanged(ctx context.Context, dir string, s taskref.Sta
 	if err != nil {
 		return err
 	}
-	if differs || s.Claim.Machine == f.Machine && f.resting(dir) {
+	if differs || s.Claim.Machine == f.Machine && f.isResting(dir) {
 		if _, err := f.publish(ctx, dir, s, "changed"); err != nil && !errors.Is(err, taskref.ErrLost) {
 			return err
 		}
@@ -276,8 +276,8 @@ func (f *follower) publishChanged(ctx context.Context, dir string, s taskref.Sta
 	return nil
 }
 
-// resting reports whether nothing is going to run for a task that others think this machine has: the end of its run did not reach them.
-func (f *follower) resting(dir string) bool {
+// isResting reports whether nothing is going to run for a task that others think this machine has: the end of its run did not reach them.
+func (f *follower) isResting(dir string) bool {
 	task, err := f.Remote.Store.Load(dir)
 	return err == nil && task.Status != trellis.InProgress
 }
@@ -374,7 +374,7 @@ func (f *follower) obeyNow(ctx context.Context, dir string, o taskref.Order) err
 	if !stands || s.Commit == "" || f.holder(s) != nil { // what was fetched before the lock may be old: another machine may have obeyed and be at work
 		return nil
 	}
-	if err := f.bring(ctx, dir, s); err != nil {
+	if err := f.importState(ctx, dir, s); err != nil {
 		return err
 	}
 	f.apply(dir, o)

@@ -94,7 +94,7 @@ func (t *Team) receive(ctx context.Context, dir string) error {
 	if by := t.laterHolder(s); by != nil {
 		return by
 	}
-	if err := t.bring(ctx, dir, s); err != nil {
+	if err := t.importState(ctx, dir, s); err != nil {
 		return err
 	}
 	if s.Claim.Machine != "" && s.Claim.Machine != t.Machine {

@@ -54,8 +54,8 @@ func (l *lease) Brought() bool {
 	return err == nil
 }
 
-// Fits records that the worktree was made fit.
-func (l *lease) Fits() error {
+// MarkFit records that the worktree was made fit.
+func (l *lease) MarkFit() error {
 	if err := os.Remove(l.t.broughtMark(l.dir)); err != nil {
 		return fmt.Errorf("noting that the worktree of %s is fit: %w", l.task(), err)
 	}

@@ -93,8 +93,8 @@ func (k *Sightings) Elsewhere(dir string) *runner.OtherMachineError {
 	return s.elsewhereError()
 }
 
-// Given reports whether the task of a directory is on the remote, where others find it.
-func (k *Sightings) Given(dir string) bool {
+// IsShared reports whether the task of a directory is on the remote, where others find it.
+func (k *Sightings) IsShared(dir string) bool {
 	_, ok := k.heard.find(filepath.Base(dir))
 	return ok && filepath.Dir(dir) == filepath.Join(k.root, ".trellis", "tasks")
 }

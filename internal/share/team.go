@@ -145,7 +145,7 @@ func (t *Team) Take(ctx context.Context, dir string, fit runner.FitCheck) (runne
 	if by, held := runner.Held(dir); held {
 		return nil, errors.Join(&durable.HeldError{Path: filepath.Join(dir, taskdir.RunLock), Holder: by}, lock.Unlock())
 	}
-	l, err := taking{t, dir, fit}.do(ctx)
+	l, err := claim{t, dir, fit}.do(ctx)
 	if err != nil {
 		return nil, errors.Join(asSuspended(err), lock.Unlock())
 	}
@@ -197,8 +197,8 @@ func (t *Team) folder() string {
 	return filepath.Join(t.Remote.Store.Root, ".trellis", ".runtime", "shared")
 }
 
-// bring makes the directory of a task that of the state, unless it was made from that state, or the state was made from it.
-func (t *Team) bring(ctx context.Context, dir string, s taskref.State) error {
+// importState makes the directory of a task that of the state, unless it was made from that state, or the state was made from it.
+func (t *Team) importState(ctx context.Context, dir string, s taskref.State) error {
 	known, err := t.Remote.Known(ctx, filepath.Base(dir))
 	if err != nil || s.Commit == "" || s.Commit == known {
 		return err
@@ -213,8 +213,8 @@ func (t *Team) bring(ctx context.Context, dir string, s taskref.State) error {
 	return t.Adopt(dir)
 }
 
-// bringWork makes the worktree of a task that of the state, if the task has a worktree.
-func (t *Team) bringWork(ctx context.Context, dir string, s taskref.State) error {
+// importWork makes the worktree of a task that of the state, if the task has a worktree.
+func (t *Team) importWork(ctx context.Context, dir string, s taskref.State) error {
 	task, err := t.Remote.Store.Load(dir)
 	if err != nil || s.Head == "" || task.WorktreePath == "" {
 		return err

@@ -45,7 +45,7 @@ func (r *Record) finishedTasks() (list []taskUsage) {
 		}
 	}
 	for _, c := range r.calls {
-		if i, ok := at[c.task]; ok && !trellis.Role(c.Phase).Planning() {
+		if i, ok := at[c.task]; ok && !trellis.Role(c.Phase).IsPlanning() {
 			list[i].add(c)
 		}
 	}

@@ -115,7 +115,7 @@ func planRound(c journal.Entry) int {
 // repeatReason returns why a planning asks an agent again, "" if it does not.
 func repeatReason(c journal.Entry) string {
 	var r agentcall.Request
-	if !isRole(c.Activity) || json.Unmarshal(c.In, &r) != nil || !r.Role.Planning() {
+	if !isRole(c.Activity) || json.Unmarshal(c.In, &r) != nil || !r.Role.IsPlanning() {
 		return ""
 	}
 	return RepeatReason(r)

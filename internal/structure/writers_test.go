@@ -62,7 +62,7 @@ var replacesWhole = map[string]string{
 	"agents/talk.go save":                                  "run/",
 	"internal/pulse/pulse.go Write":                        ".runtime",
 	"internal/share/sightings.go write":                    ".runtime/shared",
-	"internal/share/team.go bringWork":                     ".runtime/shared",
+	"internal/share/team.go importWork":                    ".runtime/shared",
 	"internal/upgrade/program.go replace":                  "the program that an upgrade replaces",
 	"internal/upgrade/program.go stage":                    "the program that is going to be there",
 	"internal/upgrade/program.go replacePages":             "the manual, beside the program",

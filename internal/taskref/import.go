@@ -20,13 +20,13 @@ import (
 // of this machine only are preserved. Old contents that are in no state that this clone pushed or brought are first backed up
 // in the ref kept. If a state holds anything except plain files of a task, Import returns an error, and changes nothing.
 func (r Remote) Import(ctx context.Context, s State) (kept string, err error) {
-	if kept, err = r.bring(git.Hookless(ctx), s); err != nil {
+	if kept, err = r.importState(git.Hookless(ctx), s); err != nil {
 		return kept, fmt.Errorf("bringing %s from %s: %w", s.Task, r.Name, err)
 	}
 	return kept, nil
 }
 
-func (r Remote) bring(ctx context.Context, s State) (kept string, err error) {
+func (r Remote) importState(ctx context.Context, s State) (kept string, err error) {
 	if !taskdir.ValidID(s.Task) {
 		return "", fmt.Errorf("%q is not the name of a task", s.Task)
 	}

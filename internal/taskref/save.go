@@ -122,14 +122,14 @@ func (r Remote) push(ctx context.Context, s State, last, before string, more []g
 func (r Remote) RenewClaim(ctx context.Context, s State, claim Claim) (State, error) {
 	last := s.Commit
 	s.Claim, s.At, s.By, s.From, s.Build, s.Spending = claim, r.Store.Clock(), r.Places.Clone, r.Host, r.Build, r.spending()
-	err := r.beat(git.Hookless(ctx), &s, last)
+	err := r.renew(git.Hookless(ctx), &s, last)
 	if err != nil {
 		return State{}, fmt.Errorf("renewing the claim of %s on %s: %w", s.Task, r.Name, err)
 	}
 	return s, nil
 }
 
-func (r Remote) beat(ctx context.Context, s *State, last string) error {
+func (r Remote) renew(ctx context.Context, s *State, last string) error {
 	tree, err := r.Repo.Refs().TreeAt(ctx, last)
 	if err != nil {
 		return err

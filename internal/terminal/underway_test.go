@@ -64,9 +64,11 @@ func (noProver) Prove(context.Context, string, workflow.Evidence) (string, error
 func (s *stepping) run() {
 	s.Helper()
 	work := s.T.TempDir()
-	acts := &workflow.Acts{Dir: work, RunDir: filepath.Join(s.dir, "run"), Env: []string{"PATH=" + os.Getenv("PATH")}, Prover: noProver{},
+	acts := &workflow.Effects{Dir: work, RunDir: filepath.Join(s.dir, "run"), Env: []string{"PATH=" + os.Getenv("PATH")}, Prover: noProver{},
 		Bundle: func(string) (*files.Bundle, error) { return s.bundle, nil },
-		Decide: func(q workflow.Request) (workflow.Answer, error) { return workflow.Decision(nil, s.dir, q, nil, noon) }}
+		Decide: func(q workflow.Request) (workflow.Answer, error) {
+			return workflow.FindDecision(nil, s.dir, q, nil, noon)
+		}}
 	agent := func(_ context.Context, c flow.Call, _ agentcall.Request) (agentcall.Reply, error) {
 		if s.during != nil {
 			s.during()

@@ -45,8 +45,8 @@ func (r Role) Permission() Permission {
 	return PermitRead
 }
 
-// Planning reports whether the role works in the main checkout, before there is a worktree.
-func (r Role) Planning() bool {
+// IsPlanning reports whether the role works in the main checkout, before there is a worktree.
+func (r Role) IsPlanning() bool {
 	switch r {
 	case Evaluate, TaskSpec, Research, Plan, PRD, Judge:
 		return true

@@ -46,7 +46,7 @@ func benchRun(b *testing.B, steps string) {
 	}
 	for b.Loop() {
 		dir := b.TempDir()
-		acts := &workflow.Acts{Dir: dir, RunDir: filepath.Join(dir, "run"), Env: os.Environ(), Marker: "bench", Bundle: func(string) (*plan.Bundle, error) { return bundle, nil }}
+		acts := &workflow.Effects{Dir: dir, RunDir: filepath.Join(dir, "run"), Env: os.Environ(), Marker: "bench", Bundle: func(string) (*plan.Bundle, error) { return bundle, nil }}
 		j, err := journal.Open(journal.Options{Dir: acts.RunDir, Activities: acts.Activities()})
 		if err == nil {
 			err = j.Begin(journal.Spec{Run: "t/1", Flow: "t", Code: 1, Input: raw})

@@ -20,7 +20,7 @@ const (
 )
 
 // tree returns the current tree of the checkout, "" outside of a repository.
-func (a *Acts) tree(ctx context.Context, c flow.Call, dir string) (string, error) {
+func (a *Effects) tree(ctx context.Context, c flow.Call, dir string) (string, error) {
 	if a.Repo == nil {
 		return "", nil
 	}
@@ -33,7 +33,7 @@ func (a *Acts) tree(ctx context.Context, c flow.Call, dir string) (string, error
 
 // snapshot takes a snapshot of the checkout that a step works in. All snapshots of a run keep their objects in one folder, so that
 // a later process too can compute a step's change when the step is over.
-func (a *Acts) snapshot(ctx context.Context, c flow.Call, dir string) (*snapshot.Snapshot, error) {
+func (a *Effects) snapshot(ctx context.Context, c flow.Call, dir string) (*snapshot.Snapshot, error) {
 	root, err := Checkout(a.workDir(dir))
 	if err != nil {
 		return nil, fmt.Errorf("looking for the checkout of %s: %w", a.workDir(dir), err)
@@ -58,7 +58,7 @@ func Checkout(dir string) (string, error) {
 
 // change returns a step's change as a patch, preceded by a list of files if the patch is too long to be shown in full. If git no
 // longer has the tree from before the step, the patch is "", and a note says so.
-func (a *Acts) change(ctx context.Context, c flow.Call, d PromptData) (diff string, notes []string, err error) {
+func (a *Effects) change(ctx context.Context, c flow.Call, d PromptData) (diff string, notes []string, err error) {
 	if d.Tree == "" || a.Repo == nil {
 		return "", nil, nil
 	}

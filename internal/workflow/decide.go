@@ -15,7 +15,7 @@ import (
 )
 
 // decide returns what people have decided on a request so far.
-func (a *Acts) decide(_ context.Context, _ flow.Call, q Request) (Answer, error) {
+func (a *Effects) decide(_ context.Context, _ flow.Call, q Request) (Answer, error) {
 	if a.Decide == nil {
 		return Answer{}, fmt.Errorf("nobody can be asked about %s", q.Path)
 	}
@@ -48,8 +48,8 @@ func CountDecisions(disk *durable.Disk, dir, step, hash string, approvers int, c
 	}
 }
 
-// Decision returns the answer to a request, which q.Approvers people have to approve; see [CountDecisions].
-func Decision(disk *durable.Disk, dir string, q Request, counts proof.Filter, now time.Time) (Answer, error) {
+// FindDecision returns the answer to a request, which q.Approvers people have to approve; see [CountDecisions].
+func FindDecision(disk *durable.Disk, dir string, q Request, counts proof.Filter, now time.Time) (Answer, error) {
 	v, err := CountDecisions(disk, dir, q.Path, q.Hash, q.Approvers, counts, now, nil)
 	if err != nil {
 		return Answer{}, err

@@ -24,8 +24,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 )
 
-// Acts holds the effects of running steps. Its functions may be called concurrently, since steps may run at once.
-type Acts struct {
+// Effects holds the effects of running steps. Its functions may be called concurrently, since steps may run at once.
+type Effects struct {
 	Dir    string // where steps work by default, an absolute path
 	RunDir string // the run's files
 	Bundle func(hash string) (*plan.Bundle, error)
@@ -96,7 +96,7 @@ func Digest(r agentcall.Ref) proof.Digest {
 
 // Activities returns all that a run does besides calling agents. For most of them, records may reach the disk with the next one
 // that is waited for: what is lost in a power cut is done again, like an activity that was interrupted.
-func (a *Acts) Activities() []flow.Activity {
+func (a *Effects) Activities() []flow.Activity {
 	list := []flow.Activity{begin.With(a.begin), end.With(a.end), shell.With(a.shell), items.With(a.items), checkOutput.With(a.checkOutput), halt.With(a.halt)}
 	for i := range list {
 		list[i].Lazy = true
@@ -104,7 +104,7 @@ func (a *Acts) Activities() []flow.Activity {
 	return append(list, prove.With(a.prove), request.With(a.decide))
 }
 
-func (a *Acts) step(hash string, at plan.Place) (*plan.Bundle, *plan.Step, error) {
+func (a *Effects) step(hash string, at plan.Place) (*plan.Bundle, *plan.Step, error) {
 	b, err := a.Bundle(hash)
 	if err != nil {
 		return nil, nil, err
@@ -117,7 +117,7 @@ func (a *Acts) step(hash string, at plan.Place) (*plan.Bundle, *plan.Step, error
 }
 
 // begin records that a step, or a round of it, begins, unless the run or its loop is over.
-func (a *Acts) begin(ctx context.Context, c flow.Call, in beginIn) (out beginResult, err error) {
+func (a *Effects) begin(ctx context.Context, c flow.Call, in beginIn) (out beginResult, err error) {
 	_, s, err := a.step(in.Bundle, in.Place)
 	if err != nil {
 		return out, err
@@ -128,7 +128,7 @@ func (a *Acts) begin(ctx context.Context, c flow.Call, in beginIn) (out beginRes
 	if out.Stop {
 		return out, nil
 	}
-	a.tellBegin(s, in)
+	a.sendBegin(s, in)
 	if in.Kind == plan.Prompt && s.Output != "" {
 		out.Output, _ = a.fileHash(in.Dir, plan.Fill(in.Values[s.Output], in.Values)) // an error is reported after the step
 	}
@@ -139,12 +139,12 @@ func (a *Acts) begin(ctx context.Context, c flow.Call, in beginIn) (out beginRes
 }
 
 // workDir returns the folder that a step works in.
-func (a *Acts) workDir(dir string) string {
+func (a *Effects) workDir(dir string) string {
 	return cmp.Or(dir, a.Dir)
 }
 
 // fileHash returns the hash of a file below dir, "" if there is none.
-func (a *Acts) fileHash(dir, name string) (string, error) {
+func (a *Effects) fileHash(dir, name string) (string, error) {
 	d, err := a.digest(dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", nil
@@ -158,7 +158,7 @@ const (
 )
 
 // digest returns the size and hash of a file below dir. No link on the way to it may lead out of dir.
-func (a *Acts) digest(dir, name string) (d proof.Digest, err error) {
+func (a *Effects) digest(dir, name string) (d proof.Digest, err error) {
 	size, sum, err := durable.SumBelow(a.workDir(dir), name, maxFile)
 	if err != nil {
 		return d, err
@@ -166,12 +166,12 @@ func (a *Acts) digest(dir, name string) (d proof.Digest, err error) {
 	return proof.Digest{Bytes: size, Path: path.Clean(name), SHA256: sum}, nil
 }
 
-func (a *Acts) end(_ context.Context, _ flow.Call, in endIn) (ended, error) {
+func (a *Effects) end(_ context.Context, _ flow.Call, in endIn) (ended, error) {
 	o := in.Outcome
 	if o.Empty {
-		a.Tell(Event{Type: StepOutput, Step: o.Path, Stream: "log", Text: noItems})
+		a.Send(Event{Type: StepOutput, Step: o.Path, Stream: "log", Text: noItems})
 	}
-	a.Tell(Event{Type: StepFinished, Step: o.Path, Kind: in.Kind, State: o.State, Code: o.Code, Text: o.Detail, Proof: o.Proof, Tolerated: o.Tolerated, Seconds: a.stepSeconds(o.Path)})
+	a.Send(Event{Type: StepFinished, Step: o.Path, Kind: in.Kind, State: o.State, Code: o.Code, Text: o.Detail, Proof: o.Proof, Tolerated: o.Tolerated, Seconds: a.stepSeconds(o.Path)})
 	return ended{}, nil
 }
 
@@ -200,13 +200,13 @@ func eachInput[In any](h *journal.History, activity string, do func(In)) error {
 	return nil
 }
 
-func (a *Acts) halt(_ context.Context, _ flow.Call, in haltIn) (struct{}, error) {
+func (a *Effects) halt(_ context.Context, _ flow.Call, in haltIn) (struct{}, error) {
 	a.recordHalt(in.Loop)
 	return struct{}{}, nil
 }
 
 // recordHalt records that a run or a loop is over: no step or round of it begins from then on.
-func (a *Acts) recordHalt(loop string) {
+func (a *Effects) recordHalt(loop string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.halted == nil {
@@ -216,7 +216,7 @@ func (a *Acts) recordHalt(loop string) {
 }
 
 // checkOutput checks that a prompt step wrote the file that it had to write.
-func (a *Acts) checkOutput(_ context.Context, _ flow.Call, in outputIn) (outputOut, error) {
+func (a *Effects) checkOutput(_ context.Context, _ flow.Call, in outputIn) (outputOut, error) {
 	now, err := a.fileHash(in.Dir, in.File)
 	switch {
 	case err != nil:
@@ -230,7 +230,7 @@ func (a *Acts) checkOutput(_ context.Context, _ flow.Call, in outputIn) (outputO
 }
 
 // prove records the proof of a step that did its work.
-func (a *Acts) prove(ctx context.Context, c flow.Call, in proveIn) (out proofResult, err error) {
+func (a *Effects) prove(ctx context.Context, c flow.Call, in proveIn) (out proofResult, err error) {
 	b, s, err := a.step(in.Bundle, in.Place)
 	if err != nil {
 		return out, err
@@ -250,7 +250,7 @@ func (a *Acts) prove(ctx context.Context, c flow.Call, in proveIn) (out proofRes
 }
 
 // proofFault says why a proof does not hold, "" if it does. part is set for a part of a composite proof.
-func (a *Acts) proofFault(p plan.Proof, in proveIn, e *Evidence, part bool) (string, error) {
+func (a *Effects) proofFault(p plan.Proof, in proveIn, e *Evidence, part bool) (string, error) {
 	check := proof.Check{Kind: p.Type}
 	switch p.Type {
 	case "manual":
@@ -280,7 +280,7 @@ func (a *Acts) proofFault(p plan.Proof, in proveIn, e *Evidence, part bool) (str
 	return "", nil
 }
 
-func (a *Acts) checkFile(p plan.Proof, in proveIn) (d proof.Digest, not string) {
+func (a *Effects) checkFile(p plan.Proof, in proveIn) (d proof.Digest, not string) {
 	name := plan.Fill(p.Path, in.Values)
 	var text []byte
 	var err error
@@ -304,7 +304,7 @@ func (a *Acts) checkFile(p plan.Proof, in proveIn) (d proof.Digest, not string) 
 }
 
 // compositeFault checks all parts of p.All, and that at least one of p.Any holds.
-func (a *Acts) compositeFault(p plan.Proof, in proveIn, e *Evidence) (string, error) {
+func (a *Effects) compositeFault(p plan.Proof, in proveIn, e *Evidence) (string, error) {
 	for _, part := range p.All {
 		if why, err := a.proofFault(part, in, e, true); err != nil || why != "" {
 			return why, err
@@ -321,14 +321,14 @@ func (a *Acts) compositeFault(p plan.Proof, in proveIn, e *Evidence) (string, er
 	return strings.Join(whys, "; "), nil
 }
 
-func (a *Acts) now() time.Time {
+func (a *Effects) now() time.Time {
 	if a.Now == nil {
 		return time.Now()
 	}
 	return a.Now()
 }
 
-func (a *Acts) redact(s string) string {
+func (a *Effects) redact(s string) string {
 	if a.Redact == nil {
 		return s
 	}

@@ -67,16 +67,16 @@ type Result struct {
 	Failure   string        `json:"failure,omitempty"` // why the run as a whole could not continue
 }
 
-// Tell sends an event that happened now.
-func (a *Acts) Tell(e Event) {
+// Send sends an event that happened now.
+func (a *Effects) Send(e Event) {
 	if a.Event != nil {
 		e.At = a.now().UTC()
 		a.Event(e)
 	}
 }
 
-// tellBegin sends the event that a step, or a round of its loop, began.
-func (a *Acts) tellBegin(s *plan.Step, in beginIn) {
+// sendBegin sends the event that a step, or a round of its loop, began.
+func (a *Effects) sendBegin(s *plan.Step, in beginIn) {
 	a.mu.Lock()
 	if a.startTimes == nil {
 		a.startTimes = map[string]time.Time{}
@@ -88,14 +88,14 @@ func (a *Acts) tellBegin(s *plan.Step, in beginIn) {
 		item := in.Values[s.Loop()]
 		e.Type, e.Round, e.Of, e.Item = StepIteration, in.Round, in.Of, &item
 	}
-	a.Tell(e)
+	a.Send(e)
 	if in.Kind == plan.Log && (s.Loop() == "" || in.Round > 0) {
-		a.Tell(Event{Type: StepOutput, Step: in.Path, Stream: "log", Text: plan.Fill(s.Message, in.Values)})
+		a.Send(Event{Type: StepOutput, Step: in.Path, Stream: "log", Text: plan.Fill(s.Message, in.Values)})
 	}
 }
 
 // stepSeconds returns how long a step took that this process began, in seconds, and 0 for any other.
-func (a *Acts) stepSeconds(path string) float64 {
+func (a *Effects) stepSeconds(path string) float64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	began, ok := a.startTimes[path]

@@ -19,14 +19,14 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// FileActs are the effects of a run of a file, besides those of its steps.
-type FileActs struct {
+// FileEffects are the effects of a run of a file, besides those of its steps.
+type FileEffects struct {
 	Job    func(FileInput) (FileJob, error) // returns what holds for the whole run
 	Prover *FileProver
 }
 
 // Activities returns these effects as activities.
-func (a *FileActs) Activities() []flow.Activity {
+func (a *FileEffects) Activities() []flow.Activity {
 	return []flow.Activity{
 		settle.With(func(_ context.Context, _ flow.Call, in FileInput) (FileJob, error) { return a.Job(in) }),
 		seal.With(func(ctx context.Context, c flow.Call, in sealIn) (string, error) {
@@ -179,7 +179,7 @@ func ProofSteps(b *plan.Bundle) (list []proof.Step) {
 	return list
 }
 
-// Recall records which runs and loops were over before this process began.
-func (a *Acts) Recall(h *journal.History) error {
+// LoadEnded records which runs and loops were over before this process began.
+func (a *Effects) LoadEnded(h *journal.History) error {
 	return eachInput(h, string(halt), func(in haltIn) { a.recordHalt(in.Loop) })
 }

@@ -224,7 +224,7 @@ func timeout(limit time.Duration) string {
 
 // A verdict that does not pass a step has to say what to change.
 func TestCheckOfAVerdict(t *testing.T) {
-	acts := &workflow.Acts{}
+	acts := &workflow.Effects{}
 	for answer, want := range map[string]string{
 		`{"reasoning": "r", "feedback": "", "pass": true}`:                  "",
 		`{"reasoning": "r", "feedback": "mend api/list.go", "pass": false}`: "",

@@ -25,7 +25,7 @@ const (
 )
 
 // Slots returns the slots of the prompt of a step's request.
-func (a *Acts) Slots(ctx context.Context, c flow.Call, r agentcall.Request) (map[string]string, []string, error) {
+func (a *Effects) Slots(ctx context.Context, c flow.Call, r agentcall.Request) (map[string]string, []string, error) {
 	var d PromptData
 	if err := json.Unmarshal(r.Data, &d); err != nil {
 		return nil, nil, fmt.Errorf("reading the request: %w", err)
@@ -53,7 +53,7 @@ func (a *Acts) Slots(ctx context.Context, c flow.Call, r agentcall.Request) (map
 }
 
 // Check returns what is wrong with a grade besides violations of its schema: one that does not pass has to say what to change.
-func (a *Acts) Check(r agentcall.Request, answer json.RawMessage) []string {
+func (a *Effects) Check(r agentcall.Request, answer json.RawMessage) []string {
 	if r.Role != trellis.Grade {
 		return nil
 	}
@@ -69,7 +69,7 @@ func (a *Acts) Check(r agentcall.Request, answer json.RawMessage) []string {
 
 // promptBuilder is a prompt that is being built.
 type promptBuilder struct {
-	a     *Acts
+	a     *Effects
 	d     PromptData
 	b     *plan.Bundle
 	s     *plan.Step

@@ -28,7 +28,7 @@ type bench struct {
 	Dir    string
 	run    string
 	plan   string
-	acts   *workflow.Acts
+	acts   *workflow.Effects
 	host   workflow.Host
 	agent  func(q call) agentcall.Reply // answers the calls of all roles; nil: no agent may be called
 	people map[string]string            // answers to approvals by path of the step: "yes", or the reason for a no
@@ -65,7 +65,7 @@ func newBench(t *testing.T, steps string, more ...string) *bench {
 	t.Helper()
 	b := &bench{T: t, Dir: t.TempDir(), run: filepath.Join(t.TempDir(), "run"), people: map[string]string{}}
 	b.plan = `{"schema_version": 1, "title": "t"` + strings.Join(append([]string{""}, more...), ", ") + `, "steps": [` + steps + `]}`
-	b.acts = &workflow.Acts{Dir: b.Dir, RunDir: b.run, Env: []string{"PATH=" + os.Getenv("PATH")}, Prover: prover{b}, Bundle: func(string) (*plan.Bundle, error) { return b.bundle(), nil },
+	b.acts = &workflow.Effects{Dir: b.Dir, RunDir: b.run, Env: []string{"PATH=" + os.Getenv("PATH")}, Prover: prover{b}, Bundle: func(string) (*plan.Bundle, error) { return b.bundle(), nil },
 		Event: func(e workflow.Event) {
 			b.mu.Lock()
 			defer b.mu.Unlock()

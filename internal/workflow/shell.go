@@ -32,7 +32,7 @@ const (
 )
 
 // shell runs a command of a step.
-func (a *Acts) shell(ctx context.Context, c flow.Call, in shellIn) (CommandResult, error) {
+func (a *Effects) shell(ctx context.Context, c flow.Call, in shellIn) (CommandResult, error) {
 	ran, out, err := a.run(ctx, c, in)
 	if err != nil || ran.Code != 0 || in.Output == "" {
 		return ran, err
@@ -47,7 +47,7 @@ func (a *Acts) shell(ctx context.Context, c flow.Call, in shellIn) (CommandResul
 }
 
 // items returns the lines that a loop's command prints.
-func (a *Acts) items(ctx context.Context, c flow.Call, in shellIn) (out itemsResult, err error) {
+func (a *Effects) items(ctx context.Context, c flow.Call, in shellIn) (out itemsResult, err error) {
 	ran, stdout, err := a.run(ctx, c, in)
 	out.Ran = ran
 	if err != nil || ran.Code != 0 {
@@ -71,7 +71,7 @@ func (a *Acts) items(ctx context.Context, c flow.Call, in shellIn) (out itemsRes
 }
 
 // run runs a command and keeps its output, stdout and stderr separately and with secrets masked. It returns stdout unmasked.
-func (a *Acts) run(ctx context.Context, c flow.Call, in shellIn) (ran CommandResult, stdout *proc.Capped, err error) {
+func (a *Effects) run(ctx context.Context, c flow.Call, in shellIn) (ran CommandResult, stdout *proc.Capped, err error) {
 	_, s, err := a.step(in.Bundle, in.Place)
 	if err != nil {
 		return ran, nil, err
@@ -86,7 +86,7 @@ func (a *Acts) run(ctx context.Context, c flow.Call, in shellIn) (ran CommandRes
 		return ran, nil, fmt.Errorf("keeping the output of %s: %w", in.Path, err)
 	}
 	out, errs, both := proc.NewCapped(maxOutput), proc.NewCapped(maxOutput), proc.NewCapped(2*tailBytes)
-	shown := &streamMerger{tail: both, tell: func(stream, text string) { a.Tell(Event{Type: StepOutput, Step: in.Path, Stream: stream, Text: text}) }, redact: a.redact}
+	shown := &streamMerger{tail: both, tell: func(stream, text string) { a.Send(Event{Type: StepOutput, Step: in.Path, Stream: stream, Text: text}) }, redact: a.redact}
 	cell, err := a.Box.Enter(ctx, sandbox.Need{Kind: sandbox.Steps, Dir: a.workDir(in.Dir), Edit: true})
 	if err != nil {
 		return ran, nil, err
@@ -123,7 +123,7 @@ func (in shellIn) environ() (env []string) {
 }
 
 // keep writes a file of the run. If a power cut loses it, the command is run again.
-func (a *Acts) keep(folder, name, text string) (agentcall.Ref, error) {
+func (a *Effects) keep(folder, name, text string) (agentcall.Ref, error) {
 	ref := agentcall.Ref{SHA256: agentcall.SHA256Hex([]byte(text)), Bytes: len(text)}
 	rel, err := filepath.Rel(a.RunDir, filepath.Join(folder, name))
 	if err != nil {

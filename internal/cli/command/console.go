@@ -44,8 +44,8 @@ type Console struct {
 	// JSONErrors has errors reported as JSON documents on Stderr, as calls with --json want them.
 	JSONErrors bool
 
-	notes  []string  // with JSONErrors, held back until Report, which prints them unless it prints an error document
-	news   *app.News // of the project that was opened
+	notes  []string           // with JSONErrors, held back until Report, which prints them unless it prints an error document
+	news   *app.Notifications // of the project that was opened
 	traces *app.Traces
 }
 

@@ -180,7 +180,7 @@ func (cmd validations) fix(p *app.Project, dir string) (fixed []string, err erro
 	}
 	for _, name := range names {
 		file := p.Store.Rel(filepath.Join(dir, name))
-		var mends []contextfiles.Mend
+		var mends []contextfiles.Correction
 		err := p.ChangeContext(dir, name, func(data []byte) (kept []byte, _ error) {
 			kept, mends = contextfiles.Fix(file, data, contextfiles.Checker{Root: p.Root})
 			return kept, nil

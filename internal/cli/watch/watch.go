@@ -151,7 +151,7 @@ func newReporter(a *command.Console, c *cli.Context, p *app.Project, s *runner.S
 // watcherNews notifies people when a watcher stops, unless it ran with --once.
 type watcherNews struct {
 	once    bool
-	news    *app.News
+	news    *app.Notifications
 	stopped func(error) // nil: the watcher did not begin
 }
 
