@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// refused runs a command that must end with the code, say what is told and not what is wrong.
+// refused runs a command, which has to end with this exit code, and print says and not print not.
 func (b *bench) refused(words string, code int, says, not string) {
 	b.Helper()
 	got, out, errs := b.app.try(strings.Fields(words)...)
@@ -20,7 +20,7 @@ func (b *bench) refused(words string, code int, says, not string) {
 	}
 }
 
-// Edge C14: a task that was rejected, or whose planning failed, is planned again: nobody is told to write prd.md.
+// Edge C14: for a task that was rejected, or whose planning failed, the next step is to plan it again, not to write prd.md.
 func TestAdviceForTasksThatAreNotPlanned(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -36,7 +36,7 @@ func TestAdviceForTasksThatAreNotPlanned(t *testing.T) {
 	b.refused("start note", command.ExitUsage, "next: trellis plan --retry ", "prd.md")
 }
 
-// Edge C14: no order reaches a task in the archive, and none says that a watcher picks it up.
+// Edge C14: commands for a task in the archive are refused, without saying that a watcher picks it up.
 func TestOrdersOfArchivedTasks(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -48,7 +48,7 @@ func TestOrdersOfArchivedTasks(t *testing.T) {
 	}
 }
 
-// What is completed stays so, and is put away.
+// A completed task can't be cancelled. The next step is to archive it.
 func TestCancelOfACompletedTask(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -57,7 +57,7 @@ func TestCancelOfACompletedTask(t *testing.T) {
 	b.refused("cancel note", command.ExitUsage, "02-01-note is completed, there is nothing to cancel\ntrellis: next: trellis task archive 02-01-note\n", "updating")
 }
 
-// Edge C14: a task that was rejected after its run had begun, before there was a branch, has no work on one and can go.
+// Edge C14: a task without a branch can be removed, even if its run began before it was rejected.
 func TestRemoveOfATaskWithoutABranch(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -69,7 +69,7 @@ func TestRemoveOfATaskWithoutABranch(t *testing.T) {
 	b.do("task rm note")
 }
 
-// Edge C14: a role that the script of rehearsal lacks is the script's fault, not Trellis'.
+// Edge C14: if the script of rehearsal lacks a role, the error is the script's, and is not to be reported as one of Trellis.
 func TestRehearsalWithoutARole(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -78,7 +78,7 @@ func TestRehearsalWithoutARole(t *testing.T) {
 	b.refused("start note", command.ExitFailed, "rehearsal.yaml: no call of role check fits the prompt: add one below roles", "report it")
 }
 
-// The branch of a task can be named as long as nothing was done on it, and again when the work begins afresh.
+// A task's branch can be set as long as it has no work, and again after retry --fresh.
 func TestBranchOfATaskThatHasBegun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -101,8 +101,7 @@ func TestBranchOfATaskThatHasBegun(t *testing.T) {
 	b.do("task set-base-branch note master")
 }
 
-// A copy of the directory of a task that has begun is not that task: its run is not gone on with, and does not stand in the way of the
-// original. It gets a branch and a run of its own.
+// A copy of a task directory is another task: it does not continue the original's run or block it, and gets its own branch and run.
 func TestCopyOfATaskThatHasBegun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -126,7 +125,7 @@ func TestCopyOfATaskThatHasBegun(t *testing.T) {
 	b.refused("start last", command.ExitUsage, "is of a run of 02-01-note, of whose directory this is a copy", "")
 }
 
-// Without its script, or with one that can't be read, rehearsal says what to write where, and nobody is told to install another agent.
+// If the script of rehearsal is missing or can't be read, the error says what to write where, not to install another agent.
 func TestRehearsalWithoutAScript(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -144,7 +143,7 @@ func TestRehearsalWithoutAScript(t *testing.T) {
 	}
 }
 
-// A no that would change nothing is refused with the command that ends the task, and a yes does not hide an earlier no.
+// A rejection that would change nothing is refused with the command that ends the task. An approval does not undo an earlier rejection.
 func TestDecisionsThatCount(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -164,7 +163,7 @@ func TestDecisionsThatCount(t *testing.T) {
 	b.refused("approve note --by bob", command.ExitUsage, "02-01-note was rejected by ann: no\ntrellis: next: trellis plan --retry 02-01-note --requirement '<revised requirement>'\n", "waits for others")
 }
 
-// People are counted by account: who says a second yes with another name hears why it still waits. Whoever asks hears whose yes there is.
+// Approvals are counted by account: a second one under another name does not count, and says why. Commands list those that count.
 func TestApproveAgainByTheSameAccount(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 )
 
-// plans is a model that plays the role it is named after.
+// plans is a model that answers for the role that it is named after.
 func plans(r modelserver.Request) modelserver.Turn {
 	switch r.Model {
 	case "evaluate":
@@ -30,8 +30,7 @@ func plans(r modelserver.Request) modelserver.Turn {
 	return modelserver.Turn{Text: `{"title": "Say bye", "summary": "It says bye.", "requirements": ["bye"], "acceptance": [{"criterion": "it says bye", "level": "must", "verify": ""}], "technical_notes": "", "out_of_scope": []}`}
 }
 
-// TestPlanningThroughAPIs runs the scripts of testdata/apis with a model server, whose address stands for $MODEL
-// in their config files.
+// TestPlanningThroughAPIs runs the scripts of testdata/apis with a model server. $MODEL in their config files stands for its address.
 func TestPlanningThroughAPIs(t *testing.T) {
 	server, err := modelserver.New(plans)
 	if err != nil {
@@ -55,7 +54,7 @@ func TestPlanningThroughAPIs(t *testing.T) {
 	})
 }
 
-// No model takes the name of an agent that is always there.
+// A model can't have the name of a built-in agent.
 func TestNamesOfAgentsAreTaken(t *testing.T) {
 	for _, name := range []string{agents.Claude, agents.Codex, agents.OpenCode, agents.Rehearsal} {
 		_, problems := config.Load(config.Files{Config: config.File{Name: "config.yaml", Data: []byte("agents: {apis: {" + name + ": {api: openai, model: m}}}")}})

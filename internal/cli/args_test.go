@@ -9,7 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 )
 
-// How many arguments a command takes is what its help says.
+// A command takes the arguments that its help lists, and a usage error names the first mistake.
 func TestArguments(t *testing.T) {
 	for args, want := range map[string]string{
 		"list x":                      `unexpected argument "x"`,

@@ -11,8 +11,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// leave makes what a run leaves that ended in review and was cut off before: a worktree, with work of all kinds when it is
-// dirty, and the checkout of final verify. It is merged by patch.
+// leave creates what is left of a run that ended in review after it had been cut off before: a worktree, with uncommitted work if dirty,
+// and the checkout of final verify. The branch is merged by cherry-pick.
 func (w *gitWorld) leave(dirty bool) {
 	w.Helper()
 	const rel = "../repo-worktrees/feature/bye"
@@ -39,7 +39,7 @@ func (w *gitWorld) leave(dirty bool) {
 	w.write(".trellis/tasks/02-01-bye/task.json", string(task))
 }
 
-// cleaned is what a cleanup came to.
+// cleaned describes the result of a cleanup.
 func (w *gitWorld) cleaned() string {
 	w.Helper()
 	var b strings.Builder
@@ -51,8 +51,8 @@ func (w *gitWorld) cleaned() string {
 	return b.String() + fmt.Sprint(left, err)
 }
 
-// Whatever git does not do at any of its calls in a cleanup, and wherever around a call Trellis is killed, nothing is lost,
-// and the same command comes to the same end. A few of all cases; with TRELLIS_SOAK all.
+// Whichever call of git in a cleanup fails, and wherever Trellis is killed around a call, nothing is lost, and the same command again has
+// the same result. A sample of the cases; all of them with TRELLIS_SOAK.
 func TestCleanupAtEveryCall(t *testing.T) {
 	t.Parallel()
 	trellis, every := realTrellis(t), soak.Every(97)
@@ -100,7 +100,7 @@ func TestCleanupAtEveryCall(t *testing.T) {
 	t.Logf("%d cases in all", at)
 }
 
-// takesAway tells the calls after which something is there, or no longer.
+// takesAway reports whether a call adds or removes something.
 func takesAway(call string) bool {
 	return changes(call) && !slices.Contains(strings.Fields(call), "list") || strings.HasPrefix(call, "commit-tree")
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 )
 
-// On a terminal a person is asked first, and told what no backup will have; --force asks nothing.
+// On a terminal cleanup asks first, and says what no backup will have. Without a yes nothing is removed.
 func TestCleanupAsks(t *testing.T) {
 	t.Parallel()
 	w := newGitWorld(t, "/nowhere")
@@ -39,7 +39,7 @@ func TestCleanupAsks(t *testing.T) {
 		if err := terminal.Close(); err != nil {
 			t.Error(err)
 		}
-		text, _ := io.ReadAll(screen) // its end is an error
+		text, _ := io.ReadAll(screen) // reading ends with an error
 		return string(text)
 	}
 	shown := cleanup("n", "bye")

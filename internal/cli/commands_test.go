@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 )
 
-// leaves are the commands that do something, by their path.
+// leaves returns the commands that do something, by their path.
 func leaves(commands []*cli.Command, path string) map[string]*cli.Command {
 	found := map[string]*cli.Command{}
 	for _, c := range commands {

@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// What completion install writes is what a new shell loads by itself, with no start file but the line that it asks for.
+// A new shell loads the completion that completion install writes, without a start file except for the line that install asks for.
 func TestInstalledCompletion(t *testing.T) {
 	t.Parallel()
 	program, home := realTrellis(t), t.TempDir()
 	env := []string{"HOME=" + home, "PATH=" + filepath.Dir(program) + ":" + os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0", "TERM=dumb"}
 	for shell, ask := range map[string][]string{
-		// What bash does when Tab is pressed: the package's loader finds the file by the name of the command.
+		// as if Tab were pressed: the loader of bash-completion finds the file by the command's name
 		"bash": {"--noprofile", "--norc", "-c", `. /usr/share/bash-completion/bash_completion; __load_completion trellis || _comp_load trellis
 			COMP_LINE="trellis obj" COMP_WORDS=(trellis obj) COMP_CWORD=1; _trellis; echo "${COMPREPLY[@]}"`},
 		"zsh":  {"-f", "-c", `fpath=($HOME/.local/share/zsh/site-functions $fpath); autoload -Uz compinit; compinit -u -d $HOME/.zcompdump; echo ${_comps[trellis]}`},

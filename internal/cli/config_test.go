@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git"
 )
 
-// Settings that are there and can't be read are not taken for none: they may ask for a sandbox.
+// Settings that can't be read are an error, and are not taken for missing ones: they may ask for a sandbox.
 func TestConfigThatCannotBeRead(t *testing.T) {
 	p := newProject(t.TempDir())
 	if _, problems := p.Config(); len(problems) > 0 {
@@ -26,7 +26,7 @@ func TestConfigThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// newProject is a project that no repository is needed for.
+// newProject returns a project that needs no repository.
 func newProject(root string) *app.Project {
 	return &app.Project{Env: (&command.Console{}).Caller(), Repo: &git.Repo{}, Root: root, Settings: app.Settings{Root: root}}
 }

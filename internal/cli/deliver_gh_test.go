@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/github/githubtest"
 )
 
-// With the real gh and the real git, over HTTP: the branch is pushed, one draft is opened, and to deliver again opens no
-// other one. What checks and reviewers say of it is seen, and that it was merged.
+// With the real gh and git over HTTP, a delivery pushes the branch and opens one draft, and a second one opens no other. The state of
+// checks and the merge are noticed.
 func TestRealPullRequest(t *testing.T) {
 	t.Parallel()
 	h := &hosted{gitWorld: newGitWorld(t, realTrellis(t)), gh: githubtest.Real(t, githubtest.State{Labels: []string{"trellis"}, Users: []string{"bob"}})}
@@ -44,7 +44,7 @@ func TestRealPullRequest(t *testing.T) {
 	}
 }
 
-// What doctor says of pull requests is what the real gh meets.
+// What doctor says about pull requests matches the answers that the real gh gets.
 func TestDoctorAsksTheRealGH(t *testing.T) {
 	t.Parallel()
 	h := &hosted{gitWorld: newGitWorld(t, realTrellis(t)), gh: githubtest.Real(t, githubtest.State{})}
@@ -53,7 +53,7 @@ func TestDoctorAsksTheRealGH(t *testing.T) {
 	for fault, want := range map[string]string{"": "pull requests are opened with gh", "401": "no pull request is opened", "502": "no pull request can be opened now"} {
 		h.gh.Change(t, func(s *githubtest.State) { s.Fault = fault })
 		h.said = ""
-		h.trellis("doctor") // what else it finds is another matter
+		h.trellis("doctor") // the exit code depends on other checks too
 		if !strings.Contains(h.said, want) {
 			t.Errorf("%s: there is no %q in\n%s", fault, want, h.said)
 		}

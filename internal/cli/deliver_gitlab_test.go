@@ -10,8 +10,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/gitlab/gitlabtest"
 )
 
-// The built program opens one merge request at the GitLab that the settings name, once, sees what its pipeline and people say of it, and that
-// it was merged. The token stands in nothing that it writes or says.
+// The program opens one merge request at the GitLab of the settings, and notices its pipeline and its merge. The token is in no file and
+// no output.
 func TestMergeRequest(t *testing.T) {
 	t.Parallel()
 	h := &hosted{gitWorld: newGitWorld(t, realTrellis(t)), gh: githubtest.Install(t, githubtest.State{})}
@@ -28,7 +28,7 @@ func TestMergeRequest(t *testing.T) {
 	}
 	h.Env = append(h.Env, "GITLAB_TOKEN="+gitlabtest.Token)
 	h.said = ""
-	h.trellis("doctor") // what else it finds is another matter
+	h.trellis("doctor") // the exit code depends on other checks too
 	if !strings.Contains(h.said, "pull requests are opened as merge requests of "+lab.URL) {
 		t.Errorf("doctor says\n%s", h.said)
 	}
@@ -53,7 +53,7 @@ func TestMergeRequest(t *testing.T) {
 	}
 	sha := h.git("commit-tree", "feature/bye^{tree}", "-p", "origin/main", "-m", "feat: bye (!1)")
 	h.git("push", "-q", "--no-verify", "origin", sha+":refs/heads/main")
-	h.git("update-ref", "refs/remotes/origin/main", "main") // here nobody has heard of it
+	h.git("update-ref", "refs/remotes/origin/main", "main") // the clone does not know of the merge
 	lab.Change(t, func(s *githubtest.State) { s.PRs[0]["state"] = "MERGED" })
 	h.does(0, "status", "--refresh")
 	if got := h.task(); got.Status != "completed" || got.Pipeline.Outcome != "merged" {
@@ -62,7 +62,7 @@ func TestMergeRequest(t *testing.T) {
 	if strings.Contains(h.said, gitlabtest.Token) {
 		t.Error("the token is said")
 	}
-	if found, _ := exec.Command("grep", "-rlF", gitlabtest.Token, filepath.Dir(h.Dir)).Output(); len(found) > 0 { // it exits with 1 when there is none
+	if found, _ := exec.Command("grep", "-rlF", gitlabtest.Token, filepath.Dir(h.Dir)).Output(); len(found) > 0 { // exits with 1 if it finds nothing
 		t.Errorf("the token stands in %s", found)
 	}
 }

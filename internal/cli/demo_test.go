@@ -15,7 +15,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/commandline"
 )
 
-// showDemo plays the demo with some of its files changed and returns the exit code and what was printed.
+// showDemo plays the demo with some files changed, and returns the exit code and the output.
 func showDemo(t *testing.T, change map[string]string) (int, string) {
 	t.Helper()
 	files := fstest.MapFS{}
@@ -63,7 +63,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// Without the debug phase the bug stays, and the demo says so.
+// Without the debug phase the bug stays, and the demo reports it.
 func TestDemoWithoutDebug(t *testing.T) {
 	code, out := showDemo(t, map[string]string{".trellis/config.yaml": "agents: {default: rehearsal}\nverify: [sh test.sh]\nlimits: {rounds: 1}\n"})
 	if code != command.ExitFailed || !strings.Contains(out, "verify_failed") {

@@ -16,14 +16,14 @@ import (
 	"github.com/creack/pty"
 )
 
-// pager is a terminal in front of which a person types trellis.
+// pager runs trellis on a terminal, in a repository with a task.
 type pager struct {
 	*testing.T
 	dir string
 	env []string
 }
 
-// newPager makes a repository with a task that changed one file, of so many lines.
+// newPager creates a repository with a task that changed one file, which has this many lines.
 func newPager(t *testing.T, lines int) *pager {
 	t.Helper()
 	home := t.TempDir()
@@ -62,7 +62,7 @@ func (k *pager) git(args ...string) string {
 	return string(out)
 }
 
-// command is trellis with what is said of the environment.
+// command returns a command that runs trellis with env added to its environment.
 func (k *pager) command(env string, args ...string) *exec.Cmd {
 	k.Helper()
 	program, err := built()
@@ -74,12 +74,12 @@ func (k *pager) command(env string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// shown is what stands on a terminal so far.
+// shown is the output on a terminal so far.
 type shown struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 	over chan struct{}
-	new  chan struct{} // something came
+	new  chan struct{} // there is new output
 }
 
 func (s *shown) String() string {
@@ -88,8 +88,8 @@ func (s *shown) String() string {
 	return s.text.String()
 }
 
-// type types trellis at a terminal; then a key each time that one of the texts has come. It returns what was shown when
-// trellis had ended, with exit code 0.
+// typeIn starts a command on a terminal, and types a key each time that the next text is shown. It returns the output after the
+// command has ended with exit code 0 and left no process.
 func (k *pager) typeIn(cmd *exec.Cmd, texts, keys []string) string {
 	k.Helper()
 	screen, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 20, Cols: 80})
@@ -131,12 +131,12 @@ func (k *pager) typeIn(cmd *exec.Cmd, texts, keys []string) string {
 			k.Fatal(err)
 		}
 	}
-	for again := time.NewTicker(200 * time.Millisecond); ; { // the terminal forgets what was typed before Ctrl-C reached less
+	for again := time.NewTicker(200 * time.Millisecond); ; { // the terminal drops what was typed before Ctrl-C reached less
 		select {
 		case <-s.over:
 		case <-again.C:
 			if len(keys) > 0 {
-				_, _ = screen.WriteString("q") // it may have ended
+				_, _ = screen.WriteString("q") // the command may have ended
 			}
 			continue
 		}
@@ -152,7 +152,7 @@ func (k *pager) typeIn(cmd *exec.Cmd, texts, keys []string) string {
 	return s.String()
 }
 
-// On a terminal a diff is in colours, in the pager that git would take; elsewhere neither.
+// On a terminal a diff has colours and is shown in git's pager. In a pipe it has neither.
 func TestDiffOnTerminal(t *testing.T) {
 	t.Parallel()
 	k := newPager(t, 1)
@@ -192,7 +192,7 @@ func TestDiffOnTerminal(t *testing.T) {
 	}
 }
 
-// Whoever leaves the pager early, or presses Ctrl-C in it, sees no error and leaves no process behind.
+// Leaving the pager early, or by Ctrl-C, is not an error and leaves no process.
 func TestDiffLeavesThePager(t *testing.T) {
 	t.Parallel()
 	k := newPager(t, 50_000)

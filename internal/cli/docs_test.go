@@ -38,7 +38,7 @@ func tableRows(t *testing.T, begin *regexp.Regexp) []row {
 	return rows
 }
 
-// The table of commands in docs/reference/cli.md names every command with all its flags, and no other.
+// The table in docs/reference/cli.md has exactly the commands that exist, with all their flags.
 func TestCommandsAreDocumented(t *testing.T) {
 	documented := map[string]string{}
 	words := regexp.MustCompile("^`trellis ((?:[a-z-]+ ?)+)")
@@ -46,7 +46,7 @@ func TestCommandsAreDocumented(t *testing.T) {
 	commands := leaves(commands(new(command.Console)), "")
 	for _, r := range tableRows(t, regexp.MustCompile("^ `trellis ")) {
 		path := strings.TrimSpace(words.FindStringSubmatch(r.first)[1])
-		for commands[path] == nil && strings.Contains(path, " ") { // the arguments of completion are words too
+		for commands[path] == nil && strings.Contains(path, " ") { // arguments of completion look like words of a command
 			path = path[:strings.LastIndex(path, " ")]
 		}
 		c := commands[path]
@@ -95,7 +95,7 @@ func TestExitCodesAreDocumented(t *testing.T) {
 	}
 }
 
-// The table of docs/reference/config.md is the one that the code has; TRELLIS_UPDATE_DOCS=1 writes it.
+// The table in docs/reference/config.md matches the code. TRELLIS_UPDATE_DOCS=1 writes it.
 func TestSettingsAreDocumented(t *testing.T) {
 	path := filepath.Join(repository(t), "docs", "reference", "config.md")
 	text, err := os.ReadFile(path)
@@ -118,7 +118,7 @@ func TestSettingsAreDocumented(t *testing.T) {
 	}
 }
 
-// The example of a whole config.yaml is valid, and names every key that there is.
+// The example of a whole config.yaml is valid and has every key.
 func TestConfigExample(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(repository(t), "docs", "reference", "config-example.yaml"))
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 )
 
-// What is found comes in the same order each time.
+// Doctor prints its findings in the same order each time.
 func TestDoctorOrder(t *testing.T) {
 	dir := t.TempDir()
 	if out, err := exec.Command("git", "init", "-q", dir).CombinedOutput(); err != nil {
@@ -40,7 +40,7 @@ func TestDoctorOrder(t *testing.T) {
 	}
 }
 
-// The fields of doctor --json are a contract, and what a mend says of itself is in them.
+// The fields of doctor --json are a contract. They include what a repair changes, and where it saved the original.
 func TestDoctorJSON(t *testing.T) {
 	dir := t.TempDir()
 	if out, err := exec.Command("git", "init", "-q", dir).CombinedOutput(); err != nil {
@@ -97,7 +97,7 @@ func TestDoctorJSON(t *testing.T) {
 	}
 }
 
-// A server that trellis-cluster is to ask is looked for.
+// Doctor checks whether the server of trellis-cluster answers.
 func TestDoctorLooksForTheServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 )
 
-// On a terminal a person is asked what becomes of a text that does not hold: another go, back to what was, or keep it as long
-// as the task is not begun.
+// On a terminal edit asks what to do with a text that has mistakes: edit again, discard, or keep it, which is only possible before the
+// task has begun.
 func TestEditAsks(t *testing.T) {
 	t.Parallel()
 	const bad, good = "# Bye\n\n## Acceptance Criteria\n\n- [ ] TBD\n", "# Bye\n\n## Acceptance Criteria\n\n- [ ] it says bye\n"
@@ -46,7 +46,7 @@ func TestEditAsks(t *testing.T) {
 			if err := terminal.Close(); err != nil {
 				t.Error(err)
 			}
-			shown, _ := io.ReadAll(screen) // its end is an error
+			shown, _ := io.ReadAll(screen) // reading ends with an error
 			got, err := os.ReadFile(w.path(".trellis/tasks/02-01-bye/prd.md"))
 			if want := map[bool]string{true: test.saved, false: before}[test.saved != ""]; err != nil || string(got) != want {
 				t.Errorf("exit %d, it says %q, %v; shown: %s", code, got, err, shown)

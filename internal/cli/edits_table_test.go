@@ -21,12 +21,12 @@ const (
 	again     = "trellis retry 02-01-bye; trellis start 02-01-bye"
 )
 
-// set is a shell command that sets a field of task.json the way an editor does.
+// set returns a shell command that sets a field of task.json as an editor does.
 func set(field, value string) string {
 	return fmt.Sprintf(`sed 's|"%s": *"[^"]*"|"%s": "%s"|' $T/task.json >$R/new.json; grep -q '"%s": "%s"' $R/new.json; cp $R/new.json $T/task.json`, field, field, value, field, value)
 }
 
-// edits are the rows of the table in docs/internals/pipeline.md.
+// edits returns the rows of the table in docs/internals/pipeline.md.
 func edits() (list []edit) {
 	for _, phase := range editPhases {
 		list = append(list,
@@ -88,20 +88,20 @@ func edits() (list []edit) {
 		edit{"base-moved", "check", "echo more >more.txt; git add more.txt; git commit -q --no-verify -m more", 0, "review", "", "", "test \"$(git rev-list --count main~1..feature/bye)\" = 1; ! git show feature/bye:more.txt"},
 		edit{"git-stash", "check", "echo more >>$T/prd.md; git stash -q", 0, "review", "", "", delivered + "; " + once},
 		edit{"git-reset", "check", "git reset -q --hard", 0, "review", "", "", delivered + "; " + once},
-		// Edge S11: what git takes away, or brings back, besides what it tracks.
+		// Edge S11: git removes or restores files besides those that it tracks.
 		edit{"git-clean", "check", "git clean -fdxq", 3, "in_progress", "! trellis start 02-01-bye 2>$R/said; grep 'git clean -x' $R/said; trellis status 02-01-bye | grep 'next.*trellis retry 02-01-bye'; " + again, "review", delivered},
 		edit{"git-stash-pop", "", "true", 0, "review", "git stash -q; trellis status 02-01-bye | grep ready; ! trellis start 02-01-bye 2>$R/said; grep 'git took task.json back' $R/said; trellis status 02-01-bye | grep 'next.*trellis retry'; trellis list | grep 'task.json was taken back'; git stash pop -q", "review", delivered},
 		edit{"git-switch", "check", "git checkout -q -b other; git add -A; git commit -q --no-verify -m all; git rm -rqf $T; git commit -q --no-verify -m none", 3, "gone", "git checkout -q HEAD~1; " + settle, "review", delivered + "; " + once},
 	)
 }
 
-// alike are rows of which others show the kind.
+// alike are rows that only a soak tests, since others are of their kind.
 var alike = []string{"info.md-in-progress", "design.md-in-progress", "research.md-in-progress", "prd-in-progress", "context-broken", "status-paused", "status-completed", "run-fields",
 	"taskspec-broken", "approvals-broken", "report-in-progress", "config-broken", "worktree-file", "work-reset", "branch-renamed", "worktree-removed", "directory-archived", "run-removed",
 	"ready-held", "rejection-by-hand", "paused-edited-later", "review-proofs", "git-reset", "review-edited", "failed-edited", "branch-reset",
 	"directory-renamed", "ready-cancelled", "paused-worktree", "spec-in-progress", "git-stash", "git-switch", "review-ready", "ready-edited"}
 
-// Orders in a phase are given a few times, and what is alike once; with TRELLIS_SOAK all.
+// A sample of the rows; all of them with TRELLIS_SOAK.
 func TestEdits(t *testing.T) {
 	t.Parallel()
 	trellis := realTrellis(t)
@@ -116,7 +116,7 @@ func TestEdits(t *testing.T) {
 	}
 }
 
-// The table of edits names each script, and scripts and tests that are there.
+// The table in docs/internals/pipeline.md names all scripts of edits, and only scripts and tests that exist.
 func TestEditsDocumented(t *testing.T) {
 	data, err := os.ReadFile("../../docs/internals/pipeline.md")
 	if err != nil {

@@ -9,23 +9,23 @@ import (
 	"testing"
 )
 
-// edit is something that people, or other tools, do to a task in its life.
+// edit is something that people or other tools do to a task.
 type edit struct {
 	name  string
-	at    string // the phase in which it is done, by a command of that phase; "" before the start
+	at    string // the phase in which a command does it; "" before the start
 	do    string // shell, in the main checkout; $T is the task directory, $W the worktree
-	code  int    // of the start
-	is    string // status and code of the failure after it, like failed/invalid_task
-	then  string // shell, what people do next
-	ends  string // status after that, "" the same
-	check string // shell, what must hold in the end
+	code  int    // exit code of the start
+	is    string // status after the start, with the code of the failure, as in failed/invalid_task
+	then  string // shell: what people do next
+	ends  string // status after that; "": the same
+	check string // shell: what must hold at the end
 }
 
-// editPhases are those in which a command can do an edit: the setup of the worktree, the checks, the agents, the command of
-// a criterion, a git hook.
+// editPhases are the phases in which a command can do an edit: the setup of the worktree, a check, an agent, the command of a
+// criterion, a git hook.
 var editPhases = []string{"prepare", "implement", "check", "verify", "debug", "accept", "commit", "final-verify"}
 
-// newEditWorld is a task in whose every phase a command looks whether there is something to do.
+// newEditWorld creates a task in which a command of each phase does the edit of that phase.
 func newEditWorld(t *testing.T, trellis string, e edit) *gitWorld {
 	t.Helper()
 	w := newGitWorld(t, trellis)
@@ -38,7 +38,7 @@ cd "`+w.Dir+`" && unset GIT_DIR GIT_INDEX_FILE GIT_PREFIX GIT_REFLOG_ACTION && s
 `)
 	at := "sh " + root + "/at"
 	config := "agents: {default: rehearsal}\nverify: [\"sh test.sh; c=$?; " + at + "; exit $c\"]\nworktree: {setup: [\"" + at + "\"]}\n"
-	if e.at == "accept" { // whose commands verify runs in its fresh checkout
+	if e.at == "accept" { // otherwise verify runs the commands in its fresh checkout
 		config += "verify_fresh: false\n"
 	}
 	w.write(".trellis/config.yaml", config)
@@ -47,7 +47,7 @@ cd "`+w.Dir+`" && unset GIT_DIR GIT_INDEX_FILE GIT_PREFIX GIT_REFLOG_ACTION && s
 	w.write(".trellis/rehearsal.yaml", strings.ReplaceAll(roles, "- answer: {criteria: [{id: A2", "- when: \"A3\"\n      answer: {criteria: [{id: A2, verdict: met, evidence: \"greet.sh:1\"}, {id: A3, verdict: met, evidence: \"greet.sh:1\"}]}\n    - answer: {criteria: [{id: A2"))
 	w.write(".trellis/tasks/02-01-bye/prd.md", strings.ReplaceAll(gitFaultPRD, "grep -q Bye`", "grep -q Bye && "+at+"`"))
 	hook := at
-	if e.at == "final-verify" { // which runs nothing for a commit that was verified before it was made
+	if e.at == "final-verify" { // otherwise it runs nothing, since the commit was verified before it was made
 		hook += "; echo x >hooked.txt; git add hooked.txt"
 	}
 	w.write(".git/hooks/pre-commit", "#!/bin/sh\n"+hook+"\n")
@@ -65,7 +65,7 @@ cd "`+w.Dir+`" && unset GIT_DIR GIT_INDEX_FILE GIT_PREFIX GIT_REFLOG_ACTION && s
 	return w
 }
 
-// sh runs what people type.
+// sh runs a script as people would type it.
 func (w *gitWorld) sh(script string) {
 	w.Helper()
 	if script == "" {
@@ -80,7 +80,7 @@ func (w *gitWorld) sh(script string) {
 	}
 }
 
-// standing is a task's status, with the code of its failure.
+// standing returns a task's status, with the code of its failure.
 func (w *gitWorld) standing() string {
 	t := w.task()
 	switch {
@@ -109,7 +109,7 @@ func (e edit) run(t *testing.T, trellis string) {
 	w.sh(e.check)
 }
 
-// Edge A2: a person who adds to check.jsonl by a command while an agent is at work is not asked about it.
+// Edge A2: no approval is needed if a person adds to check.jsonl by a command while an agent works.
 func TestContextAddedWhileAnAgentWorks(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]string{

@@ -24,10 +24,10 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// answers are what a scripted agent says about one case, by role.
+// answers are what a scripted agent answers in one case, by role.
 type answers map[string]any
 
-// rightly are the answers of an agent that knows what the case wants.
+// rightly returns the answers of an agent that knows what the case expects.
 func rightly(c eval.Case) answers {
 	if c.Accept == nil {
 		return answers{"evaluate": map[string]any{"decision": "reject", "category": c.Reject[0], "details": "see the requirement", "suggestions": []string{"say what is wanted"}, "size": "small", "confidence": 0.9}}
@@ -53,7 +53,7 @@ func firstSpellings(c eval.Case) (commands []string) {
 	return commands
 }
 
-// pathsOf is a file of the project for each glob; where there is none, the glob names the file to be made.
+// pathsOf returns a file of the project for each glob, or the glob if no file matches: it then names a file to create.
 func pathsOf(c eval.Case, globs []string) (paths []string) {
 	files := slices.Sorted(maps.Keys(c.Project.Files))
 	for _, glob := range globs {
@@ -68,7 +68,7 @@ func pathsOf(c eval.Case, globs []string) (paths []string) {
 	return paths
 }
 
-// researched is a research.md that names paths and commands.
+// researched returns a research.md that names these paths and commands.
 func researched(c eval.Case, paths, commands []string) string {
 	var b strings.Builder
 	b.WriteString("## Codebase Context\n\nWhat there is.\n\n## Implementation Approach\n\nAs asked.\n\n## Step Breakdown\n\n1. Do it.\n")
@@ -89,7 +89,7 @@ func researched(c eval.Case, paths, commands []string) string {
 	return b.String()
 }
 
-// planned is a plan.json whose last steps are commands.
+// planned returns a plan.json whose last steps are these commands.
 func planned(c eval.Case, commands []string) map[string]any {
 	var files []map[string]string
 	for _, path := range pathsOf(c, c.Accept.Changes) {
@@ -112,7 +112,7 @@ func planned(c eval.Case, commands []string) map[string]any {
 		"files": files, "steps": steps, "acceptance": criteriaOf(c)}
 }
 
-// criteriaOf are as many criteria with a command as the case wants, and one.
+// criteriaOf returns one criterion with a command more than the case requires.
 func criteriaOf(c eval.Case) (list []map[string]any) {
 	for i := range c.Accept.Verified + 1 {
 		list = append(list, map[string]any{"criterion": fmt.Sprintf("part %d of the requirement holds", i+1), "verify": "test -s README.md", "level": "must"})
@@ -120,8 +120,7 @@ func criteriaOf(c eval.Case) (list []map[string]any) {
 	return list
 }
 
-// evaluated runs eval for some cases with a scripted agent, outside of any repository, and returns what it
-// printed as JSON.
+// evaluated runs eval for some cases with a scripted agent, outside of any repository, and returns what it printed.
 func evaluated(t *testing.T, only string, answer func(eval.Case) answers, args ...string) (cmdeval.Document, int, string) {
 	t.Helper()
 	cases := casesOf(t, only)
@@ -165,10 +164,10 @@ func casesOf(t *testing.T, only string) []eval.Case {
 	return cases
 }
 
-// An agent that answers every case rightly has the full score: each case of the set can be fulfilled. Those of one project, with
-// TRELLIS_SOAK of all.
+// An agent that answers every case correctly has the full score, so each case can be passed. The cases of one project; all of them
+// with TRELLIS_SOAK.
 func TestEvalOfRightAnswers(t *testing.T) {
-	var projects []string // one at a time: the script is read again for each call
+	var projects []string // one at a time, since the script is read again for each call
 	for _, c := range casesOf(t, "*") {
 		projects = append(projects, c.Project.Name)
 	}
@@ -189,13 +188,13 @@ func TestEvalOfRightAnswers(t *testing.T) {
 	}
 }
 
-// numbers are those of a summary that wrong answers change.
+// numbers returns the parts of a summary that wrong answers change.
 func numbers(s eval.Summary) string {
 	return fmt.Sprintf("score %.2f decisions %v categories %v right %v checks %v false accepts %v rejects %v failures %v calls %d",
 		s.Score, s.Decisions, s.Categories, s.RightCategories, s.Checks, s.FalseAccepts, s.FalseRejects, s.Failures, s.Calls)
 }
 
-// Every wrong answer lowers the numbers that are about it, and no other.
+// A wrong answer lowers the numbers that it concerns, and no others.
 func TestEvalOfWrongAnswers(t *testing.T) {
 	accept := func(c eval.Case, a answers) {
 		c.Accept = &eval.Expectation{Sizes: []trellis.Size{trellis.Tiny}, Cites: []string{"README.md"}}
@@ -253,7 +252,7 @@ func TestEvalOfWrongAnswers(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends with 130 and shows what there is; what is under way has no result.
+// Ctrl-C ends eval with 130, and the summary of the cases that have ended. The others have no result.
 func TestEvalIsInterrupted(t *testing.T) {
 	ctx, stop := context.WithCancelCause(context.Background())
 	dir, tmp := t.TempDir(), t.TempDir()
@@ -281,7 +280,7 @@ func TestEvalIsInterrupted(t *testing.T) {
 	}
 }
 
-// watched does something when a text was written to it.
+// watched calls a function once a text was written to it.
 type watched struct {
 	bytes.Buffer
 	after string

@@ -87,7 +87,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// With --json standard error is one document, with every place that is wrong, whatever was noted before.
+// With --json standard error is one document with all problems. Earlier notes are left out of it.
 func TestReportAsJSON(t *testing.T) {
 	problems := []trellis.Problem{
 		{File: "debug.jsonl", Message: "there is none", Hint: "write it", Warning: true},
@@ -128,7 +128,7 @@ func TestReportAsJSON(t *testing.T) {
 	}
 }
 
-// A note is told at once, with --json at the end, when no document is to stand alone.
+// A note is printed at once. With --json it is printed at the end, if no error document follows.
 func TestNotes(t *testing.T) {
 	for _, asJSON := range []bool{false, true} {
 		var out bytes.Buffer

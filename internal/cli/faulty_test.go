@@ -16,24 +16,24 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// faulty is main on a disk and with a clock that a harness disturbs (package faults). Its environment says how:
+// faulty is main with a disk and a clock that a test disturbs (package faults), as its environment says:
 //
-//	FAULTS_ROOT   folder that paths of steps are told relative to
-//	FAULTS_LOG    file that gets a line for each step on the disk, before it is done
-//	FAULTS_AT     the line at which something happens, and the how many-th of those that are alike: "sync a/b 2"
-//	FAULTS_DO     what happens: "worker", "guard" or "both" are killed; "ENOSPC" or "EIO" is what the step comes to
-//	FAULTS_LATER  how long after that step the kill comes
-//	FAULTS_STAY   not empty: all later steps of this process come to the same error
+//	FAULTS_ROOT   folder to which the paths of steps are relative
+//	FAULTS_LOG    file to which each step on the disk is written before it is done
+//	FAULTS_AT     the step at which something happens, with the number of its repetition: "sync a/b 2"
+//	FAULTS_DO     what happens: "worker", "guard" or "both" are killed; with "ENOSPC" or "EIO" the step fails
+//	FAULTS_LATER  how long after that step the kill happens
+//	FAULTS_STAY   not empty: all later steps of this process fail too
 //	FAULTS_CLOCK  file with the seconds by which the clock is ahead
 func faulty() {
 	f := &faults{seen: map[string]int{}}
 	os.Exit(run(&console{Console: command.Console{Now: shifted(os.Getenv("FAULTS_CLOCK")), Disk: &durable.Disk{Fault: f.ask}}}))
 }
 
-// randomIDs are the random names of clones, and of runs of files: a step below one is the same step in the next world.
+// randomIDs matches random names of clones and runs, so that a step in such a folder has the same name in each world.
 var randomIDs = regexp.MustCompile(`\b([0-9a-f]{32}|\d{6}-\d{6}-[a-z2-7]{4})\b`)
 
-// faults is what is wrong with a disk.
+// faults are the faults of a disk.
 type faults struct {
 	mu   sync.Mutex
 	seen map[string]int
@@ -60,13 +60,13 @@ func (f *faults) ask(step, path string) error {
 	return f.happen(os.Getenv("FAULTS_DO"), &fs.PathError{Op: step, Path: path})
 }
 
-// happen does what is to happen at a step: the error has the cause that it is given.
+// happen does what FAULTS_DO says. If the step fails, it returns failed with its cause.
 func (f *faults) happen(what string, failed *fs.PathError) (err error) {
 	if cause, ok := map[string]error{"ENOSPC": syscall.ENOSPC, "EIO": syscall.EIO}[what]; ok {
 		failed.Err = cause
 		err = failed
 	} else {
-		later, _ := time.ParseDuration(os.Getenv("FAULTS_LATER")) // "" is at once
+		later, _ := time.ParseDuration(os.Getenv("FAULTS_LATER")) // "": at once
 		if later > 0 {
 			time.AfterFunc(later, func() { end(what) })
 		} else {
@@ -79,7 +79,7 @@ func (f *faults) happen(what string, failed *fs.PathError) (err error) {
 	return err
 }
 
-// end kills this process, the guard above it, or both. Without its guard the kernel kills it as well, in a moment.
+// end kills this process, the guard that is its parent, or both. Without the guard the kernel kills this process too, shortly after.
 func end(who string) {
 	if who != "worker" {
 		_ = syscall.Kill(os.Getppid(), syscall.SIGKILL)
@@ -103,10 +103,10 @@ func note(log, line string) error {
 	return err
 }
 
-// shifted is a clock that a file can set ahead or back at any time.
+// shifted returns a clock that a file can set ahead or back at any time.
 func shifted(file string) func() time.Time {
 	return func() time.Time {
-		data, _ := os.ReadFile(file) // none: right
+		data, _ := os.ReadFile(file) // no file: the right time
 		ahead, _ := strconv.Atoi(strings.TrimSpace(string(data)))
 		return time.Now().Add(time.Duration(ahead) * time.Second)
 	}

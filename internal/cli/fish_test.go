@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// In a real fish, the words that a person begins become those that there are: commands, flags, tasks by name, values, files.
+// Completion works in a real fish: for commands, flags, names of tasks, values and files.
 func TestFishCompletion(t *testing.T) {
 	t.Parallel()
 	fish, err := exec.LookPath("fish")

@@ -9,21 +9,21 @@ import (
 	"testing"
 )
 
-// newTaskWorld is a repository whose one task is not in git, and whose agents do what they are asked.
+// newTaskWorld returns a repository in which the only task is not in git, and the agents do what they are asked.
 func newTaskWorld(t *testing.T, task string) *gitWorld {
 	t.Helper()
 	w := newGitWorld(t, realTrellis(t))
 	w.write(".trellis/rehearsal.yaml", plainRoles)
 	w.write(".trellis/config.yaml", "agents: {default: rehearsal}\nverify: [sh test.sh]\n")
 	w.write(".trellis/tasks/02-01-bye/task.json", task)
-	w.write(".trellis/.gitignore", ".runtime/\n") // as somebody wrote it who did not think of all
+	w.write(".trellis/.gitignore", ".runtime/\n") // does not list everything that Trellis needs
 	w.git("rm", "-rq", "--cached", ".trellis/tasks")
 	w.git("add", ":!.trellis/tasks")
 	w.git("commit", "-qm", "prepare")
 	return w
 }
 
-// The base branch is the one that the task names, whatever is checked out where it is started.
+// The base branch is the one that the task names, whatever branch is checked out.
 func TestBaseIsTheTasks(t *testing.T) {
 	t.Parallel()
 	w := newTaskWorld(t, `{"status": "ready", "base_branch": "release-1"}`)
@@ -48,8 +48,8 @@ func TestBaseIsTheTasks(t *testing.T) {
 	}
 }
 
-// What a run knows stands in the task's folder of the main checkout and nowhere else: the worktree has no other state of it,
-// committed or not, and nobody keeps a list of what runs.
+// The state of a task is only in its directory in the main checkout: the worktree has no other copy that changes, and no list of runs is
+// kept elsewhere.
 func TestTaskStandsInOnePlace(t *testing.T) {
 	t.Parallel()
 	for name, inGit := range map[string]bool{"committed": true, "not in git": false} {
@@ -68,7 +68,7 @@ func TestTaskStandsInOnePlace(t *testing.T) {
 			}
 			want := ""
 			if inGit {
-				want = "{\"status\": \"ready\"}./" + task + "\n" // git's, which nobody writes
+				want = "{\"status\": \"ready\"}./" + task + "\n" // the copy that git checked out, which is not updated
 			}
 			if got := w.read("../seen"); got != want {
 				t.Errorf("in the worktree there was\n%s", got)
@@ -88,7 +88,7 @@ func TestTaskStandsInOnePlace(t *testing.T) {
 	}
 }
 
-// files are those below a folder of the main checkout.
+// files lists the files below a folder of the main checkout.
 func (w *gitWorld) files(dir string) (list []string) {
 	w.Helper()
 	err := filepath.WalkDir(w.path(dir), func(path string, e fs.DirEntry, err error) error {
@@ -104,7 +104,7 @@ func (w *gitWorld) files(dir string) (list []string) {
 	return list
 }
 
-// What only the agent's own commit holds, and the task's leaves out, is no work, and nothing that was there already.
+// A change that is left out of the task's commit does not count as work, even if the agent committed it.
 func TestWorkThatIsLeftOutIsNotDone(t *testing.T) {
 	t.Parallel()
 	w := newTaskWorld(t, `{"status": "ready"}`)
@@ -119,8 +119,7 @@ func TestWorkThatIsLeftOutIsNotDone(t *testing.T) {
 	}
 }
 
-// What is a person's own, or Trellis', is in no commit, also where git would take it, and where the agent commits all that
-// it finds.
+// Files that are private to a person or to Trellis are not committed, even if git would take them and the agent commits everything.
 func TestPrivateFilesAreNotCommitted(t *testing.T) {
 	t.Parallel()
 	const commits = "; git add -A; git commit -qm all"

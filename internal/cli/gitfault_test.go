@@ -13,12 +13,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// life is what people type from a task's beginning to its end.
+// life is the commands of a task from its beginning to its end.
 type life struct {
 	name    string
-	prepare func(w *gitWorld) // before calls of git count
+	prepare func(w *gitWorld) // before calls of git are counted
 	steps   [][]string
-	again   []string // what is typed when the task failed
+	again   []string // what is typed after the task failed
 }
 
 func lives() []life {
@@ -31,7 +31,7 @@ func lives() []life {
 	}
 }
 
-// updates are lives in which the base branch moves while the task is worked on.
+// updates returns lives in which the base branch moves during the run.
 func updates() (list []life) {
 	for _, mode := range []string{"rebase", "merge"} {
 		list = append(list, life{mode, func(w *gitWorld) {
@@ -42,7 +42,7 @@ func updates() (list []life) {
 	return list
 }
 
-// failedBefore leaves work of all kinds: committed, staged and neither.
+// failedBefore leaves committed, staged and untracked work.
 func failedBefore(w *gitWorld) {
 	w.write(".trellis/rehearsal.yaml", "roles: {implement: [{run: [\"echo mine >mine.txt; git add -A; git commit -qm mine; echo staged >staged.txt; git add staged.txt; echo left >left.txt\"], fail: {code: agent_auth, detail: signed out}}]}\n")
 	if code := w.trellis("start", "02-01-bye"); w.task().Status != "failed" {
@@ -64,7 +64,7 @@ func untasked(w *gitWorld) {
 	w.git("commit", "-qm", "no task")
 }
 
-// live goes through a life, and types again what did not come to its end. It returns how often a task failed.
+// live goes through a life, and repeats commands that failed. It returns how often the task failed.
 func (w *gitWorld) live(l life) (failed int) {
 	w.Helper()
 	for _, step := range l.steps {
@@ -96,7 +96,7 @@ func (w *gitWorld) live(l life) (failed int) {
 	return failed
 }
 
-// plannedAgain is how a planning goes on.
+// plannedAgain returns the command that continues a planning.
 func (w *gitWorld) plannedAgain(step []string) []string {
 	w.Helper()
 	dirs, err := filepath.Glob(w.path(".trellis/tasks/.new-*"))
@@ -112,7 +112,7 @@ func (w *gitWorld) plannedAgain(step []string) []string {
 	return []string{"plan", "--retry", dirs[0]}
 }
 
-// fits makes sure that a failure has a code that says what git could not do.
+// fits checks that a failure has the code of a failure of git.
 func (w *gitWorld) fits(t gitFaultTask) {
 	w.Helper()
 	if f := t.Pipeline.Failure; !slices.Contains([]string{"worktree_failed", "commit_failed"}, f.Code) {
@@ -120,7 +120,7 @@ func (w *gitWorld) fits(t gitFaultTask) {
 	}
 }
 
-// reference is how a life ends when nothing is in the way.
+// reference is the result of a life without a fault.
 type reference struct {
 	end    string
 	calls  []string
@@ -143,7 +143,7 @@ func (l life) undisturbed(t *testing.T, trellis string) (r reference) {
 	return r
 }
 
-// endsAlike goes through a life with one fault in it.
+// endsAlike goes through a life with one fault, and compares the result.
 func (l life) endsAlike(t *testing.T, trellis string, want reference, n int, mode string) {
 	w := newGitWorld(t, trellis)
 	l.prepare(w)
@@ -151,7 +151,7 @@ func (l life) endsAlike(t *testing.T, trellis string, want reference, n int, mod
 	w.write("../calls/fault", fmt.Sprintf("%d %s\n", n, mode))
 	failed := w.live(l)
 	got := w.end()
-	if strings.HasSuffix(mode, "locked") || strings.HasSuffix(mode, "working") { // the last locks may be nobody's hindrance
+	if strings.HasSuffix(mode, "locked") || strings.HasSuffix(mode, "working") { // locks that remain at the end may not be in the way of anything
 		own := regexp.MustCompile(`"worktrees/bye(/(index|HEAD)\.lock|-?final\d*/locked)" ?`)
 		got = strings.ReplaceAll(own.ReplaceAllString(got, ""), " ]", "]")
 	}
@@ -161,12 +161,12 @@ func (l life) endsAlike(t *testing.T, trellis string, want reference, n int, mod
 	if once := mode != "broken"; once && failed > 0 {
 		t.Errorf("a person is needed for what passes by itself:\n%s", w.said)
 	}
-	cutOff := 0 // by a kill while Trellis looks what the agent did: nothing but its own program's stream has an answer by then, and a script has none
+	cutOff := 0 // a kill before Trellis has recorded the answer repeats one call: only the stream of a real agent's program would still have it
 	if strings.HasPrefix(mode, "killed") {
 		cutOff = 1
 	}
 	for role, calls := range w.agents() {
-		most := want.agents[role] + failed // the call that a retry goes on with
+		most := want.agents[role] + failed // a retry repeats one call
 		if l.name == "fresh" {
 			most = want.agents[role] * (1 + failed)
 		}
@@ -183,13 +183,13 @@ func (l life) endsAlike(t *testing.T, trellis string, want reference, n int, mod
 	}
 }
 
-// keptAll makes sure that work which was taken away is saved.
+// keptAll checks that work which retry --fresh removed is saved.
 func (w *gitWorld) keptAll(l life) {
 	w.Helper()
 	if l.name != "fresh" {
 		return
 	}
-	all := w.git("log", "-m", "--format=", "--name-only", "--glob=refs/trellis/backup") + "\n" // a later backup has the earlier one behind it
+	all := w.git("log", "-m", "--format=", "--name-only", "--glob=refs/trellis/backup") + "\n" // a later backup has the earlier one as its ancestor
 	for _, file := range []string{"mine.txt", "staged.txt", "left.txt"} {
 		if !strings.Contains(all, file+"\n") {
 			w.Errorf("%s is lost; saved are\n%s", file, all)
@@ -197,14 +197,14 @@ func (w *gitWorld) keptAll(l life) {
 	}
 }
 
-// changes tells the calls that change what others see.
+// changes reports whether a call may change refs, worktrees or files.
 func changes(call string) bool {
 	verb, _, _ := strings.Cut(call, " ")
 	return slices.Contains([]string{"worktree", "commit", "update-ref", "branch", "symbolic-ref", "checkout"}, verb)
 }
 
-// Whatever git does not do at any of its calls in a task's life, and wherever around a call Trellis is killed, the task ends
-// as it would have, at once or with the next command. A few of all cases; with TRELLIS_SOAK all.
+// Whichever call of git in a task's life fails, and wherever Trellis is killed around a call, the task ends as it would have without that,
+// at once or after the next command. A sample of the cases; all of them with TRELLIS_SOAK.
 func TestGitFaultAtEveryCall(t *testing.T) {
 	t.Parallel()
 	const often = "killed-after" // at every ninth call that changes something
@@ -222,7 +222,7 @@ func TestGitFaultAtEveryCall(t *testing.T) {
 	at, tried, changing := 0, 0, 0
 	for i, l := range all {
 		for m, mode := range modes {
-			once := (31*i + 17*m) % len(refs[i].calls) // each mode in a quarter of the lives, at another call each time
+			once := (31*i + 17*m) % len(refs[i].calls) // each mode in a quarter of the lives, at a different call each time
 			for n, call := range refs[i].calls {
 				at++
 				sample := (i+m)%4 == 0 && n == once

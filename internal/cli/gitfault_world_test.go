@@ -19,8 +19,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/upgrade/upgradetest"
 )
 
-// shim stands in for git: it counts what Trellis itself calls, and at the call that a test names it does what the test
-// says before, after or in the place of the real one.
+// shim replaces git: it counts the calls that Trellis makes itself, and at the call that a test names it does what the test says,
+// before, after or instead of the real git.
 const shim = `#!/bin/sh
 real=%[1]q dir=%[2]q
 test -z "$TRELLIS_ROLE" || exec "$real" "$@" # an agent's own
@@ -58,18 +58,18 @@ killed-working) work "$@"; kill -9 $! $PPID; kill -9 $$ ;;
 esac
 `
 
-// mood is what the shim says when it fails: nobody else's words.
+// mood is the message of the shim's failures, which no other program prints.
 const mood = "the disk is in a mood"
 
-// gitWorld is a repository whose git can be made to fail, and the real command to work in it.
+// gitWorld is a repository whose git can be made to fail, with the real command to work in it.
 type gitWorld struct {
 	*testing.T
 	Dir, Calls string
 	Env        []string
-	said       string // by all commands so far
+	said       string // output of all commands so far
 }
 
-// realTrellis builds the command, once for all tests, and without the race detector: it is run very often.
+// realTrellis builds the command once for all tests, without the race detector, since it is run very often.
 func realTrellis(t *testing.T) string {
 	t.Helper()
 	path, err := built()
@@ -86,8 +86,8 @@ var built = sync.OnceValues(func() (string, error) {
 
 const gitFaultPRD = "# Say bye\n\n## Acceptance Criteria\n\n- [ ] it says bye\n  verify: `sh greet.sh --bye | grep -q Bye`\n- [ ] it reads well\n"
 
-// gitFaultRoles are agents who leave a mark outside of the repository at each call. The first does to git and to the task
-// what it may not, so that Trellis has something to put right; what it makes of the program fails the check.
+// gitFaultRoles are agents that write a line outside of the repository at each call. The first one changes what it must not, in git and in
+// the task, so that Trellis has to restore it, and its change of the program fails the check.
 const gitFaultRoles = `roles:
   evaluate: [{answer: {decision: accept, category: "", details: A flag., suggestions: [], size: tiny, confidence: 0.9}}]
   research:
@@ -119,7 +119,7 @@ const gitFaultRoles = `roles:
 
 const gitFaultConfig = "agents: {default: rehearsal}\nverify: [\"sh test.sh; c=$?; echo x >dirt; echo y >>greet.sh.log; exit $c\"]\n"
 
-// newGitWorld makes a repository with a task that is ready, committed as people do, so that it stands in worktrees too.
+// newGitWorld creates a repository with a task that is ready and committed, so that worktrees contain it too.
 func newGitWorld(t *testing.T, trellis string, initArgs ...string) *gitWorld {
 	t.Helper()
 	root, err := filepath.EvalSymlinks(t.TempDir())
@@ -171,7 +171,7 @@ func (w *gitWorld) read(name string) string {
 	return string(data)
 }
 
-// git runs the real one, which counts for nothing.
+// git runs the real git, which is not counted.
 func (w *gitWorld) git(args ...string) string {
 	w.Helper()
 	cmd := exec.Command("git", args...)
@@ -183,7 +183,7 @@ func (w *gitWorld) git(args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// trellis runs the command and returns its exit code, -1 when it was killed.
+// trellis runs the command and returns its exit code, or -1 if it was killed.
 func (w *gitWorld) trellis(args ...string) int {
 	w.Helper()
 	cmd := exec.Command(filepath.Join(filepath.Dir(w.Dir), "bin", "trellis"), args...)
@@ -197,7 +197,7 @@ func (w *gitWorld) trellis(args ...string) int {
 	return cmd.ProcessState.ExitCode()
 }
 
-// recount begins to count calls of git: until then the real one is in nobody's way.
+// recount puts the shim in place and begins to count calls of git.
 func (w *gitWorld) recount() {
 	w.Helper()
 	if err := errors.Join(os.Rename(w.path("../bin/shim"), w.path("../bin/git")), os.RemoveAll(w.Calls), os.Mkdir(w.Calls, 0o755)); err != nil {
@@ -205,7 +205,7 @@ func (w *gitWorld) recount() {
 	}
 }
 
-// counted are the calls of git, in order, without the options that all have.
+// counted returns the calls of git in order, without options that all of them have.
 func (w *gitWorld) counted() (calls []string) {
 	w.Helper()
 	for n := 1; ; n++ {
@@ -262,7 +262,7 @@ func (w *gitWorld) agents() map[string]int {
 	return n
 }
 
-// end is how a task ended, as far as it has to be the same whatever was in the way.
+// end describes how a task ended, as far as that must not depend on faults.
 func (w *gitWorld) end() string {
 	w.Helper()
 	var b bytes.Buffer
@@ -281,7 +281,7 @@ func (w *gitWorld) end() string {
 	return b.String()
 }
 
-// locks are those that git would trip over.
+// locks lists the lock files that would hinder git.
 func (w *gitWorld) locks() (list []string) {
 	w.Helper()
 	err := filepath.WalkDir(w.path(".git"), func(path string, e os.DirEntry, err error) error {

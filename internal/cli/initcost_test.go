@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Every command pays for the init of everything that is linked in: regexes, templates and tables that
-// a library builds when it is loaded. These are the most allocations that may cost, in all and in one package.
+// Every command pays for the init functions of all packages, such as compiling regular expressions and templates. These are the most
+// allocations allowed, in all and in one package.
 const (
 	maxInitAllocs    = 10_000
 	maxPackageAllocs = 2_500

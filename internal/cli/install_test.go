@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/upgrade/upgradetest"
 )
 
-// scriptInstall runs install.sh as a release has it, in a home of its own.
+// scriptInstall runs install.sh as a release has it, with a home of its own.
 type scriptInstall struct {
 	*testing.T
 	server *upgradetest.Server
@@ -20,7 +20,7 @@ type scriptInstall struct {
 	path   string
 }
 
-// newScriptInstall serves a release to one that finds only these programs, besides those that every system has.
+// newScriptInstall serves a release to a shell that finds only these programs and the usual ones.
 func newScriptInstall(t *testing.T, programs ...string) *scriptInstall {
 	t.Helper()
 	i := &scriptInstall{T: t, server: upgradetest.Serve(t), home: t.TempDir(), path: t.TempDir()}
@@ -46,12 +46,12 @@ func newScriptInstall(t *testing.T, programs ...string) *scriptInstall {
 	return i
 }
 
-// alters has the server send something else for a file.
+// alters has the server send a changed file.
 func (i *scriptInstall) alters(name string, how func([]byte) []byte) {
 	i.server.Change(func(s *upgradetest.Server) { s.Alter[name] = how })
 }
 
-// run pipes the script into a shell and returns whether it did its work, and what it said.
+// run pipes the script into a shell, and returns whether it succeeded, and its output.
 func (i *scriptInstall) run(env ...string) (bool, string) {
 	cmd := exec.Command("/bin/sh")
 	cmd.Dir = i.home
@@ -61,7 +61,7 @@ func (i *scriptInstall) run(env ...string) (bool, string) {
 	return err == nil, string(out)
 }
 
-// holds checks what lies below the home: these files, and nothing else.
+// holds checks that these are all the files below the home.
 func (i *scriptInstall) holds(want ...string) {
 	i.Helper()
 	var got []string
@@ -103,7 +103,7 @@ func TestInstallScript(t *testing.T) {
 	}
 }
 
-// Whatever is wrong, nothing is installed, nothing is left, and what was there stays.
+// If anything is wrong, nothing is installed and no file is left.
 func TestInstallScriptThatFails(t *testing.T) {
 	t.Parallel()
 	archive := "trellis_0.2.0_" + runtime.GOOS + "_" + runtime.GOARCH + ".tar.gz"

@@ -10,8 +10,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// issues starts a tracker for the rest of a script, whose address becomes $ISSUES: it answers with the files of a folder, by
-// their method and path in one word with _ for what is no letter, and writes down what is sent to it. It takes one header.
+// issues starts a tracker for the rest of a script, and sets $ISSUES to its address. It answers with the files of a folder, which are named
+// after method and path with _ for / and %, and refuses requests without this header.
 func issues(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: issues FOLDER HEADER VALUE")

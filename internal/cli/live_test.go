@@ -24,7 +24,6 @@ type pane struct {
 	env    []string
 }
 
-// tmux calls tmux, and returns what it prints.
 func (p *pane) tmux(args ...string) string {
 	p.Helper()
 	c := exec.Command("tmux", append([]string{"-u", "-S", p.socket, "-f", "/dev/null"}, args...)...)
@@ -36,7 +35,7 @@ func (p *pane) tmux(args ...string) string {
 	return string(out)
 }
 
-// screen is what stands on the screen, lines that wrap in one, and above it what was scrolled away.
+// screen returns the text on the screen and above it, with wrapped lines joined.
 func (p *pane) screen() string {
 	p.Helper()
 	var lines []string
@@ -46,10 +45,10 @@ func (p *pane) screen() string {
 	return strings.TrimRight(strings.Join(lines, "\n"), "\n") + "\n"
 }
 
-// failed finds that a command came to a bad end.
+// failed matches the message of a command that failed.
 var failed = regexp.MustCompile(`\nended with [1-9]`)
 
-// until waits until the screen has a text, and returns it.
+// until waits until the screen shows a text, and returns the screen.
 func (p *pane) until(text string) string {
 	p.Helper()
 	for end := time.Now().Add(15 * time.Minute); ; time.Sleep(60 * time.Millisecond) {
@@ -63,7 +62,7 @@ func (p *pane) until(text string) string {
 	}
 }
 
-// let has the agents of a task go on.
+// let allows the agents of a task to continue.
 func (p *pane) let(task string) {
 	p.Helper()
 	if err := os.WriteFile(filepath.Join(p.dir, "..", "go-"+task), nil, 0o644); err != nil {
@@ -71,13 +70,13 @@ func (p *pane) let(task string) {
 	}
 }
 
-// types types a line.
+// types types a command.
 func (p *pane) types(line string) {
 	p.Helper()
 	p.tmux("send-keys", "clear; "+line+"; echo ended with $?", "Enter")
 }
 
-// threeTasks is a shell in a terminal so wide, in a repository with three tasks: one fails its check once, one crashes, one needs a yes.
+// threeTasks starts a shell in a terminal of this width, in a repository with three tasks: one fails its check once, one crashes, one asks.
 func threeTasks(t *testing.T, width int) *pane {
 	t.Helper()
 	if _, err := exec.LookPath("tmux"); err != nil {
@@ -94,7 +93,7 @@ func threeTasks(t *testing.T, width int) *pane {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root := filepath.Join(sockets, "threetasks") // with this it is long enough for a screen to break it at the same place each time
+	root := filepath.Join(sockets, "threetasks") // makes the path long enough for a screen to wrap it at the same place each time
 	home, bin := filepath.Join(root, "home"), filepath.Join(root, "bin")
 	p := &pane{T: t, dir: filepath.Join(root, "app"), socket: filepath.Join(sockets, "s"),
 		env: []string{"HOME=" + home, "PATH=" + bin + ":" + os.Getenv("PATH"), "TZ=UTC", "LC_ALL=C.UTF-8", "TERM=xterm-256color", "GIT_CONFIG_NOSYSTEM=1", "TMPDIR=" + os.TempDir()}}
@@ -102,7 +101,7 @@ func threeTasks(t *testing.T, width int) *pane {
 		"home/.gitconfig":          "[user]\n\tname = Ada\n\temail = ada@example.org\n[init]\n\tdefaultBranch = main\n",
 		"app/greet.sh":             "echo hello\n",
 		"app/check.sh":             "test ! -e notes.txt || test -e ok || { echo 'one test'; echo 'FAIL: nothing says ok'; exit 1; }\n",
-		"app/.trellis/config.yaml": "agents: {default: rehearsal}\nverify: [sh check.sh]\nbaseline: false\nlimits: {parallel: 3, attempts: 3}\n", // at base one would wait for the other, or not
+		"app/.trellis/config.yaml": "agents: {default: rehearsal}\nverify: [sh check.sh]\nbaseline: false\nlimits: {parallel: 3, attempts: 3}\n", // with a baseline, one task might wait for the other
 		"app/.trellis/rehearsal.yaml": "roles:\n  implement: [{run: [\"sh $TRELLIS_REPO/../work.sh\"], answer: done}, {run: [\"sh $TRELLIS_REPO/../work.sh\"], answer: done}]\n  check: [{answer: fine}]\n  debug: [{run: [\"touch ok\"], answer: mended}]\n" +
 			"  accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: \"notes.txt:1\"}]}}]\n",
 		"work.sh": "while ! test -e $TRELLIS_REPO/../go-$TRELLIS_TASK_ID; do sleep 0.05; done\ncase $TRELLIS_TASK_ID in *-crash) exit 3;; esac\necho $TRELLIS_TASK_ID >notes.txt\n",
@@ -137,7 +136,7 @@ func threeTasks(t *testing.T, width int) *pane {
 	return p
 }
 
-// blanks take out of a screen what differs from run to run.
+// blanks replace the parts of a screen that differ from run to run.
 var blanks = []struct {
 	of *regexp.Regexp
 	to string
@@ -149,8 +148,8 @@ var blanks = []struct {
 	{regexp.MustCompile(`\b(in|·) (\d+m)?\d+s\b`), "$1 TOOK"},
 }
 
-// A person sees each of three tasks at once as it is, on narrow and wide terminals: the check that fails when it fails, the crash and
-// when it is tried again, who waits for a yes, what came of each when it ends, and what to type next.
+// The watcher's screen shows the state of three tasks at once, on narrow and wide terminals: a check when it fails, a crash with the next
+// attempt, who is asked, how a run ended, and what to type next.
 func TestWatchOnTerminal(t *testing.T) {
 	for _, width := range soak.Of([]int{60, 80, 140}, 60, 140) {
 		t.Run(strconv.Itoa(width), func(t *testing.T) {
@@ -200,7 +199,7 @@ func (p *pane) narrower(width int) {
 	}
 }
 
-// Whoever starts a task that a watcher runs sees what that does, line by line where that is asked for, and how it ended.
+// Starting a task that a watcher runs shows what the watcher does, and how the run ended.
 func TestStartFollowsWatcher(t *testing.T) {
 	t.Parallel()
 	p := threeTasks(t, 140)

@@ -25,25 +25,25 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// asMain is trellis as its main runs it.
+// asMain is trellis as its main function runs it.
 func asMain() { os.Exit(Main()) }
 
 func TestMain(m *testing.M) {
 	memory := os.TempDir()
-	gittest.OnDisk() // for what the sandbox has to see: /dev/shm is another in there
+	gittest.OnDisk() // the sandbox has another /dev/shm, so that what it has to see must be on a disk
 	if code, entered := sandbox.RunEntrance(os.Args[1:]); entered {
 		os.Exit(code)
 	}
 	testscript.Main(tidy{m, memory}, map[string]func(){"trellis": asMain, "trellis-faulty": faulty, "gh": gh})
 }
 
-// shared is a folder on the disk for what tests make once for all of them.
+// shared is a folder on the disk for files that are created once for all tests.
 var shared string
 
-// tidy runs the tests with a folder that all share, and with their own in memory.
+// tidy runs the tests with that folder, and with their own folders in memory.
 type tidy struct {
 	*testing.M
-	memory string // where temporary files go
+	memory string // where temporary files are created
 }
 
 func (t tidy) Run() int {
@@ -55,7 +55,7 @@ func (t tidy) Run() int {
 	}
 	defer os.RemoveAll(dir)
 	shared = dir
-	// Settings of whoever runs the tests stay as they are.
+	// The settings of whoever runs the tests are not changed.
 	for name, value := range map[string]string{"XDG_STATE_HOME": filepath.Join(dir, "state"), "XDG_CONFIG_HOME": filepath.Join(dir, "config"), "TMPDIR": t.memory} {
 		if err := os.Setenv(name, value); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -65,8 +65,8 @@ func (t tidy) Run() int {
 	return t.M.Run()
 }
 
-// gh stands in for GitHub's program: it keeps in $GH_KEEP how it was called, and answers with the files and the
-// exit code that the script names.
+// gh stands in for GitHub's program: it writes to $GH_KEEP how it was called, and answers with the files and the exit code that the
+// script names.
 func gh() {
 	if githubtest.Asked() { // for the one that keeps pull requests
 		githubtest.Main()
@@ -85,11 +85,11 @@ func gh() {
 			to.Write(data)
 		}
 	}
-	code, _ := strconv.Atoi(os.Getenv("GH_EXIT")) // "" is 0
+	code, _ := strconv.Atoi(os.Getenv("GH_EXIT")) // "": 0
 	os.Exit(code)
 }
 
-// TestScripts runs what a user types, one txtar file a matter.
+// TestScripts runs the commands that a user types, with one txtar file for each subject.
 func TestScripts(t *testing.T) {
 	collect := &collecting{T: t}
 	all, err := filepath.Glob("testdata/*.txtar")
@@ -108,15 +108,14 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// raced are the scripts whose commands do most at the same time: they run the tests' own program, with the race detector
-// that the tests have, one that types much in a soak alone. All others run the command as it is built for people, which starts in a
-// quarter of the time; what it does is run under the race detector by the tests of each package, in their own processes.
+// raced returns the scripts whose commands do the most in parallel. They run the tests' own program, which may have the race detector. All
+// others run the command as it is built for people, which starts in a quarter of the time.
 func raced() []string {
 	return soak.Of([]string{"react", "watch", "run_people"}, "react", "watch")
 }
 
-// prepareScript gives a script a home and a search path of its own, so that nothing of the machine shows:
-// no agent that happens to be installed, no git configuration of whoever runs the tests.
+// prepareScript gives a script a home and a search path of its own, so that neither the agents nor the git configuration of the machine
+// have an effect.
 func prepareScript(env *testscript.Env) error {
 	home, bin, fakes := filepath.Join(env.WorkDir, ".home"), filepath.Join(env.WorkDir, ".bin"), filepath.Join(env.WorkDir, ".fakes")
 	for _, dir := range []string{home, bin, fakes} {
@@ -124,7 +123,7 @@ func prepareScript(env *testscript.Env) error {
 			return err
 		}
 	}
-	for _, name := range []string{"gh", "trellis-faulty"} { // those above; scripts that want them put .fakes into PATH
+	for _, name := range []string{"gh", "trellis-faulty"} { // those above, for scripts that put .fakes into PATH
 		path, err := exec.LookPath(name)
 		if err == nil {
 			err = os.Symlink(path, filepath.Join(fakes, name))
@@ -165,7 +164,7 @@ func prepareScript(env *testscript.Env) error {
 	env.Setenv("PATH", bin)
 	env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 	env.Setenv("GORACE", "atexit_sleep_ms=0")
-	env.Setenv("GOGC", os.Getenv("GOGC")) // as make test has it
+	env.Setenv("GOGC", os.Getenv("GOGC")) // as make test sets it
 	env.Setenv("TZ", "UTC")
 	return nil
 }
@@ -190,7 +189,7 @@ func code(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// repo is the script command "repo DIR": DIR becomes a repository with one commit of what is in it.
+// repo is the script command "repo DIR": DIR becomes a repository with one commit of the files in it.
 func repo(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: repo DIR")
@@ -202,7 +201,7 @@ func repo(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// key is the script command "key NAME": NAME.pem becomes an Ed25519 key, NAME.pub the public half of it.
+// key is the script command "key NAME": it writes an Ed25519 key to NAME.pem, and its public half to NAME.pub.
 func key(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: key NAME")

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/commandline"
 )
 
-// Every command has a page, which names its flags and the commands below it.
+// Every command has a page with its flags, exit codes and examples, and trellis.1 names the commands.
 func TestManualIsWhole(t *testing.T) {
 	t.Parallel()
 	pages := Manual("v0.0.0", "2026-02-01")
@@ -41,8 +41,8 @@ func told(codes [][2]string, code string) bool {
 	return slices.ContainsFunc(codes, func(c [2]string) bool { return c[0] == code })
 }
 
-// man shows every page without a warning and without a line that a terminal of 80 columns would break, and mandoc, which
-// Alpine and the BSDs have, finds no fault in it.
+// man renders every page without a warning and without a line that a terminal of 80 columns would wrap, and mandoc, which Alpine and the
+// BSDs have, finds no mistake.
 func TestManualIsRendered(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -74,10 +74,10 @@ func TestManualIsRendered(t *testing.T) {
 	}
 }
 
-// render runs a command, which has to say nothing beside its output, and no line of that may be too long.
+// render runs a command, which must not print errors or lines that are too long.
 func render(t *testing.T, argv ...string) {
 	t.Helper()
-	plain := regexp.MustCompile(".\b") // bold and underlined letters, as typewriters made them
+	plain := regexp.MustCompile(".\b") // bold and underlined characters, as typewriters made them
 	cmd := exec.Command(argv[0], argv[1:]...)
 	var errs strings.Builder
 	cmd.Stderr = &errs

@@ -18,8 +18,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/metrics"
 )
 
-// scraped is the script command "scraped FILE": Prometheus reads the file, which has every metric that is documented but those of
-// limits that are not set, and every panel of the dashboard and every rule of docs/reference/metrics asks for what is there.
+// scraped is the script command "scraped FILE": the file is valid for Prometheus and has exactly the documented metrics, and the panels
+// and rules of docs/reference/metrics use no others.
 func scraped(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 1 {
 		ts.Fatalf("usage: scraped FILE")
@@ -54,7 +54,7 @@ func scraped(ts *testscript.TestScript, neg bool, args []string) {
 					family = there[strings.TrimSuffix(name, suffix)]
 				}
 			}
-			if family == nil && !strings.HasPrefix(name, "node_textfile_") { // which node_exporter tells of the file
+			if family == nil && !strings.HasPrefix(name, "node_textfile_") { // from node_exporter
 				ts.Fatalf("%s asks for %s, which is not there", expr, name)
 			}
 		}
@@ -64,7 +64,7 @@ func scraped(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// namesIn are the metrics of an expression. VictoriaMetrics' parser takes all of PromQL, and is a hundredth of Prometheus' module.
+// namesIn returns the metrics of an expression. VictoriaMetrics' parser reads all of PromQL, and is much smaller than Prometheus' module.
 func namesIn(ts *testscript.TestScript, expr string) (names []string) {
 	parsed, err := metricsql.Parse(expr)
 	if err != nil {
@@ -84,14 +84,14 @@ func namesIn(ts *testscript.TestScript, expr string) (names []string) {
 	return names
 }
 
-// documented reads a file beside docs/reference/metrics.md.
+// documented reads a file of docs/reference/metrics.
 func documented(ts *testscript.TestScript, name string) []byte {
 	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "metrics", name))
 	ts.Check(err)
 	return data
 }
 
-// panels are the expressions of the dashboard.
+// panels returns the expressions of the dashboard.
 func panels(ts *testscript.TestScript) (exprs []string) {
 	var dashboard struct {
 		Panels []struct {
@@ -111,7 +111,7 @@ func panels(ts *testscript.TestScript) (exprs []string) {
 	return exprs
 }
 
-// rules are the expressions of the alerts.
+// rules returns the expressions of the alerts.
 func rules(ts *testscript.TestScript) (exprs []string) {
 	var file struct {
 		Groups []struct {

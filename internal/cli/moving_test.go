@@ -14,8 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/text"
 )
 
-// A repository with tasks that others wrote is moved into: all are counted, no byte of theirs changes until doctor is
-// told to mend what is no JSON.
+// init counts the tasks that others wrote, and no byte of them changes until doctor is told to repair those that are not valid JSON.
 func TestMovingCorpus(t *testing.T) {
 	corpus := os.Getenv("TRELLIS_CORPUS")
 	if corpus == "" {

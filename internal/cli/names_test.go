@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// validate, start and the watcher refuse the same names, with the file and the command that mends it (edge S11).
+// Edge S11: validate, start and the watcher refuse the same directory names, and say which command renames the directory.
 func TestNamesAreRefusedAlike(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -52,7 +52,7 @@ func TestNamesAreRefusedAlike(t *testing.T) {
 	}
 }
 
-// A branch of which git could not make the lock is refused before a run begins (edge S11).
+// Edge S11: a branch name that is too long for git's lock file is refused before a run begins.
 func TestBranchThatGitCanNotLock(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

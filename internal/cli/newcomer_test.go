@@ -11,9 +11,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// What README.md types for people without an account leads to a merged task, in a project of each kind and with nothing else in
-// the home folder than what git has to know. The project's own checks decide, found by init: what it finds in workspaces of npm and
-// pnpm, ./setup holds too.
+// The commands of README.md for people without an account lead to a merged task, in different kinds of projects, with a home that has
+// only git's settings. The project's own checks decide, as init finds them; in workspaces of npm and pnpm their setup command works too.
 func TestNewcomer(t *testing.T) {
 	const ignored, npmrc = "node_modules/\n__pycache__/\n", "audit=false\nfund=false\nupdate-notifier=false\noffline=true\n"
 	web := map[string]string{"package.json": `{"name": "shop", "version": "1.0.0", "private": true, "workspaces": ["packages/*"]}`, ".npmrc": npmrc,
@@ -61,7 +60,7 @@ func TestNewcomer(t *testing.T) {
 	}
 }
 
-// with are files and one more.
+// with returns files with one more.
 func with(files map[string]string, name, text string) map[string]string {
 	all := map[string]string{name: text}
 	for n, x := range files {
@@ -70,7 +69,7 @@ func with(files map[string]string, name, text string) map[string]string {
 	return all
 }
 
-// readmeBlock are the lines of README.md's first block that is typed in a scene.
+// readmeBlock returns the first block of README.md that is typed in a scene.
 func readmeBlock(t *testing.T, scene string) string {
 	_, text, found := strings.Cut(pages(t)["README.md"], "<!-- typed: "+scene+" -->\n```\n")
 	text, _, ended := strings.Cut(text, "```\n")
@@ -80,7 +79,7 @@ func readmeBlock(t *testing.T, scene string) string {
 	return text
 }
 
-// newcomer is a room with an empty home, the usual programs and those that a project needs. Without them the test is skipped.
+// newcomer returns a room with an empty home, the usual programs, and those that a project needs. Without these the test is skipped.
 func newcomer(t *testing.T, needs []string) *room {
 	t.Helper()
 	root := t.TempDir()
@@ -105,7 +104,7 @@ func newcomer(t *testing.T, needs []string) *room {
 			t.Fatalf("%s is missing (make setup): %v", name, err)
 		case err != nil && slices.Contains(needs, name):
 			t.Skipf("%s is not installed (make setup): %v", name, err)
-		case err == nil && name == "python3": // a version manager puts a script of its own there
+		case err == nil && name == "python3": // a version manager may put a script of its own there
 			var out []byte
 			out, err = exec.Command(path, "-c", "import sys; print(sys.executable)").Output()
 			path = strings.TrimSpace(string(out))

@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// quickAgents play all roles of a tiny task. Where its folder has a file "fail", the implement agent fails.
+// quickAgents plays all roles of a tiny task. If .trellis/fail exists, the implement agent fails.
 const quickAgents = `roles:
   evaluate: [{answer: {decision: accept, category: "", details: it says what, suggestions: [], size: tiny, confidence: 1}}]
   research: [{answer: "## implement.jsonl\n- path: steps.yaml, reason: x\n## check.jsonl\n- path: steps.yaml, reason: x\n"}]
@@ -26,7 +26,7 @@ const quickAgents = `roles:
   accept: [{answer: {criteria: [{id: A1, verdict: met, evidence: "notes.txt:1"}]}}]
 `
 
-// bench is a repository in which each test makes its task.
+// bench is a repository in which each test creates its task.
 type bench struct {
 	*testing.T
 	app *console
@@ -52,7 +52,7 @@ func (b *bench) write(name, text string) {
 	}
 }
 
-// do runs a command that must end with one of these codes.
+// do runs a command that must end with one of these codes, or 0 if there are none.
 func (b *bench) do(words string, codes ...int) {
 	b.Helper()
 	code, out, errs := b.app.try(strings.Fields(words)...)
@@ -67,7 +67,7 @@ func (b *bench) do(words string, codes ...int) {
 	b.Fatalf("%s: exit code %d\n%s%s", words, code, out, errs)
 }
 
-// hand makes a task as a person does.
+// hand creates a task as a person does.
 func (b *bench) hand() {
 	b.dir = filepath.Join(b.app.Dir, ".trellis/tasks/02-01-note")
 	b.write(".trellis/tasks/02-01-note/prd.md", "# Note\n\n## Acceptance Criteria\n\n- [ ] there is a note\n")
@@ -77,7 +77,7 @@ func (b *bench) hand() {
 	b.write(".trellis/tasks/02-01-note/task.json", `{"status": "ready", "base_branch": ""}`+"\n")
 }
 
-// plan has one planned.
+// plan has a task planned.
 func (b *bench) plan() {
 	b.do("plan -n note -t backend -r note")
 	found, err := filepath.Glob(filepath.Join(b.app.Dir, ".trellis/tasks/*-note"))
@@ -115,7 +115,7 @@ func (b *bench) stand(s trellis.Status) {
 	}
 }
 
-// journals are the states that a task's journal can be in.
+// journals create a task with its journal in each of the states that it can have.
 var journals = map[string]func(*bench){
 	"none":      func(b *bench) { b.hand() },
 	"delivered": func(b *bench) { b.hand(); b.do("start note") },
@@ -137,8 +137,8 @@ var journals = map[string]func(*bench){
 
 var nextLine = regexp.MustCompile(`(?m)^  next +trellis (.*)$`)
 
-// Edge C4: what is printed as the next command is taken, whatever the status and the journal: not refused, and
-// ends well. Both status and task show print it. Each status with one of the journals, with TRELLIS_SOAK with all.
+// Edge C4: the next command that status and task show print is not refused and succeeds, whatever the status and the journal. Each status
+// with one of the journals; with all of them in a soak.
 func TestNextCommandIsTaken(t *testing.T) {
 	t.Parallel()
 	names := slices.Sorted(maps.Keys(journals))
@@ -166,7 +166,7 @@ func TestNextCommandIsTaken(t *testing.T) {
 					t.Errorf("task show does not say %q:\n%s", next[0], shown)
 				}
 				code, out, errs := b.app.try(strings.Fields(strings.Replace(next[1], "'<revised requirement>'", "note", 1))...)
-				damaged := name == "damaged" && code == command.ExitFailed // which is told, with the work backed up
+				damaged := name == "damaged" && code == command.ExitFailed // damage is reported, and the work is backed up
 				if code != command.ExitDone && !damaged {
 					t.Errorf("trellis %s: exit code %d\n%s%s", next[1], code, out, errs)
 				}
@@ -175,7 +175,7 @@ func TestNextCommandIsTaken(t *testing.T) {
 	}
 }
 
-// Edge C4: a task that waits says for whom, one that is not ready what shows why, and one in the archive nothing.
+// Edge C4: the next command of a waiting task is for whoever it waits for, and that of one that is not ready shows why. Archived: none.
 func TestNextCommandOfTasksThatStand(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

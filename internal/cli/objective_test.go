@@ -18,7 +18,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 )
 
-// fieldPaths are the paths of all fields of a JSON document, lists by their first entry.
+// fieldPaths collects the paths of all fields of a JSON document. For a list it reads the first entry.
 func fieldPaths(v any, prefix string, into map[string]bool) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -33,7 +33,7 @@ func fieldPaths(v any, prefix string, into map[string]bool) {
 	}
 }
 
-// What the objective commands print with --json is a contract.
+// The fields that objective commands print with --json are a contract.
 func TestObjectiveJSON(t *testing.T) {
 	dir := t.TempDir()
 	for _, words := range []string{"init -q", "-c user.name=a -c user.email=a@b -c commit.gpgsign=false commit -q --allow-empty -m x"} {

@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 )
 
-// The .trellis of this project is valid, its tasks, settings and guidelines.
+// The .trellis of this project is valid.
 func TestOwnProject(t *testing.T) {
 	root := repository(t)
 	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Edge C16: what a log has can be asked for.
+// Edge C16: these phases can be chosen in a log.
 func TestPhases(t *testing.T) {
 	known := phases()
 	for _, name := range []string{"implement", "check", "verify", "debug", "accept", "evaluate", "research", "taskspec", "plan", "judge", "baseline", "commit", "deliver", "script", "survey"} {

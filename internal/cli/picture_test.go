@@ -15,40 +15,39 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 )
 
-// look is how a letter looks on a terminal.
+// look is how a character is shown on a terminal.
 type look struct {
-	colour        int // 30 to 37, 90 to 97; 0: that of text
-	ground        int // 40 to 47, 100 to 107; 0: that of the terminal
+	colour        int // 30 to 37, 90 to 97; 0: the default of text
+	ground        int // 40 to 47, 100 to 107; 0: the default of the terminal
 	bold, dim, on bool
 }
 
-// cell is a letter on a terminal.
 type cell struct {
 	letter rune
 	look   look
 }
 
-// drawing is what stands on a terminal, with all that was scrolled away, after what programs wrote to it.
+// drawing is the content of a terminal, including lines that were scrolled away.
 type drawing struct {
 	width    int
 	rows     [][]cell
-	at       []float64 // when each row became what it is
+	at       []float64 // when each row was last changed
 	gone     []overwritten
 	row, col int
 	look     look
 }
 
-// overwritten is a row that was there for a time only.
+// overwritten is a row that was shown only for a time.
 type overwritten struct {
 	cells    []cell
-	at       int // which row it was
+	at       int // index of the row
 	from, to float64
 }
 
-// controls are what a text for a terminal is made of: orders to it, and letters.
+// controls matches the parts of a terminal's input: escape sequences and characters.
 var controls = regexp.MustCompile(`\x1b\[([0-9;?]*)([A-Za-z])|\x1b.|[\s\S]`)
 
-// write takes in what a program wrote at a time. Orders that change no letter are left out.
+// write draws what a program wrote at a time. Escape sequences that change no character are ignored.
 func (d *drawing) write(text string, now float64) {
 	for _, m := range controls.FindAllStringSubmatch(text, -1) {
 		switch n, _ := strconv.Atoi(m[1]); {
@@ -75,7 +74,7 @@ func (d *drawing) write(text string, now float64) {
 	}
 }
 
-// line makes the row at which it writes.
+// line adds rows up to the current one.
 func (d *drawing) line(now float64) {
 	for len(d.rows) <= d.row {
 		d.rows, d.at = append(d.rows, nil), append(d.at, now)
@@ -94,7 +93,7 @@ func (d *drawing) put(letter rune, now float64) {
 	d.col++
 }
 
-// style changes how what comes looks.
+// style sets the look of the characters that follow.
 func (d *drawing) style(codes string) {
 	for code := range strings.SplitSeq(codes, ";") {
 		switch n, _ := strconv.Atoi(code); {
@@ -121,7 +120,7 @@ func (d *drawing) style(codes string) {
 	}
 }
 
-// What a letter takes, and the colours of a dark terminal.
+// The size of a character, and the colours of a dark terminal.
 const (
 	wide, high = 8.4, 18.0
 	paper, ink = "#16181d", "#d5d8de"
@@ -143,8 +142,8 @@ func (l look) paints() (letters, ground string) {
 	return letters, ground
 }
 
-// picture is the drawing as an SVG of so many rows. played: its rows appear when they were written, and those before scroll away;
-// who plays nothing shows the first ones.
+// picture returns the drawing as an SVG with this many rows. If played, rows appear when they were written, and earlier ones scroll away; a
+// viewer without animation shows the first rows.
 func (d *drawing) picture(rows int, about string, played bool) string {
 	width, height := float64(d.width)*wide+24, float64(rows)*high+24
 	var b strings.Builder
@@ -176,7 +175,7 @@ func (d *drawing) picture(rows int, about string, played bool) string {
 	return b.String()
 }
 
-// scrolls moves the rows up as more are written than there is room for.
+// scrolls moves the rows up when there are more than fit.
 func (d *drawing) scrolls(rows int) string {
 	written := slices.Clone(d.gone)
 	for i, at := range d.at {
@@ -201,7 +200,7 @@ func (d *drawing) scrolls(rows int) string {
 		end, strings.Join(values, ";"), strings.Join(times, ";"))
 }
 
-// paintRow paints the letters of a row, those that look alike together.
+// paintRow draws a row. Neighbouring characters with the same look are one text.
 func paintRow(b *strings.Builder, row []cell, top float64) {
 	for from := 0; from < len(row); {
 		to, text := from, strings.Builder{}
@@ -224,13 +223,13 @@ func paintRow(b *strings.Builder, row []cell, top float64) {
 			if row[from].look.dim {
 				b.WriteString(" opacity=\"0.6\"")
 			}
-			fmt.Fprintf(b, ">%s</text>", strings.ReplaceAll(html.EscapeString(text.String()), " ", "\u00a0")) // browsers drop others
+			fmt.Fprintf(b, ">%s</text>", strings.ReplaceAll(html.EscapeString(text.String()), " ", "\u00a0")) // browsers collapse other spaces
 		}
 		from = to
 	}
 }
 
-// keepPicture compares a picture with that of the pages. TRELLIS_UPDATE_DOCS=1 writes it.
+// keepPicture compares a picture with the one in docs. TRELLIS_UPDATE_DOCS=1 writes it.
 func keepPicture(t *testing.T, path, picture string) {
 	t.Helper()
 	if os.Getenv("TRELLIS_UPDATE_DOCS") != "" {
@@ -247,7 +246,7 @@ func keepPicture(t *testing.T, path, picture string) {
 	}
 }
 
-// What a program writes over is gone, what it scrolls away is there, and each row has the time when it became what it is.
+// A drawing has no overwritten text, keeps scrolled lines, and knows when each row was last changed.
 func TestDrawing(t *testing.T) {
 	d := &drawing{width: 10}
 	d.write("one\r\n\x1b[32mworks 1\x1b[0m\r\n", 1)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// shelf are tasks that stand at different places, so that a picture has something to show.
+// shelf has tasks of different statuses for a picture.
 var shelf = map[string]string{
 	"02-01-init/task.json":     `{"title": "Set up the shop", "status": "completed", "base_branch": "main"}`,
 	"02-04-export/task.json":   `{"title": "Export orders as CSV", "status": "failed", "base_branch": "main", "pipeline": {"phase": "verify", "round": 3, "failure": {"code": "verify_failed", "detail": "go test ./export: exit 1"}}}`,
@@ -21,7 +21,7 @@ var shelf = map[string]string{
 	"02-05-search/check.jsonl": `{"file": "greet.sh", "reason": "the program"}` + "\n",
 }
 
-// The pictures of the terminal UI in docs are those of a real one in a real terminal, with the work of a real run.
+// The pictures of the terminal UI in docs are those of the real program in a real terminal, after a real run.
 func TestPicturesOfTheUI(t *testing.T) {
 	t.Parallel()
 	p := threeTasks(t, 100)
@@ -54,7 +54,7 @@ func TestPicturesOfTheUI(t *testing.T) {
 	p.tmux("send-keys", "q")
 }
 
-// steady is what a screen shows, with times and hashes that are the same in every run.
+// steady replaces times and hashes of a screen, which differ from run to run.
 func steady(screen string) string {
 	for _, of := range []struct{ of, to string }{
 		{`\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ`, "2026-02-03T12:00:00Z"}, {`\b\d\d:\d\d:\d\d\b`, "12:00:00"}, {`\b[0-9a-f]{40}\b`, strings.Repeat("735b9372", 5)},

@@ -16,7 +16,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// repository is the root of this project.
+// repository returns the root of this project.
 func repository(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
@@ -26,7 +26,7 @@ func repository(t *testing.T) string {
 	return root
 }
 
-// pages are README.md and all pages of docs, by their path in the repository.
+// pages returns README.md and all pages of docs, by their path in the repository.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	root, list := repository(t), map[string]string{}
@@ -50,8 +50,7 @@ func pages(t *testing.T) map[string]string {
 	return list
 }
 
-// tableHolds compares the table of a page that begins with head with its rows as the code has them.
-// TRELLIS_UPDATE_DOCS=1 writes it.
+// tableHolds compares the table of a page that begins with head with the rows of the code. TRELLIS_UPDATE_DOCS=1 writes it.
 func tableHolds(t *testing.T, page, head, rows string) {
 	t.Helper()
 	path := filepath.Join(repository(t), page)
@@ -103,7 +102,7 @@ func TestFailureCodesAreInReadme(t *testing.T) {
 	tableHolds(t, "README.md", "| code | meaning | what to do | retried |", rows.String())
 }
 
-// Who makes a status follow another is told by hand, row by row; together the rows are what the code allows.
+// The table of statuses is written by hand. Its rows together allow what the code allows.
 func TestStatusesAreDocumented(t *testing.T) {
 	_, table, _ := strings.Cut(pages(t)["docs/reference/formats.md"], "| from | to | by |\n")
 	word := regexp.MustCompile("`([a-z_]+)`")
@@ -133,7 +132,7 @@ func TestStatusesAreDocumented(t *testing.T) {
 	}
 }
 
-// Links between pages, and to files of the repository, lead somewhere.
+// Links between pages, and to files of the repository, have a target that exists.
 func TestLinksOfDocs(t *testing.T) {
 	link, all := regexp.MustCompile(`\]\(([^)#:]*)(?:#([^)]*))?\)`), pages(t)
 	for page, text := range all {
@@ -151,7 +150,7 @@ func TestLinksOfDocs(t *testing.T) {
 	}
 }
 
-// anchors are the names of the headings of a page, as GitHub makes them.
+// anchors returns the names of the headings of a page, as GitHub forms them.
 func anchors(text string) (list []string) {
 	drop := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 	block := false
@@ -166,14 +165,14 @@ func anchors(text string) (list []string) {
 	return list
 }
 
-// Whoever opens README.md reads it to its end.
+// README.md stays short enough to be read to its end.
 func TestReadmeIsShort(t *testing.T) {
 	if n := strings.Count(pages(t)["README.md"], "\n"); n >= 200 {
 		t.Errorf("README.md has %d lines: what is more than the first hour belongs into docs", n)
 	}
 }
 
-// Every command line that the pages show, in a block or within a sentence, has a command and flags that there are.
+// Command lines in blocks of the pages, and within sentences of README.md, have a command and flags that exist.
 func TestCommandLinesOfDocs(t *testing.T) {
 	shown, inline := 0, regexp.MustCompile("`(trellis [a-z][^`]*)`")
 	check := func(page, line string) {
@@ -203,7 +202,7 @@ func TestCommandLinesOfDocs(t *testing.T) {
 	}
 }
 
-// words are those of a command line as a shell makes them, up to a comment or a pipe.
+// words splits a command line as a shell does, up to a comment or a pipe.
 func words(line string) (list []string) {
 	part := regexp.MustCompile(`^\s*((?:'[^']*'|"[^"]*"|[^\s'"#|>&])+)`)
 	for {

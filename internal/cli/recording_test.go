@@ -17,12 +17,12 @@ import (
 	"github.com/creack/pty"
 )
 
-// recorded is a terminal in a file: https://docs.asciinema.org/manual/asciicast/v2.
+// recorded is the recording of a terminal: https://docs.asciinema.org/manual/asciicast/v2.
 const recorded = "../../docs/start/demo.cast"
 
-// chunk is what a program printed at once.
+// chunk is the output of one read.
 type chunk struct {
-	at   time.Duration // since its begin
+	at   time.Duration // since the program began
 	text string
 }
 
@@ -43,13 +43,13 @@ func playDemo(t *testing.T) (list []chunk) {
 		n, err := screen.Read(data)
 		whole := rest + string(data[:n])
 		rest = ""
-		for !utf8.ValidString(whole) && len(rest) < utf8.UTFMax { // a letter that is not all there yet
+		for !utf8.ValidString(whole) && len(rest) < utf8.UTFMax { // a character that is not complete yet
 			rest, whole = whole[len(whole)-1:]+rest, whole[:len(whole)-1]
 		}
 		if whole != "" {
 			list = append(list, chunk{time.Since(began), strings.ReplaceAll(whole, tmp, "/tmp")})
 		}
-		if errors.Is(err, io.EOF) || errors.Is(err, syscall.EIO) { // as Linux says that nobody is left at the other end
+		if errors.Is(err, io.EOF) || errors.Is(err, syscall.EIO) { // Linux reports the end of a terminal as EIO
 			break
 		} else if err != nil {
 			t.Fatal(err)
@@ -61,7 +61,7 @@ func playDemo(t *testing.T) (list []chunk) {
 	return list
 }
 
-// cast is a recording of chunks. Before each command and each title it rests, so that people can read what is there.
+// cast returns a recording of chunks. It pauses before each command and each title, so that people can read.
 func cast(list []chunk) (string, error) {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -83,7 +83,7 @@ func cast(list []chunk) (string, error) {
 	return b.String(), err
 }
 
-// The recorded terminal shows what the demo does: its commands, titles and all that it says about them.
+// The recording in docs shows the commands and titles of the demo, and its picture is drawn from it.
 func TestRecordedTerminal(t *testing.T) {
 	t.Parallel()
 	list := playDemo(t)
@@ -133,7 +133,7 @@ func TestRecordedTerminal(t *testing.T) {
 	}
 }
 
-// staying are the commands and titles of the demo, and what Trellis says that is not written over.
+// staying returns the commands and titles of the demo.
 func staying(screen string) (list []string) {
 	screen = regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]`).ReplaceAllString(screen, "")
 	for line := range strings.SplitSeq(strings.ReplaceAll(screen, "\r", ""), "\n") {

@@ -11,7 +11,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/durable"
 )
 
-// Edge F11: a task that never ran is removed under the lock of its run as well, so that no run begins meanwhile.
+// Edge F11: a task that never ran is also removed under the lock of its run, so that no run begins at the same time.
 func TestRemoveTakesTheRunLock(t *testing.T) {
 	w := newGitWorld(t, "/nowhere")
 	w.write(".trellis/tasks/02-01-new/task.json", `{"status": "planning"}`)

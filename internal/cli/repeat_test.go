@@ -14,16 +14,16 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// deed is a command that changes something. Killed anywhere and typed again, it comes to what it would have come to.
+// deed is a command that changes something. If it is killed anywhere and typed again, the result is the same.
 type deed struct {
 	name    string
 	prepare func(h *hosted)
 	command []string
-	settled bool // the same command, typed when all is done, is refused
+	settled bool // when everything is done, the same command is refused
 	always  string
 }
 
-// deeds are those that change something: all in a soak, some with make test.
+// deeds returns commands that change something: all of them in a soak, otherwise those named.
 func deeds(some ...string) []deed {
 	const task = ".trellis/tasks/02-01-bye/"
 	all := []deed{
@@ -51,7 +51,7 @@ func deeds(some ...string) []deed {
 
 func none(*hosted) {}
 
-// started is a repository whose task is in review, and not delivered yet.
+// started prepares a task in review that is not delivered yet.
 func (h *hosted) started(prepare func(*hosted)) {
 	h.Helper()
 	h.host(nil, func(h *hosted) {
@@ -61,7 +61,7 @@ func (h *hosted) started(prepare func(*hosted)) {
 	h.does(0, "start", "02-01-bye")
 }
 
-// family is a repository with a task of two, and one of its own.
+// family creates a parent task with a child, and a task without a parent.
 func (h *hosted) family(status string) {
 	h.Helper()
 	h.host(nil, none)
@@ -70,7 +70,7 @@ func (h *hosted) family(status string) {
 	h.write(".trellis/tasks/02-02-other/task.json", `{"status": "planning"}`)
 }
 
-// found is what a command left: refs, worktrees, the remotes, pull requests, and the files of .trellis.
+// found describes what a command left: refs, worktrees, the remotes, pull requests, and the files of .trellis.
 func (h *hosted) found() string {
 	h.Helper()
 	var b strings.Builder
@@ -88,7 +88,7 @@ func (h *hosted) found() string {
 	fmt.Fprintln(&b, h.git("worktree", "list", "--porcelain"))
 	for _, file := range h.files(".trellis") {
 		switch {
-		case strings.HasPrefix(file, ".runtime/"), strings.Contains(file, "/run/"), strings.HasSuffix(file, ".lock"), strings.HasSuffix(file, "/lock"), strings.Contains(file, ".tmp-"): // which doctor --repair removes
+		case strings.HasPrefix(file, ".runtime/"), strings.Contains(file, "/run/"), strings.HasSuffix(file, ".lock"), strings.HasSuffix(file, "/lock"), strings.Contains(file, ".tmp-"): // doctor --repair removes these
 		default:
 			fmt.Fprintf(&b, "%s:\n%s\n", file, h.read(".trellis/"+file))
 		}
@@ -96,12 +96,12 @@ func (h *hosted) found() string {
 	return timeless(strings.ReplaceAll(b.String(), filepath.Dir(h.Dir), "ROOT"))
 }
 
-// timeless is text without what is another from one run to the next, or from one day to the next.
+// timeless returns a text without what differs from run to run or from day to day.
 func timeless(text string) string {
 	return regexp.MustCompile(`"seconds": [0-9.e-]+|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \| [0-9.]+|\| 0 \| [0-9.]+ \||[0-9a-f]{40}|[0-9a-f]{12}|\d{4}-\d\d-\d\dT[0-9:.]+Z|\d{4}-\d\d(-\d\d)?\b|"revision": \d+|[0-9.]+ (s|times)\b`).ReplaceAllString(text, "…")
 }
 
-// What is compared is the same before and after midnight, and at the end of a month (edge A16).
+// Edge A16: the comparison does not depend on midnight or on the end of a month.
 func TestTimeless(t *testing.T) {
 	const text = "\"completedAt\": \"2026-11-30\"\n| 2026-11-30 | archived |\narchive/2026-11/02-01-bye/task.json:\n\"at\": \"2026-11-30T23:59:59.9Z\"\n2026-11-30 23:59:59 | 0.3"
 	later := strings.NewReplacer("2026-11-30", "2026-12-01", "2026-11", "2026-12", "23:59:59", "00:00:01").Replace(text)
@@ -110,7 +110,7 @@ func TestTimeless(t *testing.T) {
 	}
 }
 
-// again types the command until it comes to its end, and compares.
+// again repeats the command until it succeeds, and compares the result.
 func (d deed) again(h *hosted, want string) {
 	h.Helper()
 	for try := 1; ; try++ {
@@ -127,7 +127,7 @@ func (d deed) again(h *hosted, want string) {
 	}
 }
 
-// unlike are the lines that only one of two texts has.
+// unlike lists the lines that only one of two texts has.
 func unlike(got, want string) string {
 	has, wants := strings.Split(got, "\n"), strings.Split(want, "\n")
 	return fmt.Sprintf("more: %q\nless: %q",
@@ -142,7 +142,7 @@ func (d deed) world(t *testing.T, trellis string) *hosted {
 	return h
 }
 
-// Killed before or after any call of git or gh. A few of all cases, of the commands that call them; with TRELLIS_SOAK all.
+// Commands that are killed before or after a call of git or gh. A sample of the cases; all of them with TRELLIS_SOAK.
 func TestRepeatedAfterAnyCall(t *testing.T) {
 	t.Parallel()
 	trellis, every, at := realTrellis(t), soak.Every(89), 0
@@ -190,7 +190,7 @@ func TestRepeatedAfterAnyCall(t *testing.T) {
 	t.Logf("%d cases in all", at)
 }
 
-// Killed before any step on the disk. A few of all cases, of the commands that take most of them; with TRELLIS_SOAK all.
+// Commands that are killed before a step on the disk. A sample of the cases; all of them with TRELLIS_SOAK.
 func TestRepeatedAfterAnyStep(t *testing.T) {
 	t.Parallel()
 	trellis, every, at := realTrellis(t), soak.Every(31), 0
@@ -207,7 +207,7 @@ func TestRepeatedAfterAnyStep(t *testing.T) {
 		for n, step := range steps {
 			seen[step]++
 			step = fmt.Sprint(step, " ", seen[step])
-			if at++; at%every != 0 || regexp.MustCompile(`[0-9]{6,}`).MatchString(step) { // a name that is another one each time
+			if at++; at%every != 0 || regexp.MustCompile(`[0-9]{6,}`).MatchString(step) { // a name that differs from run to run
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/%d", d.name, n+1), func(t *testing.T) {
@@ -221,7 +221,7 @@ func TestRepeatedAfterAnyStep(t *testing.T) {
 	t.Logf("%d cases in all", at)
 }
 
-// onBadDisk runs a command that is killed at a step on the disk, or that writes its steps down.
+// onBadDisk runs a command that is killed at a step on the disk, or that logs its steps if at is "".
 func (h *hosted) onBadDisk(faulty string, command []string, at string) {
 	h.Helper()
 	root := filepath.Dir(h.Dir)

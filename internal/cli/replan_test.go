@@ -9,8 +9,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 )
 
-// plan --retry of a rejected task puts a damaged journal aside, as retry does; that of a ready one may tell of work, and
-// stays.
+// plan --retry of a rejected task sets a damaged journal aside, as retry does. That of a ready task is kept, since it may record work.
 func TestPlanAgainWithADamagedJournal(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -12,13 +12,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/soak"
 )
 
-// hosted is a repository of some kind with a bare remote, and a gh.
+// hosted is a repository with a bare remote and a fake gh.
 type hosted struct {
 	*gitWorld
 	gh *githubtest.GH
 }
 
-// repositories are some repositories that differ from the usual in what git has of them.
+// repositories returns repositories that differ from the usual ones in what git has to handle.
 func repositories() map[string]struct {
 	init    []string
 	prepare func(h *hosted)
@@ -50,8 +50,8 @@ const (
 	plainConfig = "agents: {default: rehearsal}\ndelivery: {pr: true}\nlimits: {attempts: 1}\nverify: [sh test.sh]\n"
 )
 
-// Whatever kind of repository it is: a task goes from its start over review, pull request and merge to the archive, and
-// afterwards nothing of it is left but what was merged.
+// In any kind of repository, a task goes from its start through review, pull request and merge to the archive, and nothing but the merged
+// work is left.
 func TestWholeLife(t *testing.T) {
 	t.Parallel()
 	trellis := realTrellis(t)
@@ -103,7 +103,7 @@ func (h *hosted) host(initArgs []string, prepare func(*hosted)) {
 	h.git("push", "-q", "-u", "origin", "main")
 }
 
-// does runs a command that has to end so.
+// does runs a command that has to end with this code.
 func (h *hosted) does(want int, args ...string) {
 	h.Helper()
 	if code := h.trellis(args...); code != want {
@@ -111,19 +111,19 @@ func (h *hosted) does(want int, args ...string) {
 	}
 }
 
-// remote is a branch as the remote has it.
+// remote returns the commit of a branch at the remote.
 func (h *hosted) remote(branch string) string {
 	h.Helper()
 	sha, _, _ := strings.Cut(h.git("ls-remote", "origin", "refs/heads/"+branch), "\t")
 	return sha
 }
 
-// merge is what people do on the web page: one commit of the branch in the base of the remote.
+// merge merges the branch as the web page does: as one commit on the base of the remote.
 func (h *hosted) merge() {
 	h.Helper()
 	sha := h.git("commit-tree", "feature/bye^{tree}", "-p", "origin/main", "-m", "feat: bye (#1)")
 	h.git("push", "-q", "--no-verify", "origin", sha+":refs/heads/main")
-	h.git("update-ref", "refs/remotes/origin/main", "main") // here nobody has heard of it
+	h.git("update-ref", "refs/remotes/origin/main", "main") // the clone does not know of the merge
 	h.gh.Change(h.T, func(s *githubtest.State) {
 		for _, pr := range s.PRs {
 			pr["state"] = "MERGED"
@@ -131,7 +131,7 @@ func (h *hosted) merge() {
 	})
 }
 
-// nothingLeft looks for what a task leaves behind.
+// nothingLeft checks that the task left nothing but its archived directory.
 func (h *hosted) nothingLeft() {
 	h.Helper()
 	if got := h.git("branch", "--list", "feature/*"); got != "" {
@@ -156,7 +156,7 @@ func (h *hosted) nothingLeft() {
 	h.git("fsck", "--no-dangling", "--connectivity-only")
 }
 
-// fill commits many files at once, without writing them one by one.
+// fill commits many files by fast-import.
 func (h *hosted) fill(n int) {
 	h.Helper()
 	h.git("add", "-A")
@@ -193,7 +193,7 @@ func (h *hosted) longNames() {
 	}
 }
 
-// perWorktree gives the main checkout settings that no worktree has, and the agent work in what a sparse checkout leaves out.
+// perWorktree gives the main checkout settings of its own and a sparse checkout. The agent works on files that this leaves out.
 func (h *hosted) perWorktree() {
 	h.Helper()
 	h.write("left-out/old.txt", "old\n")
@@ -228,7 +228,7 @@ func (h *hosted) modular() {
 	h.write(".trellis/tasks/02-01-bye/task.json", `{"status": "ready", "package": "lib"}`)
 }
 
-// modulePushed makes sure that the remotes fit together, and merges what the submodule has.
+// modulePushed checks that the remotes match each other, and merges the branch of the submodule.
 func (h *hosted) modulePushed() {
 	h.Helper()
 	want := h.git("rev-parse", "feature/bye:lib")
@@ -241,7 +241,7 @@ func (h *hosted) modulePushed() {
 	h.git("-C", "../lib.git", "branch", "-f", "main", "feature/bye")
 }
 
-// hooked gives the repository hooks that look at what they are given, and say that they ran.
+// hooked adds hooks that check their input and record that they ran.
 func (h *hosted) hooked() {
 	h.Helper()
 	ran := "echo $(basename $0) >>" + filepath.Join(filepath.Dir(h.Dir), "ran") + "\n"

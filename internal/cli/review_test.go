@@ -26,9 +26,9 @@ type dialog struct {
 
 	mu    sync.Mutex
 	shown strings.Builder
-	more  chan struct{} // something was shown, or nothing will be
+	more  chan struct{} // something was shown, or the output has ended
 	over  bool
-	read  int // so much of it was expected
+	read  int // how much of shown was expected so far
 }
 
 // dialog starts the real command on a terminal of its own.
@@ -70,7 +70,7 @@ func (w *gitWorld) dialog(editor string, args ...string) *dialog {
 	return d
 }
 
-// expect waits until a text is shown behind what was expected before.
+// expect waits until a text is shown after the one expected before.
 func (d *dialog) expect(want string) {
 	d.Helper()
 	hang := time.After(15 * time.Minute)
@@ -93,7 +93,7 @@ func (d *dialog) expect(want string) {
 	}
 }
 
-// types has the person type something when they are asked.
+// types waits for a text, and then types.
 func (d *dialog) types(when, what string) {
 	d.Helper()
 	d.expect(when)
@@ -102,7 +102,7 @@ func (d *dialog) types(when, what string) {
 	}
 }
 
-// ends waits for the end, which must be this code.
+// ends waits for the end of the command, checks its exit code, and returns all output.
 func (d *dialog) ends(code int) string {
 	d.Helper()
 	err := d.cmd.Wait()
@@ -166,7 +166,7 @@ const (
 	planWords = "plan -n later -t backend -r bye"
 )
 
-// reviewed is a repository whose planned task waits for a person, and that task's folder.
+// reviewed returns a repository in which a planned task waits for approval, and the directory of the task.
 func reviewed(t *testing.T) (w *gitWorld, dir string) {
 	t.Helper()
 	t.Parallel()
@@ -191,7 +191,7 @@ func (w *gitWorld) holds(path, text string) {
 	}
 }
 
-// A plan that waits for approval is shown as soon as it is there: asked for differently, shown again, and agreed to.
+// plan shows a plan that needs approval as soon as it exists. There it can be revised, is shown again, and can be accepted.
 func TestPlanEndsInAReview(t *testing.T) {
 	t.Parallel()
 	w := newGitWorld(t, realTrellis(t))
@@ -232,7 +232,7 @@ func TestPlanEndsInAReview(t *testing.T) {
 	w.holds(filepath.Join(dirs[0], "approvals.jsonl"), shown.Hash)
 }
 
-// A yes is for what was shown: what somebody edits before the answer is shown, and nothing is agreed to meanwhile.
+// An approval applies to what was shown: if a file is edited before the answer, the new version is shown, and nothing is approved.
 func TestReviewOfWhatWasEdited(t *testing.T) {
 	w, dir := reviewed(t)
 	d := w.dialog("", "review", "later")
@@ -255,7 +255,7 @@ func TestReviewOfWhatWasEdited(t *testing.T) {
 	w.holds(filepath.Join(dir, "approvals.jsonl"), `"decision":"approve"`)
 }
 
-// What a person writes in their editor is checked, shown and asked about; nothing that they wrote or that was there is lost.
+// What a person writes in the editor is checked and shown again. Neither their text nor the previous one is lost.
 func TestReviewEdits(t *testing.T) {
 	w, dir := reviewed(t)
 	prd := filepath.Join(dir, "prd.md")
@@ -312,7 +312,7 @@ func TestReviewRejects(t *testing.T) {
 	w.holds(filepath.Join(dir, "task.json"), `"rejected"`)
 }
 
-// Ctrl-C leaves everything, also in the midst of an answer; feedback that nobody planned with stays where it is told.
+// Ctrl-C changes nothing, even in the middle of an answer. Feedback that was not used is kept in a file that is named.
 func TestReviewIsLeft(t *testing.T) {
 	w, dir := reviewed(t)
 	d := w.dialog("", "review", "later")
@@ -331,7 +331,7 @@ func TestReviewIsLeft(t *testing.T) {
 	w.holds(regexp.MustCompile(`what it left is in (\S+)`).FindStringSubmatch(said)[1], "half a thought")
 }
 
-// Ctrl-C at the question about a text that does not hold ends it at once; what was written stays where it is told.
+// Ctrl-C at the question about a text with mistakes ends edit at once. The text is kept in a file that is named.
 func TestEditIsLeft(t *testing.T) {
 	w, dir := reviewed(t)
 	d := w.dialog(`echo "{" >"$1"`+"\n", "edit", "later", "task")
@@ -344,15 +344,15 @@ func TestEditIsLeft(t *testing.T) {
 	w.holds(kept[1], "{")
 	w.holds(filepath.Join(dir, "task.json"), `"waiting"`)
 
-	d = w.dialog(`echo "{" >"$1"; kill -HUP $(ps -o ppid= -p $PPID)`+"\n", "edit", "later", "task") // the terminal is gone before the question
+	d = w.dialog(`echo "{" >"$1"; kill -HUP $(ps -o ppid= -p $PPID)`+"\n", "edit", "later", "task") // the terminal is closed before the question
 	d.ends(129)
-	d = w.dialog(`echo "{" >"$1"; kill -INT $(ps -o ppid= -p $PPID)`+"\n", "edit", "later", "task") // which is the editor's
+	d = w.dialog(`echo "{" >"$1"; kill -INT $(ps -o ppid= -p $PPID)`+"\n", "edit", "later", "task") // which is for the editor
 	d.types("[e]dit again, [d]iscard, [k]eep? ", "d\n")
 	d.ends(command.ExitDone)
 }
 
-// Nobody is offered what would be refused: a plan that nobody has to agree to is neither accepted nor rejected, and of one that is
-// past being planned only what comes next is told.
+// Review offers only what can be done: a plan that is approved already is not offered for approval again. After the planning stage it
+// only names the next step.
 func TestReviewOffersWhatCanBeDone(t *testing.T) {
 	w, dir := reviewed(t)
 	if code := w.trellis("approve", "later"); code != command.ExitDone {
@@ -381,7 +381,7 @@ func TestReviewOffersWhatCanBeDone(t *testing.T) {
 	}
 }
 
-// Settings that can't be read are told before somebody writes: no editor is opened for what can't be planned with.
+// Broken settings are reported before the editor is opened, since nothing could be planned with them.
 func TestNothingIsWrittenForBrokenSettings(t *testing.T) {
 	w, _ := reviewed(t)
 	d := w.dialog("touch ../opened\n", "review", "later")
@@ -400,7 +400,7 @@ func TestNothingIsWrittenForBrokenSettings(t *testing.T) {
 	}
 }
 
-// Without a terminal the plan is shown, and the commands that answer.
+// Without a terminal, review shows the plan and the commands for an answer.
 func TestReviewWithoutATerminal(t *testing.T) {
 	w, _ := reviewed(t)
 	w.said = ""
@@ -414,8 +414,8 @@ func TestReviewWithoutATerminal(t *testing.T) {
 	}
 }
 
-// Without a text the person writes it in their editor: their headings stay, the form's lines don't, and nothing that they wrote
-// is lost when the planning can't begin.
+// Without a requirement, plan opens the editor: headings are kept and the lines of the form are not. If the planning can't begin, the
+// text is kept.
 func TestPlanIsWrittenInTheEditor(t *testing.T) {
 	t.Parallel()
 	w := newGitWorld(t, realTrellis(t))
@@ -431,7 +431,7 @@ func TestPlanIsWrittenInTheEditor(t *testing.T) {
 		}
 		return list
 	}
-	before := drafts() // that of an editor which returned at once is kept
+	before := drafts() // the draft of an editor that returned at once is kept
 	const write = `{ printf 'Say bye to all guests who leave the house\n\n# Not so\n\nNobody waves.\n'; cat "$1"; } >"$1~"; mv "$1~" "$1"` + "\n"
 	d = w.dialog(write, "plan")
 	d.expect("the name becomes say-bye-to-all-guests-who")

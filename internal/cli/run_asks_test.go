@@ -17,10 +17,10 @@ steps:
   - {id: upload, command: "echo uploaded >> log.txt", depends_on: [publish]}
 `
 
-// On a terminal a run asks about the step that it waits with, and goes on with the answer.
+// On a terminal a run asks about the step that waits, and continues after the answer.
 func TestRunAsks(t *testing.T) {
 	for name, test := range map[string]struct {
-		keys []string // what is typed when it asks, and then when it asks why
+		keys []string // what is typed at the question, and then when it asks for a reason
 		code int
 		log  string
 		says string

@@ -17,7 +17,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 )
 
-// runs is a repository with a file of steps, and a script that plays the agents.
+// runs creates a repository with a file of steps, and a script that plays the agents.
 func runs(t *testing.T, steps, script string) *console {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -44,7 +44,7 @@ func runs(t *testing.T, steps, script string) *console {
 	return &console{Console: command.Console{Stdin: strings.NewReader(""), Env: env, Dir: dir, Now: time.Now}}
 }
 
-// try runs a command and returns its code and what it said.
+// try runs a command and returns its exit code and its output.
 func (a *console) try(args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
 	a.Stdout, a.Stderr = &out, &errs
@@ -52,8 +52,8 @@ func (a *console) try(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// Programs rely on the events of run --json and on their fields. Each names its step with the rounds that it is in, also in rounds
-// that run at once.
+// The events of run --json and their fields are a contract. Each event names its step with the rounds that contain it, also if rounds run
+// in parallel.
 func TestRunEvents(t *testing.T) {
 	a := runs(t, `schema_version: 1
 title: Events
@@ -135,7 +135,7 @@ vars: {n: fine}
 	}
 }
 
-// The events are those of docs/reference/workflow.md.
+// docs/reference/workflow.md lists these events.
 func TestEventsAreDocumented(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(repository(t), "docs", "reference", "workflow.md"))
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 )
 
-// Where locks don't hold nothing is begun, unless somebody answers for it.
+// On a shared file system, where locks don't hold, nothing is started without --shared-fs.
 func TestSharedFileSystem(t *testing.T) {
 	dir := t.TempDir()
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GIT_CONFIG_NOSYSTEM=1"}

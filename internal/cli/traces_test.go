@@ -10,13 +10,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/traces/tracestest"
 )
 
-// collecting are the collectors of spans of scripts.
+// collecting holds the collectors of spans, by script.
 type collecting struct {
 	*testing.T
 	by sync.Map
 }
 
-// begin is the script command "collector": what trellis does from now on is sent to a collector.
+// begin is the script command "collector": from then on trellis sends its spans to a collector.
 func (c *collecting) begin(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) > 0 {
 		ts.Fatalf("usage: collector")
@@ -26,7 +26,7 @@ func (c *collecting) begin(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", to.URL)
 }
 
-// has is the script command "collected NAME...": the collector has one whole trace, with spans of these names.
+// has is the script command "collected NAME...": the collector has one complete trace with spans of these names.
 func (c *collecting) has(ts *testscript.TestScript, neg bool, args []string) {
 	to, ok := c.by.Load(ts)
 	if neg || !ok {

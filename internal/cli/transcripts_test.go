@@ -18,13 +18,13 @@ import (
 	"time"
 )
 
-// Every command of README.md, of docs/start and of docs/guides is typed as it stands there and prints what stands there, but for
-// dates, hashes, times and the like. A line before each block of commands says where it is typed:
+// Every command of README.md, docs/start and docs/guides is run as it is written, and prints what the page shows, except for dates,
+// hashes and times. A line before each block of commands says where it is run:
 //
-//	<!-- typed: SCENE -->         in the scene of that name; what a block leaves behind, the next one of the scene finds
+//	<!-- typed: SCENE -->         in this scene, with what earlier blocks of the scene left
 //	<!-- not typed: REASON -->    never
 //
-// A line of a transcript that is just … stands for any lines. TRELLIS_UPDATE_DOCS=1 writes what was printed.
+// A line … in a transcript stands for any lines. TRELLIS_UPDATE_DOCS=1 writes the actual output.
 func TestReadmeTranscripts(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the transcripts are those of Linux")
@@ -38,7 +38,7 @@ func TestReadmeTranscripts(t *testing.T) {
 	}
 }
 
-// typedPages are those whose commands are typed.
+// typedPages returns the pages whose commands are run.
 func typedPages(t *testing.T) []string {
 	list := []string{"README.md"}
 	for page := range pages(t) {
@@ -50,7 +50,7 @@ func typedPages(t *testing.T) []string {
 	return list
 }
 
-// typePage types the commands of a page, in rooms of its own, and compares what they print.
+// typePage runs the commands of a page, and compares their output.
 func typePage(t *testing.T, page string) (typed int) {
 	file := filepath.Join(repository(t), page)
 	data, err := os.ReadFile(file)
@@ -58,7 +58,7 @@ func typePage(t *testing.T, page string) (typed int) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(string(data), "\n")
-	for _, b := range slices.Backward(replay(t, page, lines)) { // from the end: a longer one moves only what is behind
+	for _, b := range slices.Backward(replay(t, page, lines)) { // from the end: a replaced block moves only the lines after it
 		typed += b.commands
 		if b.want != nil && !matches(mask(b.want), mask(b.got)) {
 			t.Errorf("%s:%d: in the scene %s this is printed:\n%s", page, b.at+1, b.scene, strings.Join(b.got, "\n"))
@@ -73,15 +73,15 @@ func typePage(t *testing.T, page string) (typed int) {
 	return typed
 }
 
-// typed is a block of the page that was typed.
+// typed is a block of the page that was run.
 type typed struct {
 	scene     string
-	at        int // the line of want[0], from 0
+	at        int // index of the line of want[0]
 	want, got []string
 	commands  int
 }
 
-// replay types the blocks of a page in their order. Those without a transcript have to succeed.
+// replay runs the blocks of a page in order. Those without a transcript have to succeed.
 func replay(t *testing.T, page string, lines []string) (list []typed) {
 	rooms := map[string]*room{}
 	marker := regexp.MustCompile(`^<!-- (typed|not typed): (.*) -->$`)
@@ -92,7 +92,7 @@ func replay(t *testing.T, page string, lines []string) (list []typed) {
 		end := at + 1 + slices.Index(lines[at+1:], "```")
 		block, m := lines[at+1:end], marker.FindStringSubmatch(lines[at-1])
 		switch {
-		case lines[at] != "```": // of a language
+		case lines[at] != "```": // in some language
 		case m == nil:
 			t.Errorf("%s:%d: nothing says where this is typed", page, at+1)
 		case m[1] == "typed":
@@ -103,16 +103,16 @@ func replay(t *testing.T, page string, lines []string) (list []typed) {
 	return list
 }
 
-// room is where the commands of a scene are typed: a folder with a home.
+// room is where the commands of a scene are run: a folder with a home.
 type room struct {
 	*testing.T
 	page, scene string
 	root, cwd   string
 	env         []string
-	began       time.Time // tasks are called by the day: midnight may come
+	began       time.Time // names of tasks contain the day, which may change during the test
 }
 
-// enter prepares the folder of a scene when it is typed in for the first time. "a/b" is b in the folder of a.
+// enter prepares the folder of a scene when it is used for the first time. "a/b" is b in the folder of a.
 func enter(t *testing.T, page, name string, rooms map[string]*room) *room {
 	t.Helper()
 	folder, _, _ := strings.Cut(name, "/")
@@ -134,7 +134,7 @@ func enter(t *testing.T, page, name string, rooms map[string]*room) *room {
 	return r
 }
 
-// furnish lays the repository of the demo, without .trellis but for the script that plays the agent, and the programs.
+// furnish copies the demo's repository and links the programs. The demo's .trellis is put aside, for the scenes.
 func (r *room) furnish() {
 	r.Helper()
 	for _, dir := range []string{"bin", "home/ada/bin"} {
@@ -166,7 +166,7 @@ func (r *room) furnish() {
 	}
 }
 
-// prepare runs what a scene says is done before its commands are typed.
+// prepare runs the preparations of a scene.
 func (r *room) prepare(scene string) {
 	r.Helper()
 	script, ok := scenes[scene]
@@ -178,7 +178,7 @@ func (r *room) prepare(scene string) {
 	}
 }
 
-// leave ends what the scene began, by its process id.
+// leave ends the processes that the scene began, by their ids.
 func (r *room) leave() {
 	pids, err := filepath.Glob(filepath.Join(r.root, "*.pid"))
 	if err != nil {
@@ -188,7 +188,7 @@ func (r *room) leave() {
 		if out, err := r.shell("kill -TERM $(cat " + file + ")"); err != nil {
 			r.Errorf("%v: %s", err, out)
 		}
-		for held := true; held; { // until it has let go, so that the folder can be removed
+		for held := true; held; { // wait until it has ended, so that the folder can be removed
 			_, err := os.Stat(filepath.Join(r.cwd, ".trellis", ".runtime", "watch.json"))
 			if held = err == nil; held {
 				time.Sleep(10 * time.Millisecond)
@@ -197,7 +197,7 @@ func (r *room) leave() {
 	}
 }
 
-// typeIn types the commands of a block, whose first line is the page's line at.
+// typeIn runs the commands of a block that begins at line at of the page.
 func (r *room) typeIn(block []string, at int) typed {
 	r.Helper()
 	b := typed{scene: r.scene, at: at}
@@ -225,11 +225,11 @@ func (r *room) typeIn(block []string, at int) typed {
 	return b
 }
 
-// watchBriefly is trellis watch, which would go on for ever, and Ctrl-C once it watches. A program in the background of a
-// shell that has no terminal hears of no SIGINT.
+// watchBriefly is trellis watch, ended once it watches. SIGTERM stands for Ctrl-C, since a shell without a terminal has background
+// programs ignore SIGINT.
 const watchBriefly = "trellis watch & pid=$!; until test -s .trellis/.runtime/watch.json; do kill -0 $pid; sleep 0.01; done; kill -TERM $pid; wait $pid || test $? = 130 -o $? = 143"
 
-// typeOne is what a command of a transcript prints.
+// typeOne returns the output of a command in a transcript.
 func (r *room) typeOne(command string) string {
 	out, err := r.shell(command)
 	var exit *exec.ExitError
@@ -247,13 +247,13 @@ func (r *room) typeOne(command string) string {
 	return strings.NewReplacer(as...).Replace(out)
 }
 
-// shell runs lines where the ones before them ended.
+// shell runs lines in the folder in which the lines before them ended.
 func (r *room) shell(lines string) (string, error) {
 	where := filepath.Join(r.root, "cwd")
 	cmd := exec.Command("bash", "-c", lines+"\ncode=$?; pwd > "+where+"; exit $code")
 	cmd.Dir, cmd.Env = r.cwd, append(slices.Clone(r.env), "ROOT="+r.root)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	out, err := os.CreateTemp(r.root, "said-*") // no pipe, which a watcher in the background would keep open
+	out, err := os.CreateTemp(r.root, "said-*") // not a pipe, which a watcher in the background would keep open
 	if err != nil {
 		return "", err
 	}
@@ -295,7 +295,7 @@ func mask(lines []string) []string {
 		}
 		list[i] = strings.TrimRight(line, " ")
 	}
-	for i := range list { // what is asked at once may be answered in any order
+	for i := range list { // agents that are asked in parallel answer in any order
 		for at := i; at > 0 && together.MatchString(list[at]) && together.MatchString(list[at-1]) && list[at] < list[at-1]; at-- {
 			list[at], list[at-1] = list[at-1], list[at]
 		}
@@ -303,10 +303,10 @@ func mask(lines []string) []string {
 	return list
 }
 
-// together are the lines of planning's two calls that are made at the same time.
+// together matches the lines of two calls that a planning makes in parallel.
 var together = regexp.MustCompile(`: (taskspec|research)( done in TIME)?$`)
 
-// matches reports whether got is what want says, in which a line … stands for any lines.
+// matches compares output with a transcript, in which a line … stands for any lines.
 func matches(want, got []string) bool {
 	if len(want) == 0 {
 		return len(got) == 0
@@ -322,15 +322,14 @@ func matches(want, got []string) bool {
 	return false
 }
 
-// identity makes git know who commits, begun is a repository with a commit, and playing one in which the script of the
-// demo plays the agent.
+// identity tells git who commits, begun is a repository with a commit, and playing one in which the demo's script plays the agent.
 const (
 	identity = "git config --global init.defaultBranch main; git config --global user.name Ada; git config --global user.email ada@example.org\n"
 	begun    = identity + "git init -q; git add -A; git commit -q -m first\n"
 	playing  = begun + "mkdir .trellis; cp $ROOT/trellis/rehearsal.yaml .trellis/; trellis init --agent rehearsal >/dev/null; git add -A; git commit -q -m 'Set up Trellis'\n"
 )
 
-// taskLine is a shell line that makes a task of a name with a status.
+// taskLine returns shell lines that create a task with this name and task.json.
 func taskLine(name, json string) string {
 	return fmt.Sprintf(`d=.trellis/tasks/11-20-%s; mkdir -p $d; echo '{"file": "greet.sh", "reason": "the program"}' | tee $d/implement.jsonl $d/debug.jsonl > $d/check.jsonl
 printf '# %s\n\n## Acceptance Criteria\n\n- [ ] it is there\n' > $d/prd.md; echo '%s' > $d/task.json`+"\n", name, name, json)
@@ -344,7 +343,7 @@ roles:
 END
 `
 
-// mended plays the agent that has greet.sh take all words for the name.
+// mended plays an agent that makes greet.sh use all words as the name.
 const mended = `cat > .trellis/rehearsal.yaml <<'END'
 roles:
   implement: [{files: {greet.sh: "#!/bin/sh\n# greet NAME says hello.\nname=\"$*\"\necho \"Hello, ${name:-world}!\"\n"}, answer: All words are the name now.}]
@@ -352,7 +351,7 @@ roles:
 END
 `
 
-// scenes say what is done before the commands of each are typed.
+// scenes are the commands that prepare each scene.
 var scenes = map[string]string{
 	"demo": playing + "trellis plan -n shout -t backend -r 'greet.sh takes --shout' >/dev/null 2>&1\n",
 	"first": begun + "mv ../greet ../your-project; cd ..; mkdir your-project/.trellis; cp $ROOT/trellis/rehearsal.yaml your-project/.trellis/\n" +

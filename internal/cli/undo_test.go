@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A task whose run was ended by a cancellation resumes when that is undone, in the worktree that it has.
+// After undo of a cancellation that ended a run, the run resumes in its worktree.
 func TestUndoOfACancelledRun(t *testing.T) {
 	t.Parallel()
 	w := newEditWorld(t, realTrellis(t), edit{at: "implement", do: "touch $R/begun; while ! test -e $R/over; do sleep 0.01; done"})

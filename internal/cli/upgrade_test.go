@@ -18,8 +18,8 @@ import (
 	"github.com/trellis-tasks/trellis/internal/upgrade/upgradetest"
 )
 
-// upgrader is the real program in a folder of its own: a link, since nothing writes to it, and what was just written can't be run while
-// another test forks.
+// upgrader is the real program in a folder of its own. It is a hard link: a file that was just written may not be executable while another
+// test forks.
 type upgrader struct {
 	*testing.T
 	path string
@@ -29,7 +29,7 @@ type upgrader struct {
 func newUpgrader(t *testing.T, server *upgradetest.Server) *upgrader {
 	t.Helper()
 	program := realTrellis(t)
-	dir, err := os.MkdirTemp(shared, "upgrade") // where a link to it can be
+	dir, err := os.MkdirTemp(shared, "upgrade") // on the file system of the program, for the link
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func newUpgrader(t *testing.T, server *upgradetest.Server) *upgrader {
 	return &upgrader{t, path, []string{"HOME=" + t.TempDir(), "PATH=/bin:/usr/bin", releasesVar + "=" + server.URL, "GORACE=atexit_sleep_ms=0"}}
 }
 
-// run calls trellis upgrade, wants the exit code, and returns what was said.
+// run calls trellis upgrade, checks the exit code and returns the output.
 func (u *upgrader) run(code int, args ...string) string {
 	u.Helper()
 	cmd := exec.Command(u.path, append([]string{"upgrade"}, args...)...)
@@ -52,7 +52,7 @@ func (u *upgrader) run(code int, args ...string) string {
 	return string(out)
 }
 
-// A release takes the place of the program that runs, and the program gives it back. (The new one is a script that says its version.)
+// upgrade replaces the running program by a release and keeps the old program. If something is wrong, nothing is replaced.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	server := upgradetest.Serve(t)
@@ -79,7 +79,7 @@ func TestUpgrade(t *testing.T) {
 		delete(s.Alter, archive)
 		s.Alter["checksums.txt"] = func(b []byte) []byte { return append(b, '\n') }
 	})
-	if said := u.run(command.ExitFailed, "--check"); !strings.Contains(said, "the key of the releases did not sign this") { // and not as when there is a newer one
+	if said := u.run(command.ExitFailed, "--check"); !strings.Contains(said, "the key of the releases did not sign this") { // another exit code than for a newer release
 		t.Errorf("it said %s", said)
 	}
 	server.Change(func(s *upgradetest.Server) { delete(s.Alter, "checksums.txt") })
@@ -98,7 +98,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// A package manager that owns the file is told of, with what to type; nothing is replaced.
+// If a package manager owns the program, nothing is replaced, and the next step is the package manager's command.
 func TestUpgradeOfAPackage(t *testing.T) {
 	t.Parallel()
 	server := upgradetest.Serve(t)
@@ -120,7 +120,7 @@ func TestUpgradeOfAPackage(t *testing.T) {
 	u.run(command.ExitUsage, "--rollback")
 }
 
-// What `make build` and `go install` make has no key, and says how it is brought up to date.
+// A program of make build or go install has no key, and says how to update it.
 func TestUpgradeOfABuild(t *testing.T) {
 	t.Parallel()
 	if upgrade.Key != "" {
@@ -133,7 +133,7 @@ func TestUpgradeOfABuild(t *testing.T) {
 	}
 }
 
-// Who may not write beside the program is told to type the same again as root.
+// Without permission to replace the program, the next step is the same command as root.
 func TestUpgradeHintRepeatsFlags(t *testing.T) {
 	t.Parallel()
 	var u upgrading

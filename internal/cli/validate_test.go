@@ -9,8 +9,8 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// Edge C5: what start refuses at once is no valid task, and nothing is claimed for it: its base is not there, its branch
-// is taken, its agent is unknown. Both say the same.
+// Edge C5: validate finds what start would refuse at once, such as a missing base, a branch that is taken, or an unknown agent. Both say
+// the same, and start does not claim the task.
 func TestValidateFindsWhatStartRefuses(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ prepare, task, says string }{
@@ -55,8 +55,8 @@ func TestValidateFindsWhatStartRefuses(t *testing.T) {
 	}
 }
 
-// An agent that this machine lacks is told, and no error: another machine may have it. A branch that a person gives the
-// task is none.
+// An agent that this machine lacks is reported, but is not an error, since another machine may have it. A branch with commits needs
+// --adopt-branch.
 func TestValidateOnAnotherMachine(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -85,8 +85,8 @@ func (b *bench) git(words string) {
 	}
 }
 
-// Edge C7: a task that task.py named with dots and at length is valid and runs, and a file of .trellis/agents that plays
-// no role is a warning.
+// Edge C7: a task with a long name with dots, as task.py forms it, is valid and runs. A file of .trellis/agents without a role gets a
+// warning.
 func TestTasksOfOtherToolsAreValid(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -102,7 +102,7 @@ func TestTasksOfOtherToolsAreValid(t *testing.T) {
 	b.git("rev-parse --verify feature/" + name)
 }
 
-// Edge C12: a name that is nearly a known one is refused or told, with the known one.
+// Edge C12: for a name that is nearly a known one, the known one is suggested.
 func TestMisspelledNamesAreTold(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -117,7 +117,7 @@ func TestMisspelledNamesAreTold(t *testing.T) {
 			t.Errorf("%s: exit code %d\n%s%s", words, code, out, errs)
 		}
 	}
-	b.do("task add-context note notes age.go") // which nobody can have meant otherwise
+	b.do("task add-context note notes age.go") // not close to a known name
 	b.write(".trellis/tasks/02-01-note/implmnt.jsonl", `{"file": "agee.go", "reason": "x"}`+"\n")
 	b.write(".trellis/tasks/02-01-note/"+taskdir.TaskJSON, "{\n  \"status\": \"ready\", \"base_branch\": \"master\",\n  \"priorty\": \"P1\",\n  \"pipeline\": {\n    \"depends_on\": [\"02-01-note\",\n      \"nobody\"]}}\n")
 	_, out, _ := b.app.try("validate", "note")
@@ -134,7 +134,7 @@ func TestMisspelledNamesAreTold(t *testing.T) {
 	}
 }
 
-// What is wrong with config.yaml is told once, with its line, and of no task.
+// Mistakes in config.yaml are reported once, with their line, and not for each task.
 func TestValidateTellsSettingsOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

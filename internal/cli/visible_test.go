@@ -8,8 +8,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Edge S11: whatever stands in a repository's files, no command shows it so that a terminal obeys, or a line is read
-// the other way round.
+// Edge S11: no command prints characters of a repository's files that a terminal would obey, or that change the direction of text.
 func TestFacesShowWhatHides(t *testing.T) {
 	t.Parallel()
 	w := newGitWorld(t, realTrellis(t))
@@ -32,7 +31,7 @@ func TestFacesShowWhatHides(t *testing.T) {
 		w.said = ""
 		w.trellis(strings.Fields(command)...)
 		for line := range strings.Lines(w.said) {
-			if shown := trellis.Visible(line); shown != line && !strings.HasPrefix(command, "prompt") { // a prompt is what an agent gets, to the byte
+			if shown := trellis.Visible(line); shown != line && !strings.HasPrefix(command, "prompt") { // a prompt is shown exactly as an agent gets it
 				t.Errorf("trellis %s shows %q", command, line)
 				break
 			}

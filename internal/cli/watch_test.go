@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/pulse"
 )
 
-// A second watcher says that there is another, which one it is, and nothing of watching.
+// A second watcher names the one that runs, and does not watch.
 func TestSecondWatcher(t *testing.T) {
 	a := runs(t, "", "")
 	if err := os.MkdirAll(filepath.Dir(pulse.Lock(a.Dir)), 0o755); err != nil {
@@ -32,7 +32,7 @@ func TestSecondWatcher(t *testing.T) {
 	}
 }
 
-// A task whose time has not come waits: it is not one that can't run.
+// A task that may not start yet waits, and does not count as one that can't run.
 func TestWatchOnceBeforeItsTime(t *testing.T) {
 	a := runs(t, "", "")
 	row := `{"file": "steps.yaml", "reason": "it is there"}` + "\n"
@@ -58,7 +58,7 @@ func TestWatchOnceBeforeItsTime(t *testing.T) {
 	}
 }
 
-// A look at what is to be run that finds nothing says so, and where to look.
+// watch --once with nothing to run says so, and names the next step.
 func TestWatchOnceFindsNothing(t *testing.T) {
 	a := runs(t, "", "")
 	if code, _, said := a.try("watch", "--once"); code != command.ExitDone || !strings.HasSuffix(said, "trellis: no task is ready to run; next: trellis status\n") {

@@ -17,12 +17,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/pulse"
 )
 
-// team is a repository whose people are told of watchers and budgets, and how: each of their messages.
+// team is a repository with notifications about watchers and budgets, and records each message.
 type team struct {
 	*gitWorld
 	mu   sync.Mutex
 	got  []string
-	slow time.Duration // the endpoint takes
+	slow time.Duration // how long the endpoint takes to answer
 }
 
 func newTeam(t *testing.T, roles, settings string) *team {
@@ -45,7 +45,7 @@ func newTeam(t *testing.T, roles, settings string) *team {
 	return w
 }
 
-// told is how many messages told people something.
+// told returns the number of messages that contain a text.
 func (w *team) told(text string) (n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,7 +66,7 @@ func (w *team) until(what string, done func() bool) {
 	}
 }
 
-// watching starts a watcher and waits until it gives signs of life: its own, and not those that one before it left.
+// watching starts a watcher and waits for its own heartbeat, not one that an earlier watcher left.
 func (w *team) watching(args ...string) (cmd *exec.Cmd, said *bytes.Buffer) {
 	w.Helper()
 	before := w.beat().PID
@@ -102,7 +102,7 @@ func (w *team) end(cmd *exec.Cmd) {
 	_ = cmd.Wait()
 }
 
-// kill ends a watcher so that it can do nothing about it.
+// kill kills a watcher.
 func (w *team) kill(cmd *exec.Cmd) {
 	w.Helper()
 	if err := syscall.Kill(w.beat().PID, syscall.SIGKILL); err != nil {
@@ -113,7 +113,7 @@ func (w *team) kill(cmd *exec.Cmd) {
 
 const resting = `roles: {implement: [{run: ["sleep 3000"]}]}` + "\n"
 
-// That a watcher stopped is told though the endpoint takes its time, and a person knows what the program waits for.
+// The message that the watcher stopped is sent even to a slow endpoint, and the watcher says what it waits for.
 func TestLastWordOfAWatcher(t *testing.T) {
 	t.Parallel()
 	w := newTeam(t, resting, "")
@@ -131,7 +131,7 @@ func TestLastWordOfAWatcher(t *testing.T) {
 	}
 }
 
-// Of a watcher that was killed the next one tells, once; of a watch --once that was killed nobody does.
+// A watcher that was killed is reported once, by the next one. A killed watch --once is not reported.
 func TestKilledWatcherIsTold(t *testing.T) {
 	t.Parallel()
 	w := newTeam(t, resting, "")
@@ -150,7 +150,7 @@ func TestKilledWatcherIsTold(t *testing.T) {
 	}
 }
 
-// A day's budget of which much is used is told of while the watcher works, once for each of its kinds.
+// While the watcher works, each budget of the day is reported once when it is used up or nearly so.
 func TestBudgetIsTold(t *testing.T) {
 	t.Parallel()
 	w := newTeam(t, "roles: {}\n", "limits: {day_tokens: 2000, day_cost_usd: 0.6}\n")

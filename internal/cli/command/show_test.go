@@ -21,7 +21,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// work tells a site's events of a short run.
+// work sends a site the events of a short run.
 func work(s *runner.Site) {
 	s.Event(runner.Event{Task: "02-01-auth", State: &pipeline.TaskState{Status: trellis.InProgress, Phase: "check", Round: 2, Usage: trellis.Usage{InputTokens: 1000}}})
 	s.Event(runner.Event{Task: "02-01-auth", Role: trellis.Check, Call: "round-2/check#1", Agent: agents.Event{Kind: agents.EventUsage, Usage: &trellis.Usage{InputTokens: 500}}})
@@ -30,7 +30,7 @@ func work(s *runner.Site) {
 	s.Event(runner.Event{Task: "02-01-auth", Told: &events.Event{Kind: events.Ended, Outcome: &events.Outcome{Status: trellis.Review, Seconds: 63, Rounds: 2, Usage: trellis.Usage{InputTokens: 1500}, Stat: "M main.go +3 -1\n", Met: 1, Criteria: 1}}})
 }
 
-// On a terminal there is one line that is written over: phase, time, tokens, the last tool.
+// On a terminal one line shows phase, time and tokens, and is overwritten.
 func TestProgressInTerminal(t *testing.T) {
 	screen, tty, err := pty.Open()
 	if err != nil {
@@ -75,7 +75,7 @@ func TestProgressInTerminal(t *testing.T) {
 	}
 }
 
-// Elsewhere there are plain lines, and with quiet only what a run says beside its events.
+// Without a terminal each event is a line. With quiet only messages of the run are printed.
 func TestProgressInFile(t *testing.T) {
 	for quiet, want := range map[bool]string{
 		false: "trellis: 02-01-auth: check, round 2\ntrellis: 02-01-auth: review in 1m3s · 2 rounds · 1.5k tokens · 1 file +3 -1 · 1 of 1 criteria met\ntrellis: queued\n",
@@ -111,7 +111,7 @@ func TestColour(t *testing.T) {
 	}
 }
 
-// A run that waits says until when, and a planning too; also where it is no time that a provider told (edge A11).
+// Edge A11: a run or planning that waits says until when, even if the provider named no time.
 func TestProgressSaysUntilWhen(t *testing.T) {
 	now := time.Date(2026, 2, 3, 10, 0, 0, 0, time.Local)
 	limit := &flow.Failure{Code: string(trellis.RateLimited), Detail: "slow down", ResumeAt: now.Add(5 * time.Minute)}
@@ -138,7 +138,7 @@ func TestProgressSaysUntilWhen(t *testing.T) {
 	}
 }
 
-// A planning is told of by its calls, under the name that the task has in the end.
+// The calls of a planning are shown under the name that its task finally gets.
 func TestPlanningInFile(t *testing.T) {
 	var out bytes.Buffer
 	a := &Console{Stderr: &out, Now: func() time.Time { return time.Unix(0, 0) }}

@@ -94,7 +94,7 @@ func TestArrangeRefuses(t *testing.T) {
 	}
 }
 
-// A variable of a script that is empty is no wish for what a flag stands for when it is left out.
+// An empty value, such as of an unset variable in a script, is refused, and does not count as leaving out the flag.
 func TestArrangeRefusesBlankValues(t *testing.T) {
 	for _, args := range [][]string{{"plan", "-r", ""}, {"plan", "a", "--requirement="}, {"plan", "--requirement", " \t"}, {"plan", "--constraint", "a", "--constraint", ""}} {
 		_, err := commandline.Arrange(testTree(), args)

@@ -12,7 +12,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proc"
 )
 
-// A command that a signal ended reports the signal, whatever the layers below made of the cancelled context.
+// A command that was ended by a signal reports the signal, even if its error is only that of a cancelled context.
 func TestSignalDecides(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(&proc.SignalError{Signal: syscall.SIGTERM})

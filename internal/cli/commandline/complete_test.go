@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Edge C16: zsh completes also where nothing has called compinit.
+// Edge C16: completion works in zsh with and without an earlier compinit.
 func TestZshCompletion(t *testing.T) {
 	zsh, err := exec.LookPath("zsh")
 	switch {

@@ -7,7 +7,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/commandline"
 )
 
-// full is a standard output that can't be written.
+// full is an output that can't be written.
 type full struct{ writes int }
 
 func (f *full) Write([]byte) (int, error) {
@@ -15,7 +15,7 @@ func (f *full) Write([]byte) (int, error) {
 	return 0, errors.New("no space left on device")
 }
 
-// Help that can't be written is an error, and is written at once.
+// If help can't be written, that is an error. Help is written in one piece.
 func TestHelpThatCannotBeWritten(t *testing.T) {
 	var out full
 	if err := commandline.ShowHelp(&out, testTree()); err == nil || out.writes != 1 {

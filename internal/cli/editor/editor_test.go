@@ -13,7 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/cli/editor"
 )
 
-// console is one whose editor is a shell script.
+// console returns one whose editor is a shell script.
 func console(t *testing.T, script string, vars ...string) *command.Console {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,7 +52,7 @@ func TestEdit(t *testing.T) {
 				}
 				began := time.Now()
 				if got, err = d.Edit(); time.Since(began) < 900*time.Millisecond {
-					break // else the machine stalled, and it may not have returned at once
+					break // otherwise the machine stalled, and the editor may not seem to have returned at once
 				}
 			}
 			if string(got) != test.want || (err == nil) != (test.wrong == "") || err != nil && !strings.Contains(err.Error(), test.wrong) {

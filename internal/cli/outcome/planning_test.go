@@ -14,7 +14,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// Scripts rely on the fields of plan --json, and on a value of every type also when there is nothing to say.
+// Scripts rely on the fields of plan --json, and on a value of the right type even if there is nothing to report.
 func TestPlanDocument(t *testing.T) {
 	var got bytes.Buffer
 	if err := terminal.JSON(&got, Planning{Seconds: 2}.Document(".trellis/tasks/02-01-auth")); err != nil {
@@ -45,7 +45,7 @@ func TestPlanDocument(t *testing.T) {
 	}
 }
 
-// A cost that nobody told is unknown, not free.
+// A cost that no agent reported is unknown, not zero.
 func TestSpent(t *testing.T) {
 	cost := 0.126
 	end := Planning{Seconds: 61.04}
@@ -64,7 +64,7 @@ func TestSpent(t *testing.T) {
 	}
 }
 
-// Going on with a planning that used up a limit ends in the same way: the limit comes first.
+// A planning that used up a limit would use it up again: the next step is to raise the limit.
 func TestPlanningOverItsBudget(t *testing.T) {
 	for code, want := range map[trellis.Code]string{
 		trellis.BudgetCost:    "raise the limit that it names in .trellis/config.yaml; then trellis plan --retry x",

@@ -13,8 +13,7 @@ import (
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
-// What a run noted is said at its end, however that came, and once: that a submodule is to be pushed first, or that an agent
-// changed something where it has nothing to do, say.
+// The notes of a run, for example that a submodule has to be pushed first, are printed at its end, whatever its status, and once each.
 func TestNotesAreSaid(t *testing.T) {
 	t.Parallel()
 	for _, status := range []trellis.Status{trellis.Review, trellis.Failed, trellis.Completed} {
@@ -31,7 +30,7 @@ func TestNotesAreSaid(t *testing.T) {
 	}
 }
 
-// That nothing was executed is said of a run whose report is known, not of one that another process ran.
+// "Nothing was executed" is said only if the report of the run is known, not if another process ran it.
 func TestNothingExecutedIsKnown(t *testing.T) {
 	t.Parallel()
 	for rounds, want := range []bool{false, true} {

@@ -10,7 +10,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/config"
 )
 
-// laid are files below a folder of their own.
+// laid writes files to a new folder and returns it.
 func laid(t *testing.T, list map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -26,7 +26,7 @@ func laid(t *testing.T, list map[string]string) string {
 	return root
 }
 
-// Edge C18: init proposes the commands of the project's own tools.
+// Edge C18: init proposes the commands of the tools that the project uses.
 func TestVerifyCommands(t *testing.T) {
 	const scripts, python = `{"scripts": {"test": "t", "lint": "l"}}`, "[tool.pytest.ini_options]\n"
 	for name, c := range map[string]struct {
@@ -58,7 +58,7 @@ func TestVerifyCommands(t *testing.T) {
 	}
 }
 
-// Edge C18: a monorepo's packages, and the commands for all of it, by the files of its own tools.
+// Edge C18: init finds the packages of a monorepo, and the commands for all of them, in the files of its tools.
 func TestWorkspaces(t *testing.T) {
 	const scripts, python = `{"scripts": {"test": "t", "lint": "l"}}`, "[tool.pytest.ini_options]\n"
 	for name, c := range map[string]struct {
@@ -125,8 +125,7 @@ func TestWorkspaces(t *testing.T) {
 	}
 }
 
-// The config.yaml that init writes is valid as it is, and also when every setting in it is taken out
-// of its comment, which changes nothing but the examples.
+// The config.yaml that init writes is valid, also with every setting uncommented. The settings are the defaults then, except for examples.
 func TestScaffoldConfig(t *testing.T) {
 	template, err := scaffold.ReadFile("scaffold/config.yaml")
 	if err != nil {

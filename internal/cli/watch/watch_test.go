@@ -26,7 +26,7 @@ import (
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
-// awkward is a service whose paths hold what the formats take for something else.
+// awkward returns a service whose paths contain the special characters of both formats.
 func awkward(t *testing.T) service {
 	t.Helper()
 	root := filepath.Join(t.TempDir(), `100% "my $HOME" & <co>\ é 'x' --`)
@@ -105,7 +105,7 @@ func TestLaunchdPlist(t *testing.T) {
 	}
 }
 
-// Names of fields are a contract with those who collect logs; secrets are in none of them.
+// The names of fields are a contract with collectors of logs, and no field contains a secret.
 func TestRecords(t *testing.T) {
 	const secret = "sk-very-secret"
 	var out strings.Builder
@@ -139,8 +139,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// Edge S4: a watcher whose settings are replaced by what it can't read keeps those it has. The defaults in their place would
-// have no check, no sandbox and no approval.
+// Edge S4: a watcher keeps its settings if the new ones can't be read. The defaults would have no check, no sandbox and no approval.
 func TestReloadOfSettingsThatCanNotBeRead(t *testing.T) {
 	root := t.TempDir()
 	p := &app.Project{Env: (&command.Console{}).Caller(), Repo: &git.Repo{}, Root: root, Settings: app.Settings{Root: root}}
