@@ -132,10 +132,12 @@ func (r *reader) reportMisspelled(path string, unknown []unknownMember, seen []s
 	}
 }
 
-// isSetBeforeWork reports whether an ignored field has a non-empty value while work is still to begin. The status is looked up in the
-// text, as it may follow the field.
+// isSetBeforeWork reports whether an ignored field has a non-empty value while work is still to begin. A waiting task that has a base
+// has begun. Both are looked up in the text, as they may follow the field.
 func (r *reader) isSetBeforeWork(value gjson.Result) bool {
-	begins := slices.Contains([]trellis.Status{"", trellis.Planning, trellis.Ready}, trellis.Status(gjson.Get(r.doc, "status").Str))
+	status := trellis.Status(gjson.Get(r.doc, "status").Str)
+	begins := slices.Contains([]trellis.Status{"", trellis.Planning, trellis.Ready}, status) ||
+		status == trellis.Waiting && gjson.Get(r.doc, "pipeline.base_commit").Str == ""
 	return begins && !slices.Contains([]string{"null", `""`, "[]", "{}", "false"}, value.Raw)
 }
 

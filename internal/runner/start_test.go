@@ -100,6 +100,18 @@ func TestStartSaysWhatIsPassedOver(t *testing.T) {
 	}
 }
 
+// A task that waits and has not begun does not start if a misspelled field was to make it wait for more.
+func TestMisspelledGuardHoldsAWaitingTask(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, runnertest.Working)
+	dir := w.Hand("02-01-bye", runnertest.ProvenPRD)
+	w.Write(".trellis/tasks/02-01-bye/task.json", `{"status": "waiting", "pipeline": {"dependsOn": ["02-02-other"]}}`)
+	res, err := w.Site.Starter().Start(context.Background(), dir, runner.RunOptions{})
+	if not, ok := errors.AsType[*runner.NotReadyError](err); !ok || !strings.Contains(not.Error(), "did you mean: depends_on") {
+		t.Errorf("got %+v, %v", res, err)
+	}
+}
+
 // If a journal is damaged, processes that its run left are ended. A ready task with a damaged journal can't be started without a retry.
 func TestDamagedJournal(t *testing.T) {
 	t.Parallel()
