@@ -36,8 +36,10 @@ func reader(t *testing.T, tasks map[string]string) status.Reader {
 			t.Fatal(err)
 		}
 		path := filepath.Join(dir, "task.json")
-		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-			t.Fatal(err)
+		for _, name := range []string{path, filepath.Join(dir, "prd.md"), filepath.Join(dir, "implement.jsonl"), filepath.Join(dir, "check.jsonl")} {
+			if err := os.WriteFile(name, []byte(text), 0o666); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if err := os.Chtimes(path, noon, noon); err != nil {
 			t.Fatal(err)
@@ -211,6 +213,12 @@ func TestWaitingFor(t *testing.T) {
 		}
 	}
 	r.Given = nil
+	if err := os.Remove(filepath.Join(r.Store.Tasks(), "02-08-ready", "prd.md")); err != nil {
+		t.Fatal(err)
+	}
+	if one, err := r.Task(filepath.Join(r.Store.Tasks(), "02-08-ready")); err != nil || one.WaitingFor != "somebody" || !one.NeedsPerson() {
+		t.Errorf("without prd.md: got %q, %v", one.WaitingFor, err)
+	}
 	for yes, want := range map[bool]string{false: "approval", true: "watcher: none is running"} {
 		r.Agreement = func(string) (g pipeline.Agreement) {
 			if g.State = proof.Pending; yes {

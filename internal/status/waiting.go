@@ -3,8 +3,10 @@ package status
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
 	"github.com/trellis-tasks/trellis/internal/pipeline"
 	"github.com/trellis-tasks/trellis/internal/planner"
@@ -103,9 +105,15 @@ func (r Reader) correctWait(v *Task, dir string) {
 	switch {
 	case v.HeldBy != nil:
 		v.WaitingFor = "" // it is about to begin
-	case len(trellis.Errors(v.Problems)) > 0:
+	case len(trellis.Errors(v.Problems)) > 0, v.Status != trellis.InProgress && lacksFile(dir):
 		v.WaitingFor = ForPerson
 	}
+}
+
+// lacksFile reports whether a file is missing without which no run begins. What is in the files only validate and start check.
+func lacksFile(dir string) bool {
+	needed := []string{taskdir.PRD, taskdir.ImplementContext, taskdir.CheckContext}
+	return slices.ContainsFunc(needed, func(name string) bool { return !durable.Exists(filepath.Join(dir, name)) })
 }
 
 // hasBegun reports whether the run in a task directory has done anything, or can't be read. A run that a person asked for with
