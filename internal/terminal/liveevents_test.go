@@ -53,11 +53,12 @@ func TestToldOnTerminal(t *testing.T) {
 	})
 }
 
-// Rows of tasks are narrower than the terminal: names and texts are cut, and less important parts are left out.
+// Rows of tasks are narrower than the terminal: long names are shortened in the middle, texts at their end, and less important
+// parts are left out.
 func TestRowsFit(t *testing.T) {
 	for width, want := range map[int][2]string{
-		60:  {"02-01-a-long-…  ▰▰▱▱▱▱▱ implement 1 · 0s · → edit internal…", "02-02-b         ▰▰▱▱▱▱▱ ‖ attempt 2 of 3 in 10 s"},
-		80:  {"02-01-a-long-name-…  ▰▰▱▱▱▱▱ implement 1 · 0s · 1.5k · → edit internal/pages/l…", "02-02-b              ▰▰▱▱▱▱▱ ‖ agent crashed (exit 3); attempt 2 of 3 in 10 s"},
+		60:  {"02-01-a…indeed  ▰▰▱▱▱▱▱ implement 1 · 0s · → edit internal…", "02-02-b         ▰▰▱▱▱▱▱ ‖ attempt 2 of 3 in 10 s"},
+		80:  {"02-01-a-l…me-indeed  ▰▰▱▱▱▱▱ implement 1 · 0s · 1.5k · → edit internal/pages/l…", "02-02-b              ▰▰▱▱▱▱▱ ‖ agent crashed (exit 3); attempt 2 of 3 in 10 s"},
 		140: {"02-01-a-long-name-indeed  ▰▰▱▱▱▱▱ implement, round 1 · 0s · 1.5k tokens · → edit internal/pages/list.go", "02-02-b                   ▰▰▱▱▱▱▱ ‖ agent crashed (exit 3); attempt 2 of 3 in 10 s"},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -33,7 +33,7 @@ const (
 
 // row returns a task at work in one line: name, how far it is, what is done now, what it took.
 func (t *activeTask) row(now time.Time, name, width int, colour bool) string {
-	head := text.Pad(text.Clip(t.name, name), name) + "  "
+	head := text.Pad(text.ClipMiddle(t.name, name), name) + "  "
 	if t.wait != nil {
 		head += phaseBar(t.phase) + " ‖ "
 		return Paint(text.Clip(head+waitWords(*t.wait, now, width-text.Width(head)), width), "33", colour)

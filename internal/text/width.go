@@ -1,8 +1,10 @@
 package text
 
 import (
+	"math"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/width"
 
@@ -29,6 +31,21 @@ func Clip(s string, n int) string {
 		return ""
 	}
 	return s[:bytesThatFit(s, n-1)] + "…"
+}
+
+// ClipMiddle returns s like Clip, but what does not fit is left out of the middle: the ends of long names differ.
+func ClipMiddle(s string, n int) string {
+	s = Clip(s, math.MaxInt)
+	if Width(s) <= n || n < 1 {
+		return Clip(s, n)
+	}
+	head := s[:bytesThatFit(s, n/2)]
+	tail := s
+	for Width(tail) > n-1-Width(head) {
+		_, size := utf8.DecodeRuneInString(tail)
+		tail = tail[size:]
+	}
+	return head + "…" + tail
 }
 
 // Pad returns s with blanks appended, n columns in all. A longer s is returned unchanged.

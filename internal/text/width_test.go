@@ -35,6 +35,23 @@ func TestClip(t *testing.T) {
 	}
 }
 
+// What is left out of the middle leaves the beginning and the end, so that names of which only these differ stay different.
+func TestClipMiddle(t *testing.T) {
+	for _, test := range []struct {
+		s    string
+		n    int
+		want string
+	}{
+		{"02-01-long-name-2", 17, "02-01-long-name-2"}, {"02-01-long-name-2", 10, "02-01…me-2"}, {"02-01-long-name-2", 9, "02-0…me-2"},
+		{"登录页面登录页面", 9, "登录…页面"}, {"登录页面登录页面", 8, "登录…面"}, {"a\nbcdef\x1b", 5, "a …f␛"}, {"abcd", 3, "a…d"}, {"abc", 2, "a…"}, {"abc", 1, "…"}, {"abc", 0, ""},
+	} {
+		got := text.ClipMiddle(test.s, test.n)
+		if got != test.want || text.Width(got) > test.n {
+			t.Errorf("%q to %d: got %q, want %q", test.s, test.n, got, test.want)
+		}
+	}
+}
+
 func TestWrap(t *testing.T) {
 	for _, test := range []struct {
 		s    string

@@ -244,10 +244,10 @@ func (l *list) taskLine(p painter, t *status.Task, selected bool, width, ids int
 	}
 	id := displayID(t.ID)
 	remark := remarkOf(t, now)
-	line := mark + id
+	line := mark + text.ClipMiddle(id, width-len(mark))
 	switch room := width - ansi.StringWidthWc(line) - 2; {
 	case width >= 2*minIDWidth:
-		line = mark + fit(id, ids) + "  " + fit(remark, remarkWidth) + "  " + oneLine(t.Title)
+		line = mark + fit(text.ClipMiddle(id, ids), ids) + "  " + fit(remark, remarkWidth) + "  " + oneLine(t.Title)
 	case remark != "" && room >= 8:
 		line += "  " + remark
 	}

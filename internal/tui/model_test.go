@@ -315,6 +315,7 @@ func TestWidths(t *testing.T) {
 	d.tell(tea.WindowSizeMsg{Width: 200, Height: 24})
 	d.want("> "+long+"  ", "Do 02-01-long")
 	d.tell(tea.WindowSizeMsg{Width: 40, Height: 60})
+	d.want("> 02-01-long-long-lon…ong-long-long-name", "02-02-paging")
 	d.press("?")
 	for row := range strings.Lines(d.text()) {
 		if strings.Contains(row, "…") {
