@@ -88,8 +88,11 @@ func (c *converter) warn(n *node, hint, format string, args ...any) {
 	c.addProblem(n, "", format, args...).asWarning(hint)
 }
 
-// warnUnknown warns of a key that the tool does not have.
+// warnUnknown warns of a key that the tool does not have, unless its value is empty.
 func (c *converter) warnUnknown(m member, known []string) {
+	if m.node.empty() {
+		return
+	}
 	hint := trellis.NearestHint(strings.ToLower(strings.ReplaceAll(m.key, "_", "")), known)
 	c.warn(m.node, hint, "is not known as a key of %s, and ignored", c.tool)
 }

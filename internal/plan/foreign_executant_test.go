@@ -59,6 +59,7 @@ func TestExecutantLoads(t *testing.T) {
 				"~e.yaml:12: /steps/1/self_healing: self_healing does not apply to a prompt step\n~e.yaml:15: /steps/2/timeout_seconds: timeout_seconds does not apply to a log step\n~e.yaml:16: /steps/2/continue_on_error: continue_on_error does not apply to a log step\n" +
 				"~e.yaml:17: /steps/2/concurrency: concurrency is for a loop\n~e.yaml:18: /steps/2/agent: agent, a persona"},
 		{"19 false says nothing", goal("- name: a", "  command: ls", "  llm_as_judge: false"), ""},
+		{"19 unknown keys that say nothing", "owner: null\n" + goal("- name: a", "  command: ls", "  retry:", "  parallel: false"), ""},
 	} {
 		loads(t, tt.name, plan.LoadOptions{}, tt.want, "e.yaml", tt.doc)
 	}

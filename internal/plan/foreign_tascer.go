@@ -131,7 +131,7 @@ func (t *tascer) checkKey(m member) {
 	case slices.Contains(known, m.key):
 	case slices.Contains([]string{"status", "proof_hash", "validated_at", "created_at", "updated_at", "metadata", "citations"}, m.key):
 		t.skip(m.node)
-	case !m.node.empty():
+	default:
 		t.warnUnknown(m, known)
 	}
 }

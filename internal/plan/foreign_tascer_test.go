@@ -49,7 +49,7 @@ func TestTascerLoads(t *testing.T) {
 
 		{"criteria that nobody looks at", tascs(`{"id": "a", "title": "A", "testing_instructions": "ls", "proof_required": {"proof_type": "experiment", "criteria": {"error_patterns": ["x"], "contains": "y"}}}`),
 			"~t.json:2: /tascs/0/proof_required/proof_type: a proof of type experiment is one of its command\n~t.json:2: /tascs/0/proof_required/criteria/error_patterns: Trellis does not check\n~t.json:2: /tascs/0/proof_required/criteria/contains: there is no file"},
-		{"keys that say nothing", "{\"title\": \"T\", \"id\": \"p\", \"status\": \"pending\", \"validations\": {}, \"extra\": 1, \"tascs\": [\n" + `{"id": "a", "title": "A", "testing_instructions": "ls", "status": "proven", "proof_hash": "x", "depends": ["b"], "proof_required": {"max_retries": 3, "timeout": 5}}]}`,
+		{"keys that say nothing", "{\"title\": \"T\", \"id\": \"p\", \"status\": \"pending\", \"validations\": {}, \"extra\": 1, \"owner\": null, \"tascs\": [\n" + `{"id": "a", "title": "A", "testing_instructions": "ls", "status": "proven", "proof_hash": "x", "depends": ["b"], "owner": "", "proof_required": {"max_retries": 3, "timeout": 5, "owner": []}}]}`,
 			"~t.json:1: /extra: is not known as a key of tascer\n~t.json:1: keys of tascer that mean nothing here, ignored: id, status, max_retries, proof_hash\n~t.json:2: /tascs/0/proof_required/timeout: is not known\n~t.json:2: /tascs/0/depends: is not known"},
 		{"braces", tascs(`{"id": "a", "title": "{{x}}", "testing_instructions": "grep '{{x}}' a"}`), "~t.json:2: /tascs/0/title: step a: {{x}} in title\n~t.json:2: /tascs/0/testing_instructions: step a: {{x}} in command"},
 	} {
