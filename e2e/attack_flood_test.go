@@ -14,12 +14,13 @@ import (
 var floods = []struct {
 	name   string
 	script string
-	few, n int  // $N without and with TRELLIS_SOAK
-	check  bool // the script is part of the work, and runs when the work is checked
+	few, n int   // $N without and with TRELLIS_SOAK
+	check  bool  // the script is part of the work, and runs when the work is checked
+	kept   int64 // MiB of output that are kept at most, less than is produced; 0 if it produces none
 }{
-	{name: "output without an end of line", script: "head -c ${N}000000 /dev/zero | tr '\\0' x", few: 30, n: 1000},
-	{name: "errors without an end of line", script: "head -c ${N}000000 /dev/zero | tr '\\0' x >&2", few: 30, n: 1000},
-	{name: "output of a check", script: "head -c ${N}000000 /dev/zero | tr '\\0' x >&2", few: 30, n: 1000, check: true},
+	{name: "output without an end of line", script: "head -c ${N}000000 /dev/zero | tr '\\0' x", few: 80, n: 1000, kept: 64},
+	{name: "errors without an end of line", script: "head -c ${N}000000 /dev/zero | tr '\\0' x >&2", few: 80, n: 1000, kept: 64},
+	{name: "output of a check", script: "head -c ${N}000000 /dev/zero | tr '\\0' x >&2", few: 30, n: 1000, check: true, kept: 10},
 	{name: "files that git ignores", script: "mkdir .env; cd .env; seq $N | xargs touch", few: 2000, n: 100_000},
 	{name: "folders in folders", script: "mkdir .env; cd .env; i=0; while [ $i -lt $N ]; do mkdir d; cd d; i=$((i+1)); done", few: 100, n: 1000},
 	{name: "links in circles", script: "ln -s b a; ln -s a b; ln -s . c; mkdir d; ln -s .. d/up; ln -s d/up/d/up/d/up e", few: 1, n: 1},
@@ -55,9 +56,8 @@ func TestFloods(t *testing.T) {
 					t.Errorf("it is not done\n%s", x.said(out+errs))
 				}
 				x.nobody(map[string]string{word: f.name})
-				const most = 72 << 20 // 64 MiB of an agent's output, 10 MiB of each command's
-				if kept := size(t, filepath.Join(x.Dir, ".trellis", "tasks", victim, "run")); kept > most {
-					t.Errorf("%d bytes of it are kept", kept)
+				if kept := size(t, filepath.Join(x.Dir, ".trellis", "tasks", victim, "run")); kept > (f.kept+1)<<20 {
+					t.Errorf("%d bytes of it are kept, want %d MiB, and 1 for the rest of the run, at most", kept, f.kept)
 				}
 			})
 		}
