@@ -114,7 +114,8 @@ func TestWorkThatIsLeftOutIsNotDone(t *testing.T) {
 	w.git("add", "local.cfg", ".trellis/config.yaml")
 	w.git("commit", "-qm", "copy")
 	w.write(".trellis/rehearsal.yaml", "roles:\n  implement: [{run: [\"echo changed=1 >>local.cfg; git add -A; git commit -qm all\"], answer: done}]\n  check: [{answer: fine}]\n")
-	if code := w.trellis("start", "bye"); code != 1 || !strings.Contains(w.said, "empty_diff: there is nothing to commit: all that was changed is left out of commits") {
+	if code := w.trellis("start", "bye"); code != 1 || !strings.Contains(w.said, "empty_diff: there is nothing to commit: all that was changed is left out of commits") ||
+		!strings.Contains(w.said, "local.cfg, which is not committed") {
 		t.Errorf("it ended with %d:\n%s", code, w.said)
 	}
 }
