@@ -24,15 +24,11 @@ func metricsCommand(a *command.Console) *cli.Command {
 		Description: command.Manual(`Reads only from disk; nothing needs to be running, and the network is not used. A board serves the same at
 /metrics. No task is named. docs/reference/metrics.md explains each metric and how to have them scraped.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitFailed}, "trellis metrics", "trellis metrics --output /var/lib/node_exporter/textfile/trellis.prom"),
-		Action: func(c *cli.Context) error { return runMetrics(a, c) },
+		Action: a.ForProject(func(c *cli.Context, p *app.Project) error { return runMetrics(a, c, p) }),
 	}
 }
 
-func runMetrics(a *command.Console, c *cli.Context) error {
-	p, err := a.Open(c.Context)
-	if err != nil {
-		return err
-	}
+func runMetrics(a *command.Console, c *cli.Context, p *app.Project) error {
 	collector := app.Metrics(p, command.Version())
 	if !c.IsSet("output") {
 		return collector.Write(a.Stdout)

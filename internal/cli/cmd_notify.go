@@ -23,16 +23,12 @@ func notifyCommand(a *command.Console) *cli.Command {
 			Description: command.Manual(`Sends one message now, without retries. With a KIND, such as slack, or a NAME it tests only those. Programs and webhooks get
 JSON with the event "test". Secrets are never printed.`,
 				[]int{command.ExitDone, command.ExitFailed, command.ExitUsage}, "trellis notify test", "trellis notify test slack", "trellis notify test --json | jq '.[] | select(.ok | not)'"),
-			Action: func(c *cli.Context) error { return runNotifyTest(a, c) },
+			Action: a.ForProject(func(c *cli.Context, p *app.Project) error { return runNotifyTest(a, c, p) }),
 		}},
 	}
 }
 
-func runNotifyTest(a *command.Console, c *cli.Context) error {
-	p, err := a.Open(c.Context)
-	if err != nil {
-		return err
-	}
+func runNotifyTest(a *command.Console, c *cli.Context, p *app.Project) error {
 	tested, err := p.News.Test(c.Context, c.Args().First())
 	if err != nil {
 		return err

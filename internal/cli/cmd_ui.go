@@ -40,6 +40,7 @@ func runUI(a *command.Console, c *cli.Context) error {
 	if err != nil {
 		return fmt.Errorf("finding this program: %w", err)
 	}
-	t := tui.Terminal{In: in, Out: command.RawOutput(a.Stdout).(*os.File), Colour: a.Colour(a.Stdout), Save: a.SaveTerminal}
+	t := tui.Terminal{In: in, Out: command.RawOutput(a.Stdout).(*os.File), Colour: a.Colour(a.Stdout),
+		Save: func() (func(), error) { return command.SaveTerminal(in) }}
 	return tui.Run(c.Context, p, t, self, a.Dir, a.Now)
 }

@@ -24,11 +24,7 @@ func undoCommand(a *command.Console) *cli.Command {
 with the work done so far; an archived or removed one returns to its place; after a cleanup, branch
 and worktree are restored, except for ignored files. Nothing is ever overwritten: if the place is taken, it says so.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitLocked}, "trellis undo --list", "trellis undo", "trellis undo 2"),
-		Action: func(c *cli.Context) error {
-			p, err := a.Open(c.Context)
-			if err != nil {
-				return err
-			}
+		Action: a.ForProject(func(c *cli.Context, p *app.Project) error {
 			list, err := p.Undo().List(c.Context)
 			if err != nil {
 				return err
@@ -53,7 +49,7 @@ and worktree are restored, except for ignored files. Nothing is ever overwritten
 				return err
 			}
 			return outcome.PrintOrder(a, done, c.Bool("json"))
-		},
+		}),
 	}
 }
 

@@ -89,12 +89,8 @@ func IsTerminal(w any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// SaveTerminal saves the state of the terminal that is read from, and returns a function that restores it.
-func (c *Console) SaveTerminal() (restore func(), err error) {
-	f, ok := c.Stdin.(*os.File)
-	if !ok {
-		return nil, errors.New("standard input is not a terminal")
-	}
+// SaveTerminal saves the state of the terminal f, and returns a function that restores it.
+func SaveTerminal(f *os.File) (restore func(), err error) {
 	state, err := term.GetState(int(f.Fd()))
 	if err != nil {
 		return nil, err

@@ -32,19 +32,26 @@ func (c *Console) TaskOrRun(call *cli.Context) (p *app.Project, dir string, isRu
 	return p, dir, false, err
 }
 
-// ForTask returns an action that calls do with the task that the first argument names.
-func (c *Console) ForTask(do func(call *cli.Context, p *app.Project, dir string) error) cli.ActionFunc {
+// ForProject returns an action that calls do with the project.
+func (c *Console) ForProject(do func(call *cli.Context, p *app.Project) error) cli.ActionFunc {
 	return func(call *cli.Context) error {
 		p, err := c.Open(call.Context)
 		if err != nil {
 			return err
 		}
+		return do(call, p)
+	}
+}
+
+// ForTask returns an action that calls do with the task that the first argument names.
+func (c *Console) ForTask(do func(call *cli.Context, p *app.Project, dir string) error) cli.ActionFunc {
+	return c.ForProject(func(call *cli.Context, p *app.Project) error {
 		dir, err := p.Find(call.Args().First())
 		if err != nil {
 			return err
 		}
 		return do(call, p, dir)
-	}
+	})
 }
 
 // Site returns the site of a project, or an error where locks don't hold.

@@ -1,7 +1,6 @@
 package objective
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/trellis-tasks/trellis/internal/app"
 	"github.com/trellis-tasks/trellis/internal/cli/command"
 	"github.com/trellis-tasks/trellis/internal/roadmap"
 	"github.com/trellis-tasks/trellis/internal/terminal"
@@ -22,9 +22,9 @@ func (cmd objectives) listCommand() *cli.Command {
 		Flags: []cli.Flag{command.JSONFlag()},
 		Description: command.Manual(`Reads every file in .trellis/objectives. An unreliable one is shown with its problems.`,
 			[]int{command.ExitDone, command.ExitUsage}, "trellis objective list", "trellis objective list --json | jq '.[].next.step'"),
-		Action: func(c *cli.Context) error {
-			return cmd.list(c.Context, c.Bool("json"))
-		},
+		Action: cmd.ForProject(func(c *cli.Context, p *app.Project) error {
+			return cmd.list(p, c.Bool("json"))
+		}),
 	}
 }
 
@@ -103,11 +103,7 @@ func summary(r *roadmap.Roadmap, broken bool, tasks roadmap.Tasks) objectiveRow 
 	return row
 }
 
-func (cmd objectives) list(ctx context.Context, asJSON bool) error {
-	p, err := cmd.Open(ctx)
-	if err != nil {
-		return err
-	}
+func (cmd objectives) list(p *app.Project, asJSON bool) error {
 	names, err := roadmap.Names(p.Root)
 	if err != nil {
 		return err

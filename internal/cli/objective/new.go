@@ -22,11 +22,7 @@ func (cmd objectives) newCommand() *cli.Command {
 		Flags:     []cli.Flag{&cli.StringFlag{Name: "title", Usage: "`TITLE` of the objective (default: its name)"}},
 		Description: command.Manual(`Prints the path of the file. An existing file is left unchanged.`,
 			[]int{command.ExitDone, command.ExitUsage}, "trellis objective new gateway --title 'Unified gateway testing'"),
-		Action: func(c *cli.Context) error {
-			p, err := cmd.Open(c.Context)
-			if err != nil {
-				return err
-			}
+		Action: cmd.ForProject(func(c *cli.Context, p *app.Project) error {
 			name, err := Name(cmd.Console, p, c.Args().First())
 			if err != nil {
 				name = c.Args().First() // not a name, which writeNew reports
@@ -36,7 +32,7 @@ func (cmd objectives) newCommand() *cli.Command {
 				title = c.String("title")
 			}
 			return cmd.writeNew(p, name, title)
-		},
+		}),
 	}
 }
 

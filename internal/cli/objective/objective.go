@@ -40,17 +40,13 @@ func Command(a *command.Console, check *cli.Command) *cli.Command {
 
 // forObjective returns an action that calls do with the objective that the first argument names.
 func (cmd objectives) forObjective(do func(c *cli.Context, p *app.Project, name string) error) cli.ActionFunc {
-	return func(c *cli.Context) error {
-		p, err := cmd.Open(c.Context)
-		if err != nil {
-			return err
-		}
+	return cmd.ForProject(func(c *cli.Context, p *app.Project) error {
 		name, err := Name(cmd.Console, p, c.Args().First())
 		if err != nil {
 			return err
 		}
 		return do(c, p, name)
-	}
+	})
 }
 
 // Name returns the name of the objective that arg stands for: a name, or the path of its file, from the current folder

@@ -74,25 +74,17 @@ type submitResult struct {
 
 // PullCommand returns trellis pull.
 func PullCommand(a *command.Console) *cli.Command {
-	return &cli.Command{Name: "pull", Usage: "fetch what other machines did for this repository's tasks", Flags: PullFlags(),
+	return &cli.Command{Name: "pull", Usage: "fetch what other machines did for this repository's tasks",
+		Flags: []cli.Flag{&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "continue until interrupted"}, command.JSONFlag()},
 		Description: command.Manual(`Writes what other machines did to the task directories here, without their worktrees; list, status,
 logs, board and ui show it. A task that another machine holds can't be changed here; trellis approve, reject, stop and
 cancel ask that machine. The changed directories go to stdout, one per line.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitInterrupted}, "trellis pull", "trellis pull --follow"),
-		Action: func(c *cli.Context) error { return Pull(a, c) }}
+		Action: a.ForProject(func(c *cli.Context, p *app.Project) error { return pull(a, c, p) })}
 }
 
-// PullFlags returns the flags that [Pull] reads.
-func PullFlags() []cli.Flag {
-	return []cli.Flag{&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "continue until interrupted"}, command.JSONFlag()}
-}
-
-// Pull brings what other machines did into the task directories here, and prints the directories that changed.
-func Pull(a *command.Console, c *cli.Context) error {
-	p, err := a.Open(c.Context)
-	if err != nil {
-		return err
-	}
+// pull brings what other machines did into the task directories here, and prints the directories that changed.
+func pull(a *command.Console, c *cli.Context, p *app.Project) error {
 	t, err := teamOf(c.Context, a, p)
 	if err != nil {
 		return err

@@ -1,7 +1,6 @@
 package validate
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -25,17 +24,13 @@ func ObjectivesCommand(a *command.Console) *cli.Command {
 		Description: command.Manual(`Shows every problem of the given files, or of all objectives: unreadable rows, duplicate ids,
 unknown or circular dependencies. A plan whose task is gone or belongs to another step is a warning.`,
 			[]int{command.ExitDone, command.ExitUsage, command.ExitUnmet, command.ExitNotFound}, "trellis objective check", "trellis objective check gateway --json"),
-		Action: func(c *cli.Context) error {
-			return cmd.objectiveCheck(c.Context, c.Args().Slice(), c.Bool("json"))
-		},
+		Action: cmd.ForProject(func(c *cli.Context, p *app.Project) error {
+			return cmd.objectiveCheck(p, c.Args().Slice(), c.Bool("json"))
+		}),
 	}
 }
 
-func (cmd validations) objectiveCheck(ctx context.Context, names []string, asJSON bool) error {
-	p, err := cmd.Open(ctx)
-	if err != nil {
-		return err
-	}
+func (cmd validations) objectiveCheck(p *app.Project, names []string, asJSON bool) (err error) {
 	v := validation{Checked: []string{}, Fixed: []string{}, Problems: []trellis.Problem{}}
 	if len(names) == 0 {
 		err = v.objectives(p)
