@@ -25,10 +25,7 @@ const appendWait = 10 * time.Second
 // ended first; anything else is the rest of a write that was cut off and never reported as written, and is removed. After an error
 // the file has its old lines as far as the disk allows, or the new one too if only the folder could not be synced.
 func (d *Disk) Append(path string, line []byte, perm os.FileMode) error {
-	if err := d.append(path, line, perm); err != nil {
-		return fmt.Errorf("appending to %s: %w", path, err)
-	}
-	return nil
+	return pathError("appending to", path, d.append(path, line, perm))
 }
 
 func (d *Disk) append(path string, line []byte, perm os.FileMode) error {

@@ -44,10 +44,15 @@ func (d *Disk) Step(step, path string) error {
 // synced. A process killed on the way can leave a file named TempPrefix + base name, which the
 // next WriteFile of the same path removes.
 func (d *Disk) WriteFile(path string, data []byte, perm os.FileMode) error {
-	if err := d.writeFile(path, data, perm); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
+	return pathError("writing", path, d.writeFile(path, data, perm))
+}
+
+// pathError adds to an error, if there is one, what was being done to path.
+func pathError(doing, path string, err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%s %s: %w", doing, path, err)
 }
 
 func (d *Disk) writeFile(path string, data []byte, perm os.FileMode) error {

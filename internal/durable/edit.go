@@ -57,10 +57,7 @@ func (d *Disk) Edit(path string, change func(old []byte) ([]byte, error)) error 
 // microseconds between the last check and the rename is lost. So is a save in the instant of a swap whose check a SIGKILL
 // prevents.
 func (d *Disk) Replace(path string, old, data []byte) error {
-	if err := d.replace(path, old, data); err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	return nil
+	return pathError("writing", path, d.replace(path, old, data))
 }
 
 func (d *Disk) replace(path string, old, data []byte) error {
@@ -76,10 +73,7 @@ func (d *Disk) replace(path string, old, data []byte) error {
 // Remove is Replace with nothing: it removes the file only if that still has the content old. The file is moved aside and checked
 // there, so that a save that came in between is moved back.
 func (d *Disk) Remove(path string, old []byte) error {
-	if err := d.remove(path, old); err != nil {
-		return fmt.Errorf("removing %s: %w", path, err)
-	}
-	return nil
+	return pathError("removing", path, d.remove(path, old))
 }
 
 func (d *Disk) remove(path string, old []byte) error {
