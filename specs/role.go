@@ -13,11 +13,11 @@ import (
 
 // Role is the content of .trellis/agents/<role>.md.
 type Role struct {
-	Description string
-	Agent       string             // "": not specified
-	Model       string             // for Agent, or for whichever agent plays the role
-	Permission  trellis.Permission // "": the role's own. It may only be narrower than that
-	Body        []byte             // instructions, nil if the file has none
+	Description string             `yaml:"description"`
+	Agent       string             `yaml:"agent"`      // "": not specified
+	Model       string             `yaml:"model"`      // for Agent, or for whichever agent plays the role
+	Permission  trellis.Permission `yaml:"permission"` // "": the role's own. It may only be narrower than that
+	Body        []byte             `yaml:"-"`          // instructions, nil if the file has none
 }
 
 // roleKeys are the keys of a role file; foreignKeys are keys that other programs write into such files.
@@ -29,11 +29,8 @@ var (
 
 // roleFront is the front matter of a role file.
 type roleFront struct {
-	Description string               `yaml:"description"`
-	Agent       string               `yaml:"agent"`
-	Model       string               `yaml:"model"`
-	Permission  trellis.Permission   `yaml:"permission"`
-	Rest        map[string]yaml.Node `yaml:",inline"`
+	Role `yaml:",inline"`
+	Rest map[string]yaml.Node `yaml:",inline"`
 }
 
 // ParseRole reads the file called name of a role. An unknown key is a problem, since it may be a misspelled "permission", and
@@ -51,7 +48,7 @@ func ParseRole(name string, role trellis.Role, data []byte, agents []string) (Ro
 	if key, message, hint := front.invalidKey(role, agents, lines); key != "" {
 		return Role{}, &trellis.Problem{File: name, Line: max(lines[key], 1), Message: message, Hint: hint}
 	}
-	r := Role{Description: front.Description, Agent: front.Agent, Model: front.Model, Permission: front.Permission}
+	r := front.Role
 	if r.Model == "inherit" { // Claude Code's way to say that it has no model of its own
 		r.Model = ""
 	}
