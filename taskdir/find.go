@@ -25,10 +25,7 @@ type Entry struct {
 // error in the entry. If there is no folder for tasks, the list is empty.
 func (s Store) List() ([]Entry, error) {
 	dirs, err := s.Dirs()
-	if err != nil {
-		return nil, err
-	}
-	return s.Entries(dirs), nil
+	return s.Entries(dirs), err
 }
 
 // IDs returns the names of the directories that List returns, without the drafts. It reads no file in them.
@@ -52,10 +49,7 @@ func (s Store) Entries(dirs []string) []Entry { return ParallelMap(dirs, s.readE
 // ListArchived returns the archived tasks, oldest month first.
 func (s Store) ListArchived() ([]Entry, error) {
 	dirs, err := s.archivedDirs("")
-	if err != nil {
-		return nil, err
-	}
-	return s.Entries(dirs), nil
+	return s.Entries(dirs), err
 }
 
 // candidateDirs returns the paths in folder that could be tasks: directories, and symbolic links, which are to be reported.
