@@ -94,13 +94,9 @@ func (b *Box) Ready(ctx context.Context) error {
 		return nil
 	}
 	if f := b.detect(ctx); !f.OK() {
-		return missingSandbox(f.Why + "; " + f.Hint)
+		return flow.Fail(string(trellis.AgentMissing), "sandbox: require, but %s; %s", f.Why, f.Hint)
 	}
 	return nil
-}
-
-func missingSandbox(why string) error {
-	return flow.Fail(string(trellis.AgentMissing), "sandbox: require, but %s", why)
 }
 
 // MissingReason returns why programs run without the sandbox that auto asks for, or "" if they run in it.
