@@ -4,7 +4,6 @@
 package agentcall
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -33,10 +32,6 @@ type Request struct {
 	Limits         Limits             `json:"limits"`
 	Round          int                `json:"round,omitempty"`
 	Attempt        int                `json:"attempt,omitempty"`
-}
-
-func (r Request) template() string {
-	return cmp.Or(r.Template, string(r.Role))
 }
 
 // Choice is the agent chosen for a role.

@@ -238,7 +238,7 @@ func (a *Caller) prompt(ctx context.Context, c flow.Call, r Request, before stri
 		if err != nil {
 			return p, nil, err
 		}
-		p, err = a.Agents.Render(r.template(), slots)
+		p, err = a.Agents.Render(cmp.Or(r.Template, string(r.Role)), slots)
 		if before != "" {
 			p.Text, p.Shared = before+p.Text, 0
 		}
