@@ -11,7 +11,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
-	"github.com/trellis-tasks/trellis/internal/git"
 	gitupdate "github.com/trellis-tasks/trellis/internal/git/update"
 	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
 	"github.com/trellis-tasks/trellis/internal/plan"
@@ -40,15 +39,13 @@ func (r *run) claim(f flow.Flow) (err error) {
 
 // claimer is the effect of the claim.
 type claimer struct {
-	repo      *git.Repo
-	store     taskdir.Store
+	place
 	config    *config.Config
 	agents    agentcall.Agents
 	lookPath  func(program string) error
 	bases     bases.Finder
 	approvals ApprovalJudge
 	intake    *intake
-	task      *taskDir
 	trust     *trustJudge
 }
 

@@ -82,13 +82,12 @@ func leakTrouble(places []string, tree string) *trouble {
 
 // committer is the effect of commit.
 type committer struct {
-	repo     *git.Repo
+	place
 	onCommit func(commit string)
 	guard    *worktreeGuard
 	leaks    *leaks
 	modules  *modules
 	restorer *restorer
-	task     *taskDir
 }
 
 // Trailers of every commit that Trellis makes: the task it belongs to, and the call of a run that made it.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
-	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
@@ -99,10 +98,9 @@ const (
 
 // deliverer is the effect of deliver.
 type deliverer struct {
-	repo   *git.Repo
+	place
 	send   func(context.Context, flow.Call, DeliverIn) (Delivery, error)
 	intake *intake
-	task   *taskDir
 }
 
 // deliver pushes the commit and opens its pull request.

@@ -134,45 +134,53 @@ func New(d Deps) *Effects {
 	cfg := cmp.Or(d.Config, new(config.Config))
 	finder := bases.Finder{Repo: d.Repo, Store: d.Store, OnlyMerged: cfg.DependsOnMerged, Merges: d.Merges}
 	task := &taskDir{dir: d.Dir, disk: d.Disk, redactor: d.Redact, runDir: filepath.Join(d.Dir, taskdir.Run)}
-	inputs := &inputs{bundles: map[string]*plan.Bundle{}, store: d.Store, task: task}
+	place := place{d.Repo, d.Store, task}
+	inputs := &inputs{place: place, bundles: map[string]*plan.Bundle{}}
 	trust := &trustJudge{repo: d.Repo, judgeBase: d.TrustedBase, judgeClaim: d.TrustedClaim, judgeTexts: d.TrustedTexts}
-	intake := &intake{inputs: inputs, store: d.Store, task: task, trust: trust}
+	intake := &intake{place: place, inputs: inputs, trust: trust}
 	approvals := ApprovalJudge{Disk: d.Disk, Config: cfg, Store: d.Store, Counts: d.Counts, Now: d.Now}
-	claimer := &claimer{approvals: approvals, agents: d.Agents, config: cfg, intake: intake, lookPath: d.LookPath, bases: finder, repo: d.Repo, store: d.Store, task: task, trust: trust}
-	standards := &standardsWatch{store: d.Store, task: task}
-	observer := &observer{approvals: approvals, config: cfg, inputs: inputs, intake: intake, lookPath: d.LookPath, neighbours: d.Neighbours, standards: standards, store: d.Store, task: task}
-	guard := &worktreeGuard{repo: d.Repo, task: task}
-	leaks := &leaks{repo: d.Repo, secrets: d.Secrets, task: task}
+	claimer := &claimer{place: place, approvals: approvals, agents: d.Agents, config: cfg, intake: intake, lookPath: d.LookPath, bases: finder, trust: trust}
+	standards := &standardsWatch{place: place}
+	observer := &observer{place: place, approvals: approvals, config: cfg, inputs: inputs, intake: intake, lookPath: d.LookPath, neighbours: d.Neighbours, standards: standards}
+	guard := &worktreeGuard{place: place}
+	leaks := &leaks{place: place, secrets: d.Secrets}
 	readOnly := &readerSnapshot{}
-	sealer := &sealer{chain: &proof.Chain{Disk: d.Disk, Dir: d.Dir}, config: cfg, counts: d.Counts, inputs: inputs, now: d.Now, repo: d.Repo, task: task}
-	steps := &stepRunner{box: d.Box, config: cfg, counts: d.Counts, environ: d.Environ, inputs: inputs, marker: d.Marker, now: d.Now, repo: d.Repo, sealer: sealer, step: d.Step, task: task}
-	prompts := &prompts{box: d.Box, guard: guard, inputs: inputs, leaks: leaks, readOnly: readOnly, repo: d.Repo, steps: steps, store: d.Store, task: task, trust: trust}
+	sealer := &sealer{place: place, chain: &proof.Chain{Disk: d.Disk, Dir: d.Dir}, config: cfg, counts: d.Counts, inputs: inputs, now: d.Now}
+	steps := &stepRunner{place: place, box: d.Box, config: cfg, counts: d.Counts, environ: d.Environ, inputs: inputs, marker: d.Marker, now: d.Now, sealer: sealer, step: d.Step}
+	prompts := &prompts{place: place, box: d.Box, guard: guard, inputs: inputs, leaks: leaks, readOnly: readOnly, steps: steps, trust: trust}
 	preview := &previewer{agents: d.Agents, claimer: claimer, observer: observer, prompts: prompts}
-	status := &statusWriter{now: d.Now, onState: d.OnState, store: d.Store, task: task}
+	status := &statusWriter{place: place, now: d.Now, onState: d.OnState}
 	commands := &commands{box: d.Box, environ: d.Environ, marker: d.Marker, task: task}
-	restorer := &restorer{repo: d.Repo, task: task}
-	modules := &modules{repo: d.Repo, task: task}
-	repairer := &repairer{guard: guard, modules: modules, repo: d.Repo, task: task}
-	environment := &fingerprinter{box: d.Box, environ: d.Environ, repo: d.Repo, store: d.Store, task: task}
-	worktrees := &worktrees{guard: guard, modules: modules, repo: d.Repo, restorer: restorer, store: d.Store, task: task}
-	setup := &setup{commands: commands, store: d.Store, task: task, trust: trust}
+	restorer := &restorer{place: place}
+	modules := &modules{place: place}
+	repairer := &repairer{place: place, guard: guard, modules: modules}
+	environment := &fingerprinter{place: place, box: d.Box, environ: d.Environ}
+	worktrees := &worktrees{place: place, guard: guard, modules: modules, restorer: restorer}
+	setup := &setup{place: place, commands: commands, trust: trust}
 	warm := &warmFolders{now: d.Now, disk: d.Disk, environment: environment, folder: filepath.Join(d.Store.Root, warmFolder), repo: d.Repo, restorer: restorer}
 	passed := &passRecords{environment: environment, repo: d.Repo, store: passes.Store{Folder: filepath.Join(d.Store.Root, passesFolder), Disk: d.Disk, Now: d.Now}, task: task}
-	preparer := &preparer{warm: warm, box: d.Box, commands: commands, environment: environment, guard: guard, modules: modules, passes: passed, repo: d.Repo, restorer: restorer, setup: setup, task: task, worktrees: worktrees}
-	verifier := &verifier{passes: passed, commands: commands, onCheck: d.OnCheck, environment: environment, inputs: inputs, repairer: repairer, repo: d.Repo, restorer: restorer, task: task}
+	preparer := &preparer{place: place, warm: warm, box: d.Box, commands: commands, environment: environment, guard: guard, modules: modules, passes: passed, restorer: restorer, setup: setup, worktrees: worktrees}
+	verifier := &verifier{place: place, passes: passed, commands: commands, onCheck: d.OnCheck, environment: environment, inputs: inputs, repairer: repairer, restorer: restorer}
 	fresh := &freshCheckout{warm: warm, commands: commands, modules: modules, repo: d.Repo, setup: setup}
 	prover := &prover{commands: commands, fresh: fresh, restorer: restorer, task: task}
 	freshVerifier := &freshVerifier{fresh: fresh, inputs: inputs, leaks: leaks, prover: prover, repo: d.Repo, restorer: restorer, verifier: verifier}
-	committer := &committer{onCommit: d.Committed, guard: guard, leaks: leaks, modules: modules, repo: d.Repo, restorer: restorer, task: task}
-	upstream := &upstream{bases: finder, repo: d.Repo, store: d.Store, trust: trust}
-	updater := &updater{committer: committer, modules: modules, repo: d.Repo, restorer: restorer, task: task, trust: trust, upstream: upstream, verifier: verifier}
-	delivery := &deliverer{intake: intake, repo: d.Repo, send: d.Deliver, task: task}
-	report := &reporter{guard: guard, inputs: inputs, repo: d.Repo, store: d.Store, task: task}
-	checkout := &mainWatch{repo: d.Repo, task: task, checkout: agentcall.Checkout{Repo: d.Repo}}
-	calls := &callWatch{checkout: checkout, guard: guard, readOnly: readOnly, repo: d.Repo, standards: standards, task: task}
+	committer := &committer{place: place, onCommit: d.Committed, guard: guard, leaks: leaks, modules: modules, restorer: restorer}
+	upstream := &upstream{place: place, bases: finder, trust: trust}
+	updater := &updater{place: place, committer: committer, modules: modules, restorer: restorer, trust: trust, upstream: upstream, verifier: verifier}
+	delivery := &deliverer{place: place, intake: intake, send: d.Deliver}
+	report := &reporter{place: place, guard: guard, inputs: inputs}
+	checkout := &mainWatch{place: place, checkout: agentcall.Checkout{Repo: d.Repo}}
+	calls := &callWatch{place: place, checkout: checkout, guard: guard, readOnly: readOnly, standards: standards}
 	return &Effects{Prompts: prompts, Calls: calls, Bundles: inputs, Preview: preview, Report: report, Upstream: upstream, Delivery: delivery, Leaks: leaks,
 		status: status, claimer: claimer, preparer: preparer, worktrees: worktrees, verifier: verifier, prover: prover, freshVerifier: freshVerifier, sealer: sealer,
 		committer: committer, updater: updater, observer: observer, steps: steps, guard: guard, standards: standards}
+}
+
+// place is what most effects work with: the repository, its tasks, and the directory of the one that is run.
+type place struct {
+	repo  *git.Repo
+	store taskdir.Store
+	task  *taskDir
 }
 
 // taskDir is the directory of a task. Its runs keep their files below run/ there.

@@ -30,11 +30,9 @@ const (
 
 // fingerprinter takes the fingerprint of a run's environment.
 type fingerprinter struct {
-	repo    *git.Repo
-	store   taskdir.Store
+	place
 	environ []string
 	box     *sandbox.Box
-	task    *taskDir
 
 	refitted map[string]string // fingerprint of a worktree that was transferred to this machine, nil for others
 }

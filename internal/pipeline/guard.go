@@ -20,8 +20,7 @@ import (
 
 // worktreeGuard knows the worktree that was made for the run, and git's hooks and objects before any agent was at work.
 type worktreeGuard struct {
-	repo     *git.Repo
-	task     *taskDir
+	place
 	hooks    map[string]string
 	lastBase string
 	made     git.WorktreeID
@@ -191,10 +190,9 @@ func (g *worktreeGuard) verifyObjects(ctx context.Context, base string) (notes [
 
 // repairer undoes changes to git or to task directories that no agent may make.
 type repairer struct {
-	repo    *git.Repo
+	place
 	guard   *worktreeGuard
 	modules *modules
-	task    *taskDir
 }
 
 func (r *repairer) repair(ctx context.Context, c flow.Call, j Job) (notes []string, err error) {

@@ -9,7 +9,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
-	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
@@ -171,7 +170,7 @@ func (ps *planSteps) checkProgress(f flow.Flow, t workflow.Trouble) error {
 
 // stepRunner has the effects of a plan's steps.
 type stepRunner struct {
-	repo    *git.Repo
+	place
 	config  *config.Config
 	environ []string
 	box     *sandbox.Box
@@ -181,7 +180,6 @@ type stepRunner struct {
 	now     func() time.Time
 	inputs  *inputs
 	sealer  *sealer
-	task    *taskDir
 }
 
 func (sr *stepRunner) effects() *workflow.Effects {

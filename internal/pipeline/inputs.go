@@ -22,8 +22,7 @@ import (
 
 // inputs are the copies of what people wrote, by hash, below run/inputs. Phases read only these.
 type inputs struct {
-	store   taskdir.Store
-	task    *taskDir
+	place
 	bundles map[string]*plan.Bundle
 	mu      sync.Mutex
 }

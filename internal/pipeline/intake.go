@@ -39,9 +39,8 @@ var frozenFiles = []string{taskdir.Requirement, taskdir.PRD, taskdir.Info, taskd
 
 // intake reads the files of the task's directory that count.
 type intake struct {
-	store  taskdir.Store
+	place
 	inputs *inputs
-	task   *taskDir
 	trust  *trustJudge
 }
 

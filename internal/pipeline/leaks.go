@@ -147,9 +147,8 @@ func (s *search) mask(text string) string {
 
 // leaks finds secrets in what a run adds.
 type leaks struct {
-	repo    *git.Repo
+	place
 	secrets []string
-	task    *taskDir
 }
 
 func (l *leaks) search(ctx context.Context, j Job) (*search, error) {

@@ -21,8 +21,7 @@ const ReflogVariable = "GIT_REFLOG_ACTION"
 
 // mainWatch checks the main checkout before and after an agent's call.
 type mainWatch struct {
-	repo     *git.Repo
-	task     *taskDir
+	place
 	checkout agentcall.Checkout
 }
 

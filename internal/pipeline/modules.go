@@ -14,8 +14,7 @@ import (
 
 // modules are the submodules that a task works in.
 type modules struct {
-	repo *git.Repo
-	task *taskDir
+	place
 }
 
 // atCommit returns the submodules of a job at the commits that commit records.

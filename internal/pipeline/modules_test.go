@@ -17,7 +17,7 @@ func TestUnreadableBaseIsNotAConflict(t *testing.T) {
 	first := b.Git("rev-parse", "HEAD")
 	b.Git("update-index", "--add", "--cacheinfo", "160000,"+first+",sub")
 	b.Git("commit", "-q", "-m", "a submodule")
-	ms, j := &modules{repo: b.Repo, task: &taskDir{dir: "02-01-x"}}, Job{BaseCommit: b.Git("rev-parse", "HEAD"), Modules: []string{"sub"}}
+	ms, j := &modules{place{repo: b.Repo, task: &taskDir{dir: "02-01-x"}}}, Job{BaseCommit: b.Git("rev-parse", "HEAD"), Modules: []string{"sub"}}
 	var conflict *flow.Failure
 	if err := ms.checkUnmoved(t.Context(), j, first); !errors.As(err, &conflict) {
 		t.Fatalf("got %v, want a conflict with a base that lacks the submodule", err)
@@ -40,7 +40,7 @@ func TestBranchesOfSubmodulesAreRemoved(t *testing.T) {
 	}
 	b.Git("commit", "-qm", "two submodules")
 	b.GitIn(b.Path("two"), "branch", "feature/x")
-	ms, j := &modules{repo: b.Repo}, Job{BaseCommit: b.Git("rev-parse", "HEAD"), Branch: "feature/x", Modules: []string{"one", "two"}}
+	ms, j := &modules{place{repo: b.Repo}}, Job{BaseCommit: b.Git("rev-parse", "HEAD"), Branch: "feature/x", Modules: []string{"one", "two"}}
 	if notes, err := ms.removeBranches(t.Context(), j, "refs/trellis/backup/x"); err != nil || len(notes) > 0 {
 		t.Errorf("got %v, %v", notes, err)
 	}

@@ -73,7 +73,7 @@ func (r *run) observe(f flow.Flow, phase string) (Content, error) {
 
 // observer is the effect of observe.
 type observer struct {
-	store      taskdir.Store
+	place
 	config     *config.Config
 	lookPath   func(program string) error
 	neighbours *ready.Neighbours
@@ -81,7 +81,6 @@ type observer struct {
 	inputs     *inputs
 	intake     *intake
 	standards  *standardsWatch
-	task       *taskDir
 }
 
 // observe takes in what people wrote: it checks the task directory and freezes a copy that phases read.

@@ -63,7 +63,7 @@ func (r *run) prepare(f flow.Flow) error {
 
 // preparer is the effect of prepare.
 type preparer struct {
-	repo        *git.Repo
+	place
 	box         *sandbox.Box
 	commands    *commands
 	environment *fingerprinter
@@ -72,7 +72,6 @@ type preparer struct {
 	passes      *passRecords
 	restorer    *restorer
 	setup       *setup
-	task        *taskDir
 	warm        *warmFolders
 	worktrees   *worktrees
 }

@@ -11,25 +11,21 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
-	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/taskdir"
 	"github.com/trellis-tasks/trellis/templates"
 )
 
 // prompts collects the data for the prompts of phases.
 type prompts struct {
-	repo     *git.Repo
-	store    taskdir.Store
+	place
 	box      *sandbox.Box
 	guard    *worktreeGuard
 	inputs   *inputs
 	leaks    *leaks
 	readOnly *readerSnapshot
 	steps    *stepRunner
-	task     *taskDir
 	trust    *trustJudge
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
-	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/workflow"
@@ -27,12 +26,11 @@ type sealIn struct {
 
 // sealer writes the proofs of a task.
 type sealer struct {
-	repo   *git.Repo
+	place
 	config *config.Config
 	counts proof.Filter
 	now    func() time.Time
 	inputs *inputs
-	task   *taskDir
 	chain  *proof.Chain
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/engine/journal"
-	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/plan"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/internal/workflow"
@@ -90,11 +89,9 @@ func (r Report) trimmed() Report {
 
 // reporter is the effect of report.
 type reporter struct {
-	repo   *git.Repo
-	store  taskdir.Store
+	place
 	guard  *worktreeGuard
 	inputs *inputs
-	task   *taskDir
 }
 
 // conclude writes report.md.

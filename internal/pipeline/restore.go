@@ -15,15 +15,13 @@ import (
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/durable"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
-	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // restorer puts the worktree back to what it was before a call.
 type restorer struct {
-	repo *git.Repo
-	task *taskDir
+	place
 }
 
 // begin returns the worktree as it was when a call was entered for the first time, so that what its commands leave behind can be

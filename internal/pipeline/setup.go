@@ -15,14 +15,12 @@ import (
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
 	"github.com/trellis-tasks/trellis/internal/sandbox"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 // setup makes a checkout ready to work in.
 type setup struct {
-	store    taskdir.Store
+	place
 	commands *commands
-	task     *taskDir
 	trust    *trustJudge
 }
 

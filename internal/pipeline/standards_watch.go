@@ -23,9 +23,8 @@ const standardsFile = "standards.json"
 
 // standardsWatch finds changes to the standards by which the work is judged.
 type standardsWatch struct {
-	store taskdir.Store
-	task  *taskDir
-	mu    sync.Mutex
+	place
+	mu sync.Mutex
 }
 
 // watch reads the standards before a call that runs an agent, or code that agents may have written. The function that it returns

@@ -27,7 +27,7 @@ func TestEditedWhileACallEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := taskdir.Store{Root: root}
-	watch := &standardsWatch{store: store, task: &taskDir{dir: dir, runDir: filepath.Join(dir, taskdir.Run)}}
+	watch := &standardsWatch{place: place{store: store, task: &taskDir{dir: dir, runDir: filepath.Join(dir, taskdir.Run)}}}
 	again, err := watch.watch(flow.Call{Run: "02-01-x/1", ID: "implement#1", Attempt: 1})
 	if err != nil {
 		t.Fatal(err)

@@ -118,10 +118,9 @@ func (w *statusWriter) RecordSeen(revision int64) {
 
 // statusWriter writes the state of the run to task.json.
 type statusWriter struct {
-	store    taskdir.Store
+	place
 	onState  func(TaskState)
 	now      func() time.Time
-	task     *taskDir
 	revision int64
 	mu       sync.Mutex
 }

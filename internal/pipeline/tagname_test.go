@@ -31,7 +31,8 @@ func TestTagWithTheNameOfTheBranch(t *testing.T) {
 	if same, changes, err := fresh.compareCommit(t.Context(), j, "another"); same || len(changes) != 1 || err != nil {
 		t.Errorf("another tree: got %v, %v, %v, want one change", same, changes, err)
 	}
-	cm := &committer{repo: b.Repo, restorer: &restorer{repo: b.Repo, task: &taskDir{}}}
+	place := place{repo: b.Repo, task: &taskDir{}}
+	cm := &committer{place: place, restorer: &restorer{place}}
 	if made, err := cm.earlierCommit(t.Context(), c, commitIn{Job: j}); made != b.Git("rev-parse", "refs/heads/feature/x") || err != nil {
 		t.Errorf("the commit of the call: got %q, %v", made, err)
 	}

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
-	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	gitupdate "github.com/trellis-tasks/trellis/internal/git/update"
 	"github.com/trellis-tasks/trellis/internal/text"
@@ -90,11 +89,10 @@ func (j Job) conflictTrouble(files []string, tree string) *trouble {
 
 // updater is the effect of update.
 type updater struct {
-	repo      *git.Repo
+	place
 	committer *committer
 	modules   *modules
 	restorer  *restorer
-	task      *taskDir
 	trust     *trustJudge
 	upstream  *upstream
 	verifier  *verifier

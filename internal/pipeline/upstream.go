@@ -15,7 +15,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/pipeline/bases"
 	"github.com/trellis-tasks/trellis/internal/text"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 const probe flow.Act[probeIn, []string] = "probe" // returns notes on work in review that conflicts with this task's
@@ -37,8 +36,7 @@ func (r *run) probe(f flow.Flow) error {
 
 // upstream finds out how the base of a task has moved on.
 type upstream struct {
-	repo  *git.Repo
-	store taskdir.Store
+	place
 	bases bases.Finder
 	trust *trustJudge
 }

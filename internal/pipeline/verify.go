@@ -218,13 +218,12 @@ func forbiddenTrouble(c Checks, tree string) *trouble {
 
 // verifier runs the commands in the worktree.
 type verifier struct {
-	repo        *git.Repo
+	place
 	commands    *commands
 	environment *fingerprinter
 	inputs      *inputs
 	repairer    *repairer
 	restorer    *restorer
-	task        *taskDir
 	passes      *passRecords
 	onCheck     func(flow.Call, CheckNews)
 }

@@ -11,19 +11,17 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
 	"github.com/trellis-tasks/trellis/internal/engine/flow"
-	"github.com/trellis-tasks/trellis/internal/git"
 	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	"github.com/trellis-tasks/trellis/internal/trellis"
 )
 
 // callWatch checks the repository before and after an agent's call.
 type callWatch struct {
-	repo      *git.Repo
+	place
 	guard     *worktreeGuard
 	checkout  *mainWatch
 	readOnly  *readerSnapshot
 	standards *standardsWatch
-	task      *taskDir
 }
 
 // Watch makes sure that an agent works only in the worktree that was made for it.

@@ -16,7 +16,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 	gitupdate "github.com/trellis-tasks/trellis/internal/git/update"
 	"github.com/trellis-tasks/trellis/internal/trellis"
-	"github.com/trellis-tasks/trellis/taskdir"
 )
 
 const discard flow.Act[discardIn, discarded] = "discard"
@@ -31,12 +30,10 @@ type discarded struct {
 
 // worktrees makes, finds and removes the worktree of a task.
 type worktrees struct {
-	repo     *git.Repo
-	store    taskdir.Store
+	place
 	guard    *worktreeGuard
 	modules  *modules
 	restorer *restorer
-	task     *taskDir
 }
 
 // resumeUpdate makes the worktree, and resumes a base update that an earlier run began.
