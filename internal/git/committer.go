@@ -12,14 +12,7 @@ import (
 )
 
 // Committer makes commits in a worktree.
-type Committer struct {
-	repo    *Repo
-	refs    Refs
-	history History
-	index   Index
-	hooks   Hooks
-	author  Author
-}
+type Committer struct{ repo *Repo }
 
 // CommitTree creates a commit object with trellis as author and committer, whoever the user is.
 func (r *Repo) CommitTree(ctx context.Context, tree, message string, parents ...string) (string, error) {
@@ -96,10 +89,10 @@ func (r Committer) commit(ctx context.Context, dir string, o CommitOptions) (str
 	if err != nil {
 		return "", err
 	}
-	if err := r.refs.OnBranch(ctx, dir, o.Branch); err != nil {
+	if err := r.repo.Refs().OnBranch(ctx, dir, o.Branch); err != nil {
 		return "", err
 	}
-	head, err := r.refs.Head(ctx, dir)
+	head, err := r.repo.Refs().Head(ctx, dir)
 	if err != nil {
 		return "", err
 	}
@@ -114,7 +107,7 @@ func (r Committer) commit(ctx context.Context, dir string, o CommitOptions) (str
 	if err != nil {
 		return "", err
 	}
-	return r.refs.Head(ctx, dir)
+	return r.repo.Refs().Head(ctx, dir)
 }
 
 // chooseParents decides which commit a commit on head merges, and whether it replaces head.
@@ -124,7 +117,7 @@ func (r Committer) chooseParents(ctx context.Context, dir, gitDir, head string, 
 		return o, err
 	}
 	if o.Amend = o.Amend && o.Merge == ""; o.Amend {
-		o.Amend, err = r.history.isNonMerge(ctx, dir, head)
+		o.Amend, err = r.repo.History().isNonMerge(ctx, dir, head)
 	}
 	return o, err
 }
@@ -160,11 +153,11 @@ func (r Committer) commitOnce(ctx context.Context, dir, gitDir, head string, o C
 // isCommitted reports whether a checkout that was at head is now at the requested commit: git can fail after creating it. A commit that
 // another process made meanwhile lacks the trailers.
 func (r Committer) isCommitted(ctx context.Context, dir, head string, o CommitOptions) bool {
-	now, err := r.refs.Head(ctx, dir)
+	now, err := r.repo.Refs().Head(ctx, dir)
 	if err != nil || now == head {
 		return false
 	}
-	messages, err := r.history.Messages(ctx, []string{now})
+	messages, err := r.repo.History().Messages(ctx, []string{now})
 	lines := strings.Split(messages[now], "\n")
 	return err == nil && !slices.ContainsFunc(o.Trailers, func(t string) bool { return !slices.Contains(lines, t) })
 }
@@ -201,7 +194,7 @@ func (r Committer) stage(ctx context.Context, dir, gitDir string, o CommitOption
 }
 
 func (r Committer) checkNoConflicts(ctx context.Context, dir, gitDir string) error {
-	list, err := r.index.entries(ctx, dir, gitDir)
+	list, err := r.repo.Index().entries(ctx, dir, gitDir)
 	if i := slices.IndexFunc(list, entry.conflict); err == nil && i >= 0 {
 		err = fmt.Errorf("%s has conflicts of a merge that is not finished", list[i].path)
 	}
@@ -218,8 +211,8 @@ func Covers(paths []string, path string) bool {
 
 // stagedChanges returns the differences between HEAD and the index.
 func (r Committer) stagedChanges(ctx context.Context, dir, gitDir string) ([]Change, error) {
-	if head, err := r.refs.Head(ctx, dir); err == nil {
-		if list, ok := r.repo.diffs.recall(head + ":" + r.index.Tree(filepath.Join(gitDir, "index"))); ok {
+	if head, err := r.repo.Refs().Head(ctx, dir); err == nil {
+		if list, ok := r.repo.diffs.recall(head + ":" + r.repo.Index().Tree(filepath.Join(gitDir, "index"))); ok {
 			return slices.Clone(list), nil
 		}
 	}
@@ -232,7 +225,7 @@ func (r Committer) stagedChanges(ctx context.Context, dir, gitDir string) ([]Cha
 
 // asEmbeddedRepoError returns an *EmbeddedRepoError if git failed because of repositories without a commit, and err otherwise.
 func (r Committer) asEmbeddedRepoError(ctx context.Context, dir string, exclude []string, err error) error {
-	if list, lookErr := r.index.EmbeddedRepos(ctx, dir, nil, exclude); lookErr == nil && len(list) > 0 && !lockContended(err) {
+	if list, lookErr := r.repo.Index().EmbeddedRepos(ctx, dir, nil, exclude); lookErr == nil && len(list) > 0 && !lockContended(err) {
 		return &EmbeddedRepoError{list}
 	}
 	return err
@@ -274,7 +267,7 @@ func (r Committer) runCommit(ctx context.Context, dir string, o CommitOptions) e
 
 // refusalReason returns the reason for which git refused a commit. Git itself exits with 1 for hooks and empty commits.
 func (r Committer) refusalReason(ctx context.Context, dir string, o CommitOptions, failed *Error) error {
-	if _, err := r.author.Identity(ctx); err != nil {
+	if _, err := r.repo.Author().Identity(ctx); err != nil {
 		return err
 	}
 	if failed.Code != 1 {
@@ -286,7 +279,7 @@ func (r Committer) refusalReason(ctx context.Context, dir string, o CommitOption
 			return fmt.Errorf("%w: all of the commit was taken back", ErrNothing)
 		}
 	}
-	if hooks := r.hooks.installed(ctx, dir, "pre-commit", "prepare-commit-msg", "commit-msg"); len(hooks) > 0 {
+	if hooks := r.repo.Hooks().installed(ctx, dir, "pre-commit", "prepare-commit-msg", "commit-msg"); len(hooks) > 0 {
 		return hookError(strings.Join(hooks, " or "), failed)
 	}
 	return failed
@@ -300,7 +293,7 @@ const mergeHead = "MERGE_HEAD"
 func (r Committer) commitToMerge(ctx context.Context, gitDir, commit, head string) (string, error) {
 	file := filepath.Join(gitDir, mergeHead)
 	if left, err := os.ReadFile(file); err == nil && isHash(strings.TrimSpace(string(left))) {
-		if done, err := r.history.IsAncestor(ctx, strings.TrimSpace(string(left)), head); err == nil && done {
+		if done, err := r.repo.History().IsAncestor(ctx, strings.TrimSpace(string(left)), head); err == nil && done {
 			if err := os.Remove(file); err != nil {
 				return "", err
 			}
@@ -309,7 +302,7 @@ func (r Committer) commitToMerge(ctx context.Context, gitDir, commit, head strin
 	if commit == "" {
 		return "", nil
 	}
-	if within, err := r.history.IsAncestor(ctx, commit, head); err != nil || within {
+	if within, err := r.repo.History().IsAncestor(ctx, commit, head); err != nil || within {
 		return "", err
 	}
 	return commit, nil

@@ -18,10 +18,7 @@ import (
 )
 
 // History reads what commits contain, and how they follow each other.
-type History struct {
-	repo *Repo
-	refs Refs
-}
+type History struct{ repo *Repo }
 
 // FindTrailer returns the newest commit in base..tip that has the trailer ("Key: value"), "" if there is none. With an empty base
 // it may have to read a long history.
@@ -125,7 +122,7 @@ func (r History) TextsAt(ctx context.Context, commit string, texts []string) (ma
 // Between returns the commits that tip has and that neither base nor the branch also, if it exists, has; newest first.
 func (r History) Between(ctx context.Context, base, also, tip string) ([]string, error) {
 	args := []string{"rev-list", "--end-of-options", tip, "^" + base}
-	if sha, err := r.refs.Branch(ctx, also); err == nil && sha != "" {
+	if sha, err := r.repo.Refs().Branch(ctx, also); err == nil && sha != "" {
 		args = append(args, "^"+sha)
 	}
 	out, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: args})
@@ -204,8 +201,7 @@ func (r History) Diff(ctx context.Context, from, to string, stat bool, w io.Writ
 	if stat {
 		form = "--stat=100"
 	}
-	err := r.repo.Do(ctx, Command{Dir: r.repo.Main, Stdout: w, Args: []string{"diff-tree", "-r", "--no-ext-diff", "--no-textconv", "--no-color", form, "--end-of-options", from, to}})
-	return err
+	return r.repo.Do(ctx, Command{Dir: r.repo.Main, Stdout: w, Args: []string{"diff-tree", "-r", "--no-ext-diff", "--no-textconv", "--no-color", form, "--end-of-options", from, to}})
 }
 
 // FilesAt returns which of the paths, files or folders, exist in a commit. Paths are relative to the root.
@@ -335,7 +331,7 @@ func (r History) isNonMerge(ctx context.Context, dir, commit string) (bool, erro
 	if _, parents, err := r.repo.looseCommit(commit); err == nil {
 		return len(parents) < 2, nil
 	}
-	_, err := r.refs.RevParse(ctx, dir, commit+"^2")
+	_, err := r.repo.Refs().RevParse(ctx, dir, commit+"^2")
 	if errors.Is(err, ErrNotFound) {
 		return true, nil
 	}
@@ -379,7 +375,7 @@ func (r History) Prove(ctx context.Context, base, from, tip string) (Proof, erro
 	if err != nil || fork == "" {
 		return "", err
 	}
-	if _, err := r.refs.Resolve(ctx, from); from == "" || errors.Is(err, ErrNotFound) {
+	if _, err := r.repo.Refs().Resolve(ctx, from); from == "" || errors.Is(err, ErrNotFound) {
 		from = fork
 	}
 	if picked, err := r.isPicked(ctx, base, from, tip); err != nil || picked {
@@ -412,11 +408,11 @@ func (r History) isPicked(ctx context.Context, base, from, tip string) (bool, er
 
 // isSquashed reports whether a single commit of base makes all changes of from..tip.
 func (r History) isSquashed(ctx context.Context, base, from, tip string) (bool, error) {
-	before, err := r.refs.TreeAt(ctx, from)
+	before, err := r.repo.Refs().TreeAt(ctx, from)
 	if err != nil {
 		return false, err
 	}
-	if after, err := r.refs.TreeAt(ctx, tip); err != nil || after == before { // every base has an empty change
+	if after, err := r.repo.Refs().TreeAt(ctx, tip); err != nil || after == before { // every base has an empty change
 		return false, err
 	}
 	own, missing, err := r.cherrySquashed(ctx, base, from, tip)

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -68,13 +67,7 @@ func (r Hooks) stateAndFolders(dir string) (state map[string]string, folders []s
 // checkout's own files from the commit base.
 func (r Hooks) ChangedHooks(ctx context.Context, dir, base string, before map[string]string) (changed []string, err error) {
 	now, folders, err := r.stateAndFolders(dir)
-	all := maps.Clone(now)
-	maps.Copy(all, before)
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if now[name] != before[name] {
-			changed = append(changed, name)
-		}
-	}
+	changed = changedKeys(before, now)
 	for _, folder := range folders {
 		if inside(dir, folder) && !inside(r.repo.Common, folder) {
 			own, ownErr := r.changedWithin(ctx, dir, folder, base)

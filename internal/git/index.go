@@ -21,11 +21,7 @@ import (
 )
 
 // Index reads and writes the indexes of checkouts, and compares checkouts with them.
-type Index struct {
-	repo   *Repo
-	refs   Refs
-	stores ObjectStores
-}
+type Index struct{ repo *Repo }
 
 // Tree returns the name of the tree that an index file makes, "" if only git can tell: it has conflicts or intent-to-add entries,
 // or only git can read it.
@@ -154,7 +150,7 @@ func (r Index) markIntentToAdd(ctx context.Context, gitDir string, list []entry)
 // sandboxOnlyObjects returns the objects of entries that were added in the sandbox of a worktree and that the repository doesn't have. Git
 // also adds objects there that the repository has, where it can't touch the file that holds them.
 func (r Index) sandboxOnlyObjects(ctx context.Context, gitDir string, list []entry) (map[string]bool, error) {
-	own, asked := r.stores.ownLoose(gitDir), map[string]bool{}
+	own, asked := r.repo.ObjectStores().ownLoose(gitDir), map[string]bool{}
 	for _, e := range list {
 		if name := hex.EncodeToString(e.hash); own[name] && !r.repo.isLoose(e.hash) {
 			asked[name] = true
@@ -295,7 +291,7 @@ func (r Index) EndRun(ctx context.Context, m WorktreeID) error {
 		}
 	}
 	r.repo.seen.forget(m.Path, m.Admin)
-	return r.stores.removeOwnStores(m.Admin)
+	return r.repo.ObjectStores().removeOwnStores(m.Admin)
 }
 
 // indexGitDir returns the git directory of a run's worktree, and whether the call uses the index there.
@@ -338,7 +334,7 @@ func (r Index) replaceIndex(gitDir string, data []byte) (err error) {
 	if err := os.Rename(next, filepath.Join(gitDir, "index")); err != nil {
 		return err
 	}
-	return r.stores.removeOwnObjects(gitDir)
+	return r.repo.ObjectStores().removeOwnObjects(gitDir)
 }
 
 // writeNew writes a file that must not exist yet.
@@ -386,10 +382,10 @@ func (r Index) EmbeddedRepos(ctx context.Context, dir string, env, exclude []str
 // StateOf returns the state of the checkout at dir, without the excluded paths. It also differs if a file that had been changed
 // before is changed again.
 func (r Index) StateOf(ctx context.Context, dir string, exclude ...string) (l WorktreeState, err error) {
-	if l.head, err = r.refs.Head(ctx, dir); err != nil {
+	if l.head, err = r.repo.Refs().Head(ctx, dir); err != nil {
 		return l, err
 	}
-	branch, err := r.refs.CurrentBranch(ctx, dir)
+	branch, err := r.repo.Refs().CurrentBranch(ctx, dir)
 	if err != nil {
 		return l, err
 	}

@@ -12,10 +12,7 @@ import (
 )
 
 // Modules finds and fetches submodules.
-type Modules struct {
-	repo   *Repo
-	author Author
-}
+type Modules struct{ repo *Repo }
 
 // Module is a submodule as Trellis works in it. Its repository is that of the submodule in the main checkout; the submodule in a
 // worktree is a worktree of that repository, so that its branches and backups outlive the superproject's worktree. The methods are
@@ -184,7 +181,7 @@ func (r Modules) commitEnv(ctx context.Context, sub *Repo) []string {
 	if _, err := sub.Author().Identity(ctx); err == nil {
 		return env
 	}
-	who, err := r.author.Identity(ctx)
+	who, err := r.repo.Author().Identity(ctx)
 	if err != nil {
 		return env
 	}

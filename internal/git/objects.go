@@ -56,7 +56,7 @@ func (e *AlternatesError) Error() string {
 
 // updateAlternates returns an *AlternatesError if there are more alternates than before, and a note if there are fewer.
 func (o *Objects) updateAlternates() (notes []string, err error) {
-	now, err := o.trees.stores.alternates()
+	now, err := o.trees.repo.ObjectStores().alternates()
 	if err != nil {
 		now = []string{"folders that can't be read (" + err.Error() + ")"}
 	}

@@ -16,11 +16,7 @@ import (
 )
 
 // Provenance finds out who brought which content into the repository.
-type Provenance struct {
-	repo    *Repo
-	refs    Refs
-	remotes Remotes
-}
+type Provenance struct{ repo *Repo }
 
 const maxLog = 256 << 20
 
@@ -49,7 +45,7 @@ func (r Provenance) ReflogEntries(ctx context.Context) (list []ReflogEntry, err 
 
 // reftableLog asks git for the reflog of the main checkout, where refs are stored in a reftable.
 func (r Provenance) reftableLog(ctx context.Context) (list []ReflogEntry, err error) {
-	if _, err := r.refs.Head(ctx, r.repo.Main); errors.Is(err, ErrNoCommit) {
+	if _, err := r.repo.Refs().Head(ctx, r.repo.Main); errors.Is(err, ErrNoCommit) {
 		return nil, nil
 	}
 	out, _, err := r.repo.Run(ctx, Command{Dir: r.repo.Main, Args: []string{"reflog", "show", "-z", "--format=%H%x00%gs", "HEAD", "--"}})
@@ -134,14 +130,14 @@ func (r Provenance) FormerCommits() (list []string, err error) {
 // Upstream returns the default branch of the remote as last fetched: the full name of the ref and its commit. Both are "" if
 // nothing says which branch that is; fetched reports whether there are any remote-tracking branches.
 func (r Provenance) Upstream(ctx context.Context) (ref, commit string, fetched bool, err error) {
-	remotes, err := r.remotes.Names(ctx)
+	remotes, err := r.repo.Remotes().Names(ctx)
 	if err != nil || len(remotes) == 0 {
 		return "", "", false, err
 	}
 	remote := preferredRemote(remotes)
 	for _, branch := range []string{"HEAD", "main", "master"} {
 		ref := "refs/remotes/" + remote + "/" + branch
-		commit, target, err := r.refs.readRef(ctx, r.repo.Common, ref)
+		commit, target, err := r.repo.Refs().readRef(ctx, r.repo.Common, ref)
 		if err == nil && remote != "" {
 			return target, commit, true, nil
 		}
@@ -157,7 +153,7 @@ func (r Provenance) Upstream(ctx context.Context) (ref, commit string, fetched b
 // one, into which anybody's work may have been put. It returns ErrNotFound if neither exists.
 func (r Provenance) Tracked(ctx context.Context, name string) (ref, commit string, err error) {
 	for _, ref := range []string{"refs/remotes/" + name, BranchPrefix + name} {
-		commit, target, err := r.refs.readRef(ctx, r.repo.Common, ref)
+		commit, target, err := r.repo.Refs().readRef(ctx, r.repo.Common, ref)
 		if err == nil || !errors.Is(err, ErrNotFound) {
 			return target, commit, err
 		}

@@ -12,13 +12,7 @@ import (
 )
 
 // Remotes fetches from other repositories and pushes to them.
-type Remotes struct {
-	repo    *Repo
-	refs    Refs
-	history History
-	hooks   Hooks
-	modules Modules
-}
+type Remotes struct{ repo *Repo }
 
 // Addresses returns the URLs that a push to a remote goes to, without credentials.
 func (r Remotes) Addresses(ctx context.Context, remote string) ([]string, error) {
@@ -62,7 +56,7 @@ func withoutSecret(address string) string {
 
 // Pushed reports whether a commit is recorded as one that was pushed for whose.
 func (r Remotes) Pushed(ctx context.Context, whose, commit string) (bool, error) {
-	_, err := r.refs.RevParse(ctx, r.repo.Main, pushedRefs+whose+"/"+commit)
+	_, err := r.repo.Refs().RevParse(ctx, r.repo.Main, pushedRefs+whose+"/"+commit)
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}
@@ -117,7 +111,7 @@ func (r Remotes) Remotes(ctx context.Context, branch string) (list []string, err
 		if !strings.HasPrefix(name, "refs/remotes/") || len(list) > 0 && list[0] == name {
 			continue
 		}
-		if _, err := r.refs.RevParse(ctx, r.repo.Main, name+"^{commit}"); err == nil { // git also lists an upstream that was never fetched
+		if _, err := r.repo.Refs().RevParse(ctx, r.repo.Main, name+"^{commit}"); err == nil { // git also lists an upstream that was never fetched
 			list = append(list, name)
 		}
 	}
@@ -226,7 +220,7 @@ func (r Remotes) Push(ctx context.Context, o PushOptions) (bool, error) {
 	}
 	tip, ours := tips[o.Branch], pushedRefs+o.Whose+"/"
 	if tip == o.Commit {
-		return false, r.refs.PruneRefs(ctx, ours, o.Commit)
+		return false, r.repo.Refs().PruneRefs(ctx, ours, o.Commit)
 	}
 	if err := r.checkNotAhead(ctx, o, tip); err != nil {
 		return false, err
@@ -236,7 +230,7 @@ func (r Remotes) Push(ctx context.Context, o PushOptions) (bool, error) {
 	}
 	known, err := r.Pushed(ctx, o.Whose, o.Commit)
 	if err == nil && !known { // before the push, so that after a kill in between it is known as ours
-		err = r.refs.MoveRef(ctx, ours+o.Commit, o.Commit, "")
+		err = r.repo.Refs().MoveRef(ctx, ours+o.Commit, o.Commit, "")
 	}
 	if err != nil {
 		return false, err
@@ -244,7 +238,7 @@ func (r Remotes) Push(ctx context.Context, o PushOptions) (bool, error) {
 	if err := r.push(ctx, o, tip); err != nil {
 		return false, err
 	}
-	return true, r.refs.PruneRefs(ctx, ours, o.Commit)
+	return true, r.repo.Refs().PruneRefs(ctx, ours, o.Commit)
 }
 
 // fetchWall is the time limit for fetching commits from a remote that are unknown here.
@@ -256,16 +250,16 @@ func (r Remotes) checkNotAhead(ctx context.Context, o PushOptions, tip string) e
 	if tip == "" {
 		return nil
 	}
-	known, err := r.modules.Has(ctx, tip)
+	known, err := r.repo.Modules().Has(ctx, tip)
 	if err == nil && !known {
 		if err = r.Fetch(ctx, o.Remote, fetchWall, o.Branch); err == nil {
-			known, err = r.modules.Has(ctx, tip)
+			known, err = r.repo.Modules().Has(ctx, tip)
 		}
 	}
 	if err != nil || !known { // if still unknown, the branch moved again
 		return err
 	}
-	ahead, err := r.history.IsAncestor(ctx, o.Commit, tip)
+	ahead, err := r.repo.History().IsAncestor(ctx, o.Commit, tip)
 	if err == nil && ahead {
 		err = &AheadError{o.Remote, o.Branch, tip}
 	}
@@ -279,14 +273,14 @@ func (r Remotes) HasPushedCommit(ctx context.Context, whose, from, tip string) (
 		return false, err
 	}
 	for sha := range strings.SplitSeq(out, "\n") {
-		shared, err := r.history.MergeBase(ctx, sha, tip)
+		shared, err := r.repo.History().MergeBase(ctx, sha, tip)
 		if err != nil {
 			return false, err
 		}
 		if shared == "" {
 			continue
 		}
-		if old, err := r.history.IsAncestor(ctx, shared, from); err != nil || !old {
+		if old, err := r.repo.History().IsAncestor(ctx, shared, from); err != nil || !old {
 			return err == nil, err
 		}
 	}
@@ -301,12 +295,12 @@ func (r Remotes) checkReplaceable(ctx context.Context, o PushOptions, tip string
 	if tip == "" {
 		return nil
 	}
-	if _, err := r.refs.RevParse(ctx, r.repo.Main, tip+"^{commit}"); errors.Is(err, ErrNotFound) {
+	if _, err := r.repo.Refs().RevParse(ctx, r.repo.Main, tip+"^{commit}"); errors.Is(err, ErrNotFound) {
 		return &DivergedError{o.Remote, o.Branch, tip}
 	} else if err != nil {
 		return err
 	}
-	if within, err := r.history.IsAncestor(ctx, tip, o.Commit); err != nil || within {
+	if within, err := r.repo.History().IsAncestor(ctx, tip, o.Commit); err != nil || within {
 		return err
 	}
 	ours, err := r.Pushed(ctx, o.Whose, tip)
@@ -336,7 +330,7 @@ func (r Remotes) push(ctx context.Context, o PushOptions, tip string) error {
 		return nil // it was done nevertheless
 	case lookErr == nil && now[o.Branch] != tip:
 		return &DivergedError{Remote: o.Remote, Branch: o.Branch}
-	case failed.Code == 1 && !refused && len(r.hooks.installed(ctx, o.Dir, "pre-push")) > 0:
+	case failed.Code == 1 && !refused && len(r.repo.Hooks().installed(ctx, o.Dir, "pre-push")) > 0:
 		return hookError("pre-push", failed)
 	}
 	failed.Stderr = strings.TrimSpace(failed.Stderr + "\n" + out)
@@ -358,9 +352,9 @@ func (r Remotes) address(ctx context.Context, o PushOptions) (string, error) {
 
 // ForgetPushes removes the records of the pushes for whose, once their work is merged, in submodules too.
 func (r Remotes) ForgetPushes(ctx context.Context, whose string) error {
-	err := r.refs.PruneRefs(ctx, pushedRefs+whose+"/", "")
+	err := r.repo.Refs().PruneRefs(ctx, pushedRefs+whose+"/", "")
 	if err == nil {
-		err = r.modules.eachModule(func(sub *Repo) error { return sub.Refs().PruneRefs(ctx, pushedRefs+whose+"/", "") })
+		err = r.repo.Modules().eachModule(func(sub *Repo) error { return sub.Refs().PruneRefs(ctx, pushedRefs+whose+"/", "") })
 	}
 	if err != nil {
 		return fmt.Errorf("forgetting what was pushed for %s: %w", whose, err)

@@ -88,16 +88,16 @@ type WorktreeState struct {
 	files map[string]string
 }
 
+// changedKeys returns the keys that have not the same value in both maps, sorted.
+func changedKeys(before, now map[string]string) []string {
+	all := maps.Clone(now)
+	maps.Copy(all, before)
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(all)), func(key string) bool { return before[key] == now[key] })
+}
+
 // Since returns the paths whose state differs from before, sorted, with "HEAD" first if that moved.
 func (l WorktreeState) Since(before WorktreeState) (changed []string) {
-	all := maps.Clone(l.files)
-	maps.Copy(all, before.files)
-	for path := range all {
-		if before.files[path] != l.files[path] {
-			changed = append(changed, path)
-		}
-	}
-	slices.Sort(changed)
+	changed = changedKeys(before.files, l.files)
 	if l.head != before.head {
 		changed = append([]string{"HEAD"}, changed...)
 	}

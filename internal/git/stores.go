@@ -13,10 +13,7 @@ import (
 )
 
 // ObjectStores manages the folders of objects that a checkout reads and writes.
-type ObjectStores struct {
-	repo  *Repo
-	hooks Hooks
-}
+type ObjectStores struct{ repo *Repo }
 
 const (
 	ownStores = "trellis" // in the common directory: object folders of sandboxed worktrees, which may not write its objects
@@ -210,7 +207,7 @@ func (r ObjectStores) Store(dir string) (Store, error) {
 		return Store{}, err
 	}
 	var s Store
-	configured, err := r.hooks.ensureConfiguredPaths(dir, admin)
+	configured, err := r.repo.Hooks().ensureConfiguredPaths(dir, admin)
 	if err != nil {
 		return s, err
 	}

@@ -27,11 +27,7 @@ import (
 )
 
 // Trees reads stored objects and checks that they, and checkouts of them, are undamaged.
-type Trees struct {
-	repo   *Repo
-	index  Index
-	stores ObjectStores
-}
+type Trees struct{ repo *Repo }
 
 // maxLFSPointer is the maximum size of a Git LFS pointer file, in bytes.
 const maxLFSPointer = 1024
@@ -72,7 +68,7 @@ func (r Trees) Objects(since time.Time, borrowed []string) (*Objects, error) {
 	o := &Objects{trees: r, folders: map[string]objectFolder{}, borrowed: borrowed}
 	seen, err := o.scan()
 	if err == nil && borrowed == nil {
-		o.borrowed, err = r.stores.alternates()
+		o.borrowed, err = r.repo.ObjectStores().alternates()
 	}
 	if err != nil {
 		return nil, err
@@ -275,7 +271,7 @@ func (r Trees) verifyCheckout(ctx context.Context, dir, commit string) error {
 		return err
 	}
 	newHash, _ := r.repo.hashFormat()
-	list, err := r.index.entries(ctx, dir, gitDir)
+	list, err := r.repo.Index().entries(ctx, dir, gitDir)
 	if err != nil {
 		return err
 	}

@@ -17,15 +17,7 @@ import (
 )
 
 // Worktrees creates, lists, checks and removes linked worktrees.
-type Worktrees struct {
-	repo    *Repo
-	refs    Refs
-	history History
-	hooks   Hooks
-	trees   Trees
-	stores  ObjectStores
-	modules Modules
-}
+type Worktrees struct{ repo *Repo }
 
 // CheckOwn returns a *ReplacedError unless dir is the main checkout or a worktree in the state in which it was created.
 func (r Worktrees) CheckOwn(dir string) error {
@@ -138,9 +130,9 @@ func (r Worktrees) writeOwner(o owner, admin string) (err error) {
 
 // verifyHead checks that a new checkout matches its commit, and removes one that doesn't.
 func (r Worktrees) verifyHead(ctx context.Context, path string) error {
-	head, err := r.refs.Head(ctx, path)
+	head, err := r.repo.Refs().Head(ctx, path)
 	if err == nil {
-		err = r.trees.verifyCheckout(ctx, path, head)
+		err = r.repo.Trees().verifyCheckout(ctx, path, head)
 	}
 	if errors.As(err, new(*DamagedError)) {
 		err = errors.Join(err, r.unregister(ctx, path))
@@ -203,7 +195,7 @@ func (r Worktrees) CheckOnlyAt(ctx context.Context, branch, path string) error {
 }
 
 func (r Worktrees) checkOnlyAt(ctx context.Context, all []Worktree, branch, path string) error {
-	main, err := r.refs.branchOf(ctx, r.repo.Common)
+	main, err := r.repo.Refs().branchOf(ctx, r.repo.Common)
 	if err != nil {
 		return err
 	}
@@ -262,7 +254,7 @@ func (r Worktrees) makeRoom(ctx context.Context, all []Worktree, n NewWorktree) 
 // branchArgs returns the arguments of git worktree add, for a new branch or an existing one.
 func (r Worktrees) branchArgs(ctx context.Context, n NewWorktree) ([]string, error) {
 	path, branch, base := n.Path, n.Branch, n.Base
-	tip, err := r.refs.Branch(ctx, branch)
+	tip, err := r.repo.Refs().Branch(ctx, branch)
 	switch {
 	case err != nil:
 		return nil, err
@@ -271,7 +263,7 @@ func (r Worktrees) branchArgs(ctx context.Context, n NewWorktree) ([]string, err
 	case n.Adopt || tip == base:
 		return []string{"--", path, branch}, nil
 	}
-	within, err := r.history.IsAncestor(ctx, tip, base)
+	within, err := r.repo.History().IsAncestor(ctx, tip, base)
 	if err != nil {
 		return nil, err
 	}
@@ -299,7 +291,7 @@ func (r Worktrees) recordCreated(ctx context.Context, n NewWorktree, err error) 
 // asHookError returns a *HookError if the worktree was created and only its post-checkout hook failed, and err otherwise.
 func (r Worktrees) asHookError(ctx context.Context, n NewWorktree, err error) error {
 	var failed *Error
-	if !errors.As(err, &failed) || len(r.hooks.installed(ctx, r.repo.Main, "post-checkout")) == 0 {
+	if !errors.As(err, &failed) || len(r.repo.Hooks().installed(ctx, r.repo.Main, "post-checkout")) == 0 {
 		return err
 	}
 	all, listErr := r.List(ctx)
@@ -318,7 +310,7 @@ func (r Worktrees) asHookError(ctx context.Context, n NewWorktree, err error) er
 // with snapshot.Backups.Backup.
 func (r Worktrees) Remove(ctx context.Context, path string) error {
 	path = resolvedPath(path)
-	err := r.modules.removeWorktrees(ctx, path)
+	err := r.repo.Modules().removeWorktrees(ctx, path)
 	if err == nil {
 		err = r.repo.withLock(ctx, func() error {
 			return Retry(ctx, func() error { return r.removeWorktree(ctx, path) })
@@ -344,7 +336,7 @@ func (r Worktrees) removeWorktree(ctx context.Context, path string) error {
 			return err
 		}
 		r.repo.seen.forget(w.Path, w.admin)
-		return r.stores.removeOwnStores(w.admin)
+		return r.repo.ObjectStores().removeOwnStores(w.admin)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s is %w", path, ErrNoWorktree)
@@ -499,11 +491,11 @@ func (r Worktrees) branchIn(ctx context.Context, gitDir string, plain bool) (str
 	if plain {
 		head, err := os.ReadFile(filepath.Join(gitDir, "HEAD"))
 		name, ok := strings.CutPrefix(strings.TrimSpace(string(head)), "ref: "+BranchPrefix)
-		if err == nil && ok && CheckBranchName(name) == nil && !r.refs.isSymbolicRef(name) {
+		if err == nil && ok && CheckBranchName(name) == nil && !r.repo.Refs().isSymbolicRef(name) {
 			return name, nil
 		}
 	}
-	return r.refs.branchOf(ctx, gitDir)
+	return r.repo.Refs().branchOf(ctx, gitDir)
 }
 
 // CheckGitFile returns a *PathError, which names the repair command, if the worktree at path has lost its .git file.
@@ -548,7 +540,7 @@ func (r Worktrees) HasUnsavedWork(ctx context.Context, dir, inner string) (bool,
 	if named, err := first("--exclude=refs/tags/*", "--glob=refs/*"); err != nil || named != "" {
 		return named != "", err
 	}
-	if _, err := r.refs.RevParse(ctx, inner, "HEAD^{commit}"); errors.Is(err, ErrNotFound) {
+	if _, err := r.repo.Refs().RevParse(ctx, inner, "HEAD^{commit}"); errors.Is(err, ErrNotFound) {
 		tagged, err := r.repo.Line(ctx, Command{Dir: inner, Args: []string{"rev-list", "--max-count=1", "--tags", "--not", "--remotes"}, Env: noFetchEnv})
 		if err != nil || tagged != "" { // there is no reflog of HEAD to check
 			return tagged != "", err

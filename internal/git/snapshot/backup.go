@@ -26,9 +26,9 @@ func (r Snapshots) saveBeforeUndo(ctx context.Context, dir, ref string) error {
 func (r Snapshots) makeBackup(ctx context.Context, dir, ref, message string, check func(*Snapshot, context.Context, ...string) error, exclude ...string) (string, error) {
 	s := &Snapshot{r: r, dir: dir, exclude: exclude}
 	defer s.Close()
-	err := r.worktrees.RelinkAt(ctx, dir)
+	err := r.repo.Worktrees().RelinkAt(ctx, dir)
 	if err == nil {
-		err = r.worktrees.CheckOwn(dir)
+		err = r.repo.Worktrees().CheckOwn(dir)
 	}
 	if err == nil {
 		err = s.prepare(ctx, false)
@@ -81,17 +81,17 @@ func (s *Snapshot) commitState(ctx context.Context, ref, message string) (string
 			return "", err
 		}
 	}
-	return sha, s.r.refs.MoveRef(ctx, ref, sha, st.refCommit)
+	return sha, s.r.repo.Refs().MoveRef(ctx, ref, sha, st.refCommit)
 }
 
 // checkSaveable returns an *EmbeddedRepoError if something was changed in a repository within the work tree, other than in the
 // submodules kept, which are saved already.
 func (s *Snapshot) checkSaveable(ctx context.Context, kept ...string) error {
-	inside, err := s.r.index.EmbeddedRepos(ctx, s.dir, s.env, s.exclude)
+	inside, err := s.r.repo.Index().EmbeddedRepos(ctx, s.dir, s.env, s.exclude)
 	if err != nil {
 		return err
 	}
-	changed, err := s.r.index.Status(ctx, s.dir, s.exclude...)
+	changed, err := s.r.repo.Index().Status(ctx, s.dir, s.exclude...)
 	if err != nil {
 		return err
 	}
@@ -125,7 +125,7 @@ func (s *Snapshot) alreadySaved(ctx context.Context, st state) (bool, error) {
 	if st.head == "" {
 		return true, nil
 	}
-	return s.r.history.IsAncestor(ctx, st.head, st.refCommit)
+	return s.r.repo.History().IsAncestor(ctx, st.head, st.refCommit)
 }
 
 func (s *Snapshot) saveFolder(ctx context.Context, folder, ref, message string, except []string) (string, error) {
@@ -140,23 +140,23 @@ func (s *Snapshot) saveFolder(ctx context.Context, folder, ref, message string, 
 	if err != nil {
 		return "", err
 	}
-	old, err := s.r.refs.Find(ctx, ref)
+	old, err := s.r.repo.Refs().Find(ctx, ref)
 	if err != nil {
 		return "", err
 	}
-	if saved, err := s.r.refs.TreeAt(ctx, old); old != "" && err == nil && saved == tree {
+	if saved, err := s.r.repo.Refs().TreeAt(ctx, old); old != "" && err == nil && saved == tree {
 		return old, nil
 	}
 	sha, err := s.r.repo.CommitTree(ctx, tree, message, old)
 	if err != nil {
 		return "", err
 	}
-	return sha, s.r.refs.MoveRef(ctx, ref, sha, old)
+	return sha, s.r.repo.Refs().MoveRef(ctx, ref, sha, old)
 }
 
 // backupSubmodules backs up each submodule that is a worktree as ref, in the submodule's repository, and returns their paths.
 func (r Snapshots) backupSubmodules(ctx context.Context, dir, ref, message string) (paths []string, err error) {
-	list, err := r.modules.Worktrees(ctx, dir)
+	list, err := r.repo.Modules().Worktrees(ctx, dir)
 	for _, m := range list {
 		if _, lookErr := os.Lstat(filepath.Join(m.Dir(dir), ".git")); err != nil || errors.Is(lookErr, fs.ErrNotExist) {
 			continue // removed already

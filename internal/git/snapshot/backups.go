@@ -16,18 +16,11 @@ import (
 )
 
 // Backups keeps files and commits that would be lost.
-type Backups struct {
-	repo      *git.Repo
-	refs      git.Refs
-	history   git.History
-	index     git.Index
-	worktrees git.Worktrees
-	snapshots Snapshots
-}
+type Backups struct{ repo *git.Repo }
 
 // NewBackups returns the Backups of a repository.
 func NewBackups(r *git.Repo) Backups {
-	return Backups{r, r.Refs(), r.History(), r.Index(), r.Worktrees(), New(r)}
+	return Backups{r}
 }
 
 // Backup saves all of a checkout, staged and unstaged changes and untracked files, as a commit, points ref at it, and touches
@@ -36,7 +29,7 @@ func NewBackups(r *git.Repo) Backups {
 // a worktree (see [git.Module]) is saved under the same name in its own repository. If there are other repositories within the
 // work tree, or changed submodules, which can't be saved, it returns an *EmbeddedRepoError; ignored files are not saved.
 func (r Backups) Backup(ctx context.Context, dir, ref, message string, exclude ...string) (string, error) {
-	return r.snapshots.makeBackup(ctx, dir, ref, message, (*Snapshot).checkSaveable, exclude...)
+	return New(r.repo).makeBackup(ctx, dir, ref, message, (*Snapshot).checkSaveable, exclude...)
 }
 
 // saveCommit makes ref have a commit in its history, unless a branch other than except, a remote-tracking branch or a tag has it.
@@ -52,37 +45,37 @@ func (r Backups) saveCommit(ctx context.Context, sha, except, ref string) error 
 	if err != nil || lost == "" {
 		return err
 	}
-	old, err := r.refs.Find(ctx, ref)
+	old, err := r.repo.Refs().Find(ctx, ref)
 	if err != nil {
 		return err
 	}
 	if old == "" {
-		return r.refs.MoveRef(ctx, ref, sha, "")
+		return r.repo.Refs().MoveRef(ctx, ref, sha, "")
 	}
-	if within, err := r.history.IsAncestor(ctx, sha, old); err != nil || within {
+	if within, err := r.repo.History().IsAncestor(ctx, sha, old); err != nil || within {
 		return err
 	}
 	both := ""
-	tree, err := r.refs.TreeAt(ctx, sha)
+	tree, err := r.repo.Refs().TreeAt(ctx, sha)
 	if err == nil {
 		both, err = r.repo.CommitTree(ctx, tree, "trellis: commits that were left", sha, old)
 	}
 	if err != nil {
 		return err
 	}
-	return r.refs.MoveRef(ctx, ref, both, old)
+	return r.repo.Refs().MoveRef(ctx, ref, both, old)
 }
 
 // Discard undoes everything that is not committed at or below the paths of a checkout, relative to its root: staged, unstaged and
 // untracked. It reports whether there was anything; all of the checkout is then saved as ref first, unless ref is "". If there is
 // a repository within the paths, it returns an *EmbeddedRepoError and undoes nothing.
 func (r Backups) Discard(ctx context.Context, dir, ref string, paths ...string) (bool, error) {
-	entries, err := r.index.StatusOf(ctx, dir, pathspecOf(paths))
+	entries, err := r.repo.Index().StatusOf(ctx, dir, pathspecOf(paths))
 	if err != nil {
 		return false, err
 	}
 	if slices.ContainsFunc(entries, func(e git.Entry) bool { return concerns(paths, e.Path) }) {
-		if err := errors.Join(r.checkNoRepositories(ctx, dir, paths), r.snapshots.saveBeforeUndo(ctx, dir, ref)); err != nil {
+		if err := errors.Join(r.checkNoRepositories(ctx, dir, paths), New(r.repo).saveBeforeUndo(ctx, dir, ref)); err != nil {
 			return false, err
 		}
 	}
@@ -161,7 +154,7 @@ func remove(root *os.Root, path string) (bool, error) {
 
 // checkNoRepositories returns an *EmbeddedRepoError if there are repositories at or below the paths: their content is not saved.
 func (r Backups) checkNoRepositories(ctx context.Context, dir string, paths []string) error {
-	all, err := r.index.EmbeddedRepos(ctx, dir, nil, nil)
+	all, err := r.repo.Index().EmbeddedRepos(ctx, dir, nil, nil)
 	if err != nil {
 		return err
 	}
@@ -194,7 +187,7 @@ func overlap(paths []string, path string) (inside bool, own []string) {
 // BackupFolder saves a folder of the main checkout as it is, committed or not, ignored or not, as a commit, and points ref at it.
 // It leaves out the paths except, relative to the folder. The former commit of ref is in the history of the new one.
 func (r Backups) BackupFolder(ctx context.Context, folder, ref, message string, except ...string) (sha string, err error) {
-	s := &Snapshot{r: r.snapshots, dir: r.repo.Main}
+	s := &Snapshot{r: New(r.repo), dir: r.repo.Main}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if err = s.prepare(ctx, true); err == nil { // with an empty index, for the folder alone
 		sha, err = s.saveFolder(ctx, folder, ref, message, except)
@@ -207,7 +200,7 @@ func (r Backups) BackupFolder(ctx context.Context, folder, ref, message string, 
 
 // ExportFolder writes the files of a backup at and below folder, a path within the repository, to the folder into, anywhere.
 func (r Backups) ExportFolder(ctx context.Context, commit, folder, into string) (err error) {
-	s := &Snapshot{r: r.snapshots, dir: r.repo.Main}
+	s := &Snapshot{r: New(r.repo), dir: r.repo.Main}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if err = s.prepare(ctx, true); err == nil {
 		err = s.exportFolder(ctx, commit, folder, into)
@@ -252,18 +245,18 @@ func (r Backups) RestoreInto(ctx context.Context, dir, commit string) error {
 // It may be called again after it was cut off. Without a dir it moves the branch alone, unless some checkout is on it.
 func (r Backups) Forward(ctx context.Context, dir, branch, from, to string, exclude ...string) (bool, error) {
 	if dir != "" {
-		if err := r.worktrees.CheckOwn(dir); err != nil {
+		if err := r.repo.Worktrees().CheckOwn(dir); err != nil {
 			return false, err
 		}
-		if now, err := r.refs.CurrentBranch(ctx, dir); err != nil || now != branch {
+		if now, err := r.repo.Refs().CurrentBranch(ctx, dir); err != nil || now != branch {
 			return false, err
 		}
 	}
-	tip, err := r.refs.Branch(ctx, branch)
+	tip, err := r.repo.Refs().Branch(ctx, branch)
 	if err != nil || tip != from {
 		return err == nil && tip == to, err
 	}
-	if within, err := r.history.IsAncestor(ctx, from, to); err != nil || !within {
+	if within, err := r.repo.History().IsAncestor(ctx, from, to); err != nil || !within {
 		return false, err
 	}
 	var ready bool
@@ -275,7 +268,7 @@ func (r Backups) Forward(ctx context.Context, dir, branch, from, to string, excl
 	if err != nil || !ready {
 		return false, err
 	}
-	if err := r.refs.MoveRef(ctx, git.BranchPrefix+branch, to, from); err != nil {
+	if err := r.repo.Refs().MoveRef(ctx, git.BranchPrefix+branch, to, from); err != nil {
 		return false, fmt.Errorf("moving %s to %.12s: %w", branch, to, err)
 	}
 	return true, nil
@@ -283,11 +276,11 @@ func (r Backups) Forward(ctx context.Context, dir, branch, from, to string, excl
 
 // isNotCheckedOut reports whether no checkout is on a branch.
 func (r Backups) isNotCheckedOut(ctx context.Context, branch string) (bool, error) {
-	here, err := r.refs.CurrentBranch(ctx, r.repo.Main)
+	here, err := r.repo.Refs().CurrentBranch(ctx, r.repo.Main)
 	if err != nil || here == branch {
 		return false, err
 	}
-	list, err := r.worktrees.List(ctx)
+	list, err := r.repo.Worktrees().List(ctx)
 	return !slices.ContainsFunc(list, func(w git.Worktree) bool { return w.Branch == branch && !w.Gone }), err
 }
 
@@ -300,7 +293,7 @@ func (r Backups) forwardFiles(ctx context.Context, dir, from, to string, exclude
 	if err != nil || differs == 0 {
 		return err == nil, err
 	}
-	if list, err := r.index.Status(ctx, dir, exclude...); err != nil || slices.ContainsFunc(list, func(e git.Entry) bool { return !containsExcluded(e, exclude) }) {
+	if list, err := r.repo.Index().Status(ctx, dir, exclude...); err != nil || slices.ContainsFunc(list, func(e git.Entry) bool { return !containsExcluded(e, exclude) }) {
 		return false, err
 	}
 	if err := r.repo.Do(ctx, git.Command{Dir: dir, Write: true, Once: true, Args: []string{"read-tree", "-m", "-u", from, to}}); err != nil {
@@ -312,12 +305,12 @@ func (r Backups) forwardFiles(ctx context.Context, dir, from, to string, exclude
 // Covers reports whether a backup made by [Backups.Backup] has everything that a checkout holds now. Files that are only missing in
 // the checkout, because its removal was cut off, don't matter.
 func (r Backups) Covers(ctx context.Context, backup, dir string) (held bool, err error) {
-	s := &Snapshot{r: r.snapshots, dir: dir}
+	s := &Snapshot{r: New(r.repo), dir: dir}
 	defer func() { err = errors.Join(err, s.Close()) }()
 	if err = s.prepare(ctx, false); err != nil {
 		return false, err
 	}
-	changed, err := r.index.Status(ctx, dir)
+	changed, err := r.repo.Index().Status(ctx, dir)
 	if err != nil || slices.ContainsFunc(changed, func(e git.Entry) bool { return e.Submodule }) {
 		return false, err
 	}
@@ -325,12 +318,12 @@ func (r Backups) Covers(ctx context.Context, backup, dir string) (held bool, err
 	if err != nil {
 		return false, err
 	}
-	list, err := r.history.ChangesBetween(ctx, backup, st.workTree)
+	list, err := r.repo.History().ChangesBetween(ctx, backup, st.workTree)
 	if err != nil || slices.ContainsFunc(list, func(c git.Change) bool { return c.Kind != 'D' }) {
 		return false, err
 	}
 	if st.head != "" {
-		if within, err := r.history.IsAncestor(ctx, st.head, backup); err != nil || !within {
+		if within, err := r.repo.History().IsAncestor(ctx, st.head, backup); err != nil || !within {
 			return false, err
 		}
 	}
@@ -339,7 +332,7 @@ func (r Backups) Covers(ctx context.Context, backup, dir string) (held bool, err
 	}
 	parents, err := r.repo.Line(ctx, git.Command{Dir: r.repo.Main, Args: []string{"rev-parse", backup, backup + "^@"}})
 	for sha := range strings.FieldsSeq(parents) {
-		if tree, err := r.refs.TreeAt(ctx, sha); err != nil || tree == st.indexTree {
+		if tree, err := r.repo.Refs().TreeAt(ctx, sha); err != nil || tree == st.indexTree {
 			return err == nil, err
 		}
 	}
@@ -402,7 +395,7 @@ func (r Backups) DropBackup(ctx context.Context, s Backup) error {
 	if !strings.HasPrefix(s.Ref, BackupRefs) {
 		return fmt.Errorf("%s is not a backup; next: trellis cleanup --backups", s.Ref)
 	}
-	return r.refs.DeleteRef(ctx, s.Ref, s.Commit)
+	return r.repo.Refs().DeleteRef(ctx, s.Ref, s.Commit)
 }
 
 // Reattach puts the HEAD of a checkout back on a branch that has base, if someone switched to another branch or moved the branch
@@ -412,17 +405,17 @@ func (r Backups) Reattach(ctx context.Context, dir, branch, base, ref string) (b
 	if err := git.CheckWorktree(ctx, dir); err != nil {
 		return false, err
 	}
-	now, err := r.refs.CurrentBranch(ctx, dir)
+	now, err := r.repo.Refs().CurrentBranch(ctx, dir)
 	if err != nil {
 		return false, err
 	}
-	tip, err := r.refs.Branch(ctx, branch)
+	tip, err := r.repo.Refs().Branch(ctx, branch)
 	if err != nil {
 		return false, err
 	}
 	holds := tip == base
 	if tip != "" && !holds {
-		if holds, err = r.history.IsAncestor(ctx, base, tip); err != nil {
+		if holds, err = r.repo.History().IsAncestor(ctx, base, tip); err != nil {
 			return false, err
 		}
 	}
@@ -430,7 +423,7 @@ func (r Backups) Reattach(ctx context.Context, dir, branch, base, ref string) (b
 		return false, nil
 	}
 	if now != branch {
-		head, err := r.refs.Head(ctx, dir)
+		head, err := r.repo.Refs().Head(ctx, dir)
 		if err == nil {
 			err = r.saveCommit(ctx, head, "", ref)
 		}
@@ -442,7 +435,7 @@ func (r Backups) Reattach(ctx context.Context, dir, branch, base, ref string) (b
 		if err := r.saveCommit(ctx, tip, branch, ref); err != nil {
 			return false, err
 		}
-		if err := r.refs.MoveRef(ctx, "refs/heads/"+branch, base, tip); err != nil {
+		if err := r.repo.Refs().MoveRef(ctx, "refs/heads/"+branch, base, tip); err != nil {
 			return false, fmt.Errorf("putting %s back on its base: %w", branch, err)
 		}
 	}
@@ -455,14 +448,14 @@ func (r Backups) Rewind(ctx context.Context, dir, branch, commit, ref string) (b
 	if err != nil {
 		return moved, err
 	}
-	tip, err := r.refs.Branch(ctx, branch)
+	tip, err := r.repo.Refs().Branch(ctx, branch)
 	if err != nil || tip == commit {
 		return moved, err
 	}
 	if err := r.saveCommit(ctx, tip, branch, ref); err != nil {
 		return moved, err
 	}
-	if err := r.refs.MoveRef(ctx, "refs/heads/"+branch, commit, tip); err != nil {
+	if err := r.repo.Refs().MoveRef(ctx, "refs/heads/"+branch, commit, tip); err != nil {
 		return moved, fmt.Errorf("taking commits off %s: %w", branch, err)
 	}
 	return true, nil
@@ -471,14 +464,14 @@ func (r Backups) Rewind(ctx context.Context, dir, branch, commit, ref string) (b
 // PinBranch points ref at the tip of a branch, so that git keeps its commits, and returns the tip; "" if there is no such branch.
 // If ref exists already, it must point at the same commit.
 func (r Backups) PinBranch(ctx context.Context, branch, ref string) (string, error) {
-	tip, err := r.refs.Branch(ctx, branch)
+	tip, err := r.repo.Refs().Branch(ctx, branch)
 	if err != nil || tip == "" {
 		return "", err
 	}
-	if old, err := r.refs.Resolve(ctx, ref); err == nil && old == tip {
+	if old, err := r.repo.Refs().Resolve(ctx, ref); err == nil && old == tip {
 		return tip, nil
 	}
-	return tip, r.refs.MoveRef(ctx, ref, tip, "")
+	return tip, r.repo.Refs().MoveRef(ctx, ref, tip, "")
 }
 
 // containsExcluded reports whether e is an untracked folder with an excluded path in it, which may be the only reason why git lists it.

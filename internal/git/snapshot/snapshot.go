@@ -18,18 +18,11 @@ import (
 )
 
 // Snapshots takes snapshots of checkouts.
-type Snapshots struct {
-	repo      *git.Repo
-	refs      git.Refs
-	history   git.History
-	index     git.Index
-	worktrees git.Worktrees
-	modules   git.Modules
-}
+type Snapshots struct{ repo *git.Repo }
 
 // New returns the Snapshots of a repository.
 func New(r *git.Repo) Snapshots {
-	return Snapshots{r, r.Refs(), r.History(), r.Index(), r.Worktrees(), r.Modules()}
+	return Snapshots{r}
 }
 
 // Snapshot is the content of a checkout's work tree at one moment: tracked and untracked files, without ignored files, and
@@ -70,7 +63,7 @@ func (r Snapshots) SnapshotIn(ctx context.Context, objects, dir string, exclude 
 	s := &Snapshot{r: r, dir: dir, exclude: exclude}
 	err := s.prepare(ctx, false)
 	if err == nil {
-		s.submodules, err = r.modules.Worktrees(ctx, dir)
+		s.submodules, err = r.repo.Modules().Worktrees(ctx, dir)
 	}
 	if err == nil {
 		objects = cmp.Or(objects, filepath.Join(s.temp, "objects"))
@@ -108,7 +101,7 @@ func (r Snapshots) Commit(ctx context.Context, dir, message string, exclude ...s
 	if tree, err = s.writeTree(ctx, s.index(), true); err != nil {
 		return "", "", err
 	}
-	head, err := r.refs.Head(ctx, dir)
+	head, err := r.repo.Refs().Head(ctx, dir)
 	if err != nil {
 		return "", "", err
 	}
@@ -134,7 +127,7 @@ func (s *Snapshot) prepare(ctx context.Context, empty bool) (err error) {
 	if empty {
 		return nil
 	}
-	return s.r.index.WriteFresh(ctx, s.dir, s.index())
+	return s.r.repo.Index().WriteFresh(ctx, s.dir, s.index())
 }
 
 func (s *Snapshot) index() string { return filepath.Join(s.temp, "index") }
@@ -167,7 +160,7 @@ func (s *Snapshot) refresh(ctx context.Context) (tree string, err error) {
 	if err := s.add(ctx, false); err != nil {
 		return "", err
 	}
-	if tree = s.r.index.Tree(s.index()); tree == "" {
+	if tree = s.r.repo.Index().Tree(s.index()); tree == "" {
 		tree, err = s.writeTree(ctx, s.index(), false)
 	}
 	if err == nil {
@@ -210,14 +203,14 @@ func (s *Snapshot) add(ctx context.Context, durable bool) error {
 	started := time.Now()
 	err := s.r.repo.Do(ctx, add)
 	if errors.As(err, new(*git.Error)) {
-		unborn, lookErr := s.r.index.EmbeddedRepos(ctx, s.dir, s.env, s.exclude)
+		unborn, lookErr := s.r.repo.Index().EmbeddedRepos(ctx, s.dir, s.env, s.exclude)
 		if lookErr == nil && len(unborn) > 0 {
 			add.Args = append([]string{"add", "--all", "--sparse", "--"}, git.Pathspec(slices.Concat(exclude, unborn))...)
 			err = s.r.repo.Do(ctx, add)
 		}
 	}
 	if err == nil {
-		s.r.index.RecordStats(s.dir, s.index(), started)
+		s.r.repo.Index().RecordStats(s.dir, s.index(), started)
 	}
 	for i := range s.submodules {
 		if err == nil {
@@ -318,8 +311,8 @@ func (s *Snapshot) captureState(ctx context.Context, ref string) (st state, err 
 	if st.head, st.headTree, err = s.head(ctx); err != nil {
 		return st, err
 	}
-	if st.refCommit, err = s.r.refs.Find(ctx, ref); err == nil && st.refCommit != "" {
-		st.refTree, err = s.r.refs.TreeAt(ctx, st.refCommit)
+	if st.refCommit, err = s.r.repo.Refs().Find(ctx, ref); err == nil && st.refCommit != "" {
+		st.refTree, err = s.r.repo.Refs().TreeAt(ctx, st.refCommit)
 	}
 	if err != nil {
 		return st, err
@@ -330,7 +323,7 @@ func (s *Snapshot) captureState(ctx context.Context, ref string) (st state, err 
 	if err = s.add(ctx, true); err != nil {
 		return st, err
 	}
-	if st.workTree = st.ifCommitted(s.r.index.Tree(s.index())); st.workTree == "" {
+	if st.workTree = st.ifCommitted(s.r.repo.Index().Tree(s.index())); st.workTree == "" {
 		if st.workTree, err = s.writeTree(ctx, s.index(), true); err != nil {
 			return st, err
 		}
@@ -341,8 +334,8 @@ func (s *Snapshot) captureState(ctx context.Context, ref string) (st state, err 
 
 // head returns HEAD and its tree, "" if HEAD is unborn.
 func (s *Snapshot) head(ctx context.Context) (commit, tree string, err error) {
-	if commit, err = s.r.refs.Head(ctx, s.dir); err == nil {
-		tree, err = s.r.refs.TreeAt(ctx, commit)
+	if commit, err = s.r.repo.Refs().Head(ctx, s.dir); err == nil {
+		tree, err = s.r.repo.Refs().TreeAt(ctx, commit)
 	}
 	if errors.Is(err, git.ErrNoCommit) {
 		err = nil
@@ -352,7 +345,7 @@ func (s *Snapshot) head(ctx context.Context) (commit, tree string, err error) {
 
 // stagedTree returns the tree of the index, "" if it has conflicts.
 func (s *Snapshot) stagedTree(ctx context.Context, st state) (string, error) {
-	if tree := st.ifCommitted(s.r.index.Tree(s.index())); tree != "" {
+	if tree := st.ifCommitted(s.r.repo.Index().Tree(s.index())); tree != "" {
 		return tree, nil
 	}
 	tree, err := s.r.repo.Line(ctx, git.Command{Dir: s.dir, Env: s.env, Args: []string{"write-tree"}, Write: true, Once: true})

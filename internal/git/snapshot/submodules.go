@@ -50,7 +50,7 @@ func (s *Snapshot) comparisonTree(ctx context.Context, base string) (string, err
 		return "", err
 	}
 	for _, m := range s.submodules {
-		commit, err := s.r.modules.GitlinkIn(ctx, git.Command{Dir: s.dir, Env: s.env}, base, m.Path)
+		commit, err := s.r.repo.Modules().GitlinkIn(ctx, git.Command{Dir: s.dir, Env: s.env}, base, m.Path)
 		if err == nil && commit != "" { // otherwise it was not a submodule in base
 			err = s.replaceByTree(ctx, env, m.Path, commit+"^{tree}")
 		}

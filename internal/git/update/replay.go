@@ -8,11 +8,12 @@ import (
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/git"
+	"github.com/trellis-tasks/trellis/internal/git/snapshot"
 )
 
 // begin computes the update of the branch, and records it before anything is changed.
 func (r Updater) begin(ctx context.Context, o Options) (*Update, error) {
-	tip, err := r.refs.Branch(ctx, o.Branch)
+	tip, err := r.repo.Refs().Branch(ctx, o.Branch)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +41,7 @@ func (r Updater) begin(ctx context.Context, o Options) (*Update, error) {
 		}
 	}
 	if err = r.prepareSwitch(ctx, o, u); err == nil && !u.Merge {
-		_, err = r.backups.PinBranch(ctx, o.Branch, o.Backup)
+		_, err = snapshot.NewBackups(r.repo).PinBranch(ctx, o.Branch, o.Backup)
 	}
 	if err == nil {
 		err = r.record(ctx, o.Whose, u)
@@ -52,11 +53,11 @@ func (r Updater) begin(ctx context.Context, o Options) (*Update, error) {
 // commits (a squash), is treated as if it continued from where the branch began: otherwise both sides would have changed the same.
 func (r Updater) mergeOwn(ctx context.Context, o Options, tip string) (m mergeResult, err error) {
 	theirs := o.Base
-	grew, err := r.history.IsAncestor(ctx, o.From, o.Base)
+	grew, err := r.repo.History().IsAncestor(ctx, o.From, o.Base)
 	if err != nil {
 		return m, err
 	}
-	within, err := r.history.IsAncestor(ctx, o.From, tip)
+	within, err := r.repo.History().IsAncestor(ctx, o.From, tip)
 	if err == nil && within && !grew {
 		theirs, err = r.commitWithParent(ctx, o.Base, o.From)
 	}
@@ -68,7 +69,7 @@ func (r Updater) mergeOwn(ctx context.Context, o Options, tip string) (m mergeRe
 
 // commitWithParent creates a commit that is on no branch: the tree of one commit, with another one as parent.
 func (r Updater) commitWithParent(ctx context.Context, commit, parent string) (string, error) {
-	tree, err := r.refs.TreeAt(ctx, commit)
+	tree, err := r.repo.Refs().TreeAt(ctx, commit)
 	if err != nil {
 		return "", err
 	}
@@ -97,7 +98,7 @@ func (r Updater) replay(ctx context.Context, o Options, u *Update) (m mergeResul
 			at = c.sha
 			continue
 		}
-		tree, err := r.refs.TreeAt(ctx, at)
+		tree, err := r.repo.Refs().TreeAt(ctx, at)
 		if err != nil {
 			return m, err
 		}
@@ -122,7 +123,7 @@ func (r Updater) replay(ctx context.Context, o Options, u *Update) (m mergeResul
 	}
 	u.Onto = at
 	m = mergeResult{}
-	m.tree, err = r.refs.TreeAt(ctx, at)
+	m.tree, err = r.repo.Refs().TreeAt(ctx, at)
 	return m, err
 }
 

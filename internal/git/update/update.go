@@ -15,16 +15,11 @@ import (
 )
 
 // Updater rebases a branch onto its base, or merges a base into it.
-type Updater struct {
-	repo    *git.Repo
-	refs    git.Refs
-	history git.History
-	backups snapshot.Backups
-}
+type Updater struct{ repo *git.Repo }
 
 // New returns an Updater for the branches of a repository.
 func New(repo *git.Repo) Updater {
-	return Updater{repo, repo.Refs(), repo.History(), snapshot.NewBackups(repo)}
+	return Updater{repo}
 }
 
 // Update is an update of a branch that is under way. Until it ends, a ref below refs/trellis/update/ records it, so that it can be
@@ -82,7 +77,7 @@ func (r Updater) Update(ctx context.Context, o Options) (*Update, error) {
 // Updating returns the update that is under way, nil if there is none.
 func (r Updater) Updating(ctx context.Context, whose string) (*Update, error) {
 	ref := updateRefs + whose
-	sha, err := r.refs.Resolve(ctx, ref)
+	sha, err := r.repo.Refs().Resolve(ctx, ref)
 	if errors.Is(err, git.ErrNotFound) {
 		return nil, nil
 	}
@@ -112,10 +107,10 @@ func (r Updater) Redo(ctx context.Context, whose string, u *Update) error {
 // EndUpdate removes the record of an update that is done, or given up.
 func (r Updater) EndUpdate(ctx context.Context, whose string) error {
 	ref := updateRefs + whose
-	if _, err := r.refs.Resolve(ctx, ref); errors.Is(err, git.ErrNotFound) {
+	if _, err := r.repo.Refs().Resolve(ctx, ref); errors.Is(err, git.ErrNotFound) {
 		return nil
 	}
-	if err := r.refs.PruneRefs(ctx, ref, ""); err != nil {
+	if err := r.repo.Refs().PruneRefs(ctx, ref, ""); err != nil {
 		return fmt.Errorf("forgetting %s: %w", ref, err)
 	}
 	return nil
@@ -131,7 +126,7 @@ func (r Updater) record(ctx context.Context, whose string, u *Update) error {
 	slices.Sort(parents)
 	sha, err := r.repo.CommitTree(ctx, u.tree, string(text), slices.Compact(parents)...)
 	if err == nil {
-		err = r.refs.MoveRef(ctx, updateRefs+whose, sha, u.sha)
+		err = r.repo.Refs().MoveRef(ctx, updateRefs+whose, sha, u.sha)
 	}
 	if err == nil {
 		u.sha = sha
@@ -141,14 +136,14 @@ func (r Updater) record(ctx context.Context, whose string, u *Update) error {
 
 // apply moves the files, then the branch. resumed means that an earlier call may have done part of it.
 func (r Updater) apply(ctx context.Context, o Options, u *Update, resumed bool) (*Update, error) {
-	tip, err := r.refs.Branch(ctx, o.Branch)
+	tip, err := r.repo.Refs().Branch(ctx, o.Branch)
 	if err != nil {
 		return nil, err
 	}
 	if tip != u.Ours && tip != u.Onto {
 		return nil, fmt.Errorf("%s was moved to %.12s meanwhile", o.Branch, tip)
 	}
-	if err := r.refs.OnBranch(ctx, o.Dir, o.Branch); err != nil {
+	if err := r.repo.Refs().OnBranch(ctx, o.Dir, o.Branch); err != nil {
 		return nil, err
 	}
 	if resumed {
@@ -157,7 +152,7 @@ func (r Updater) apply(ctx context.Context, o Options, u *Update, resumed bool) 
 		err = r.switchFiles(ctx, o, u)
 	}
 	if err == nil {
-		err = r.refs.MoveRef(ctx, git.BranchPrefix+o.Branch, u.Onto, tip)
+		err = r.repo.Refs().MoveRef(ctx, git.BranchPrefix+o.Branch, u.Onto, tip)
 	}
 	if err != nil {
 		return nil, err
@@ -195,7 +190,7 @@ func (r Updater) resetFiles(ctx context.Context, o Options, u *Update) error {
 	const differs = 1
 	_, code, err := r.repo.Run(ctx, git.Command{Dir: o.Dir, Args: []string{"diff", "--quiet", "--no-ext-diff", "--ignore-submodules=all", u.tree}, Accept: []int{differs}})
 	if err == nil && code == differs {
-		_, err = r.backups.Backup(ctx, o.Dir, o.Backup+"-files", "trellis: files of "+o.Branch+" when its update was cut off, or after that")
+		_, err = snapshot.NewBackups(r.repo).Backup(ctx, o.Dir, o.Backup+"-files", "trellis: files of "+o.Branch+" when its update was cut off, or after that")
 	}
 	if err == nil {
 		err = r.repo.Do(ctx, git.Command{Dir: o.Dir, Args: slices.Concat(noSubmodules, []string{"read-tree", "--reset", "-u", u.tree}), Write: true})
@@ -207,7 +202,7 @@ func (r Updater) resetFiles(ctx context.Context, o Options, u *Update) error {
 // identity, that is on no branch. Conflicting changes are a *ConflictError. It returns ErrOldGit if git is too old.
 func (r Updater) Joined(ctx context.Context, ours, theirs, message string) (string, error) {
 	for _, two := range [][2]string{{ours, theirs}, {theirs, ours}} {
-		if within, err := r.history.IsAncestor(ctx, two[0], two[1]); err != nil || within {
+		if within, err := r.repo.History().IsAncestor(ctx, two[0], two[1]); err != nil || within {
 			return two[1], err
 		}
 	}
