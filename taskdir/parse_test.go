@@ -247,15 +247,16 @@ func TestGuardsBesideTheirMisspelling(t *testing.T) {
 // A misplaced field does not stop a task that has begun or is over, and a field without a value stops no task.
 func TestMisplacedKeysStopNoWork(t *testing.T) {
 	for text, stops := range map[string]bool{
-		`{"status": "ready", "agent": "claude"}`:              true,
-		`{"status": "planning", "not_before": "2026-02-01"}`:  true,
-		`{"status": "in_progress", "agent": "claude"}`:        false,
-		`{"status": "waiting", "agent": "claude"}`:            false,
-		`{"status": "paused", "depends_on": ["02-01-auth"]}`:  false,
-		`{"status": "completed", "verify": ["true"]}`:         false,
-		`{"verify": ["true"], "status": "failed"}`:            false,
-		`{"status": "ready", "agent": null}`:                  false,
-		`{"status": "ready", "depends_on": [], "verify": ""}`: false,
+		`{"status": "ready", "agent": "claude"}`:                                        true,
+		`{"status": "planning", "not_before": "2026-02-01"}`:                            true,
+		`{"status": "in_progress", "agent": "claude"}`:                                  false,
+		`{"status": "waiting", "agent": "claude"}`:                                      true,
+		`{"status": "waiting", "agent": "claude", "pipeline": {"base_commit": "5bd0"}}`: false,
+		`{"status": "paused", "depends_on": ["02-01-auth"]}`:                            false,
+		`{"status": "completed", "verify": ["true"]}`:                                   false,
+		`{"verify": ["true"], "status": "failed"}`:                                      false,
+		`{"status": "ready", "agent": null}`:                                            false,
+		`{"status": "ready", "depends_on": [], "verify": ""}`:                           false,
 	} {
 		task, err := taskdir.Parse("task.json", []byte(text))
 		if err != nil || len(task.Problems) == 0 || (len(trellis.Errors(task.Problems)) > 0) != stops {

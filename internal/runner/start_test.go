@@ -14,6 +14,7 @@ import (
 
 	"github.com/trellis-tasks/trellis/internal/config"
 	"github.com/trellis-tasks/trellis/internal/durable"
+	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/runner"
 	"github.com/trellis-tasks/trellis/internal/runner/runnertest"
 	"github.com/trellis-tasks/trellis/internal/status"
@@ -100,15 +101,27 @@ func TestStartSaysWhatIsPassedOver(t *testing.T) {
 	}
 }
 
-// A task that waits and has not begun does not start if a misspelled field was to make it wait for more.
+// A waiting task that has not begun does not start if a misspelled field was to make it wait for more. If its run waits, the run resumes.
 func TestMisspelledGuardHoldsAWaitingTask(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, runnertest.Working)
-	dir := w.Hand("02-01-bye", runnertest.ProvenPRD)
-	w.Write(".trellis/tasks/02-01-bye/task.json", `{"status": "waiting", "pipeline": {"dependsOn": ["02-02-other"]}}`)
+	const misspelled = `"pipeline": {"dependsOn": ["02-02-other"]`
+	w := newWorld(t, runnertest.Stepping(runnertest.Obj{"files": runnertest.Obj{"greet.sh": runnertest.Bye}}).String())
+	dir := w.Hand("02-02-held", runnertest.ProvenPRD)
+	w.Write(".trellis/tasks/02-02-held/task.json", `{"status": "waiting", `+misspelled+`}}`)
 	res, err := w.Site.Starter().Start(context.Background(), dir, runner.RunOptions{})
 	if not, ok := errors.AsType[*runner.NotReadyError](err); !ok || !strings.Contains(not.Error(), "did you mean: depends_on") {
-		t.Errorf("got %+v, %v", res, err)
+		t.Errorf("not begun: got %+v, %v", res, err)
+	}
+	dir = w.Stepped("02-01-bye", runnertest.Obj{"id": "note", "command": "echo first >> NOTES", "risk": "high"}, runnertest.AddFlag)
+	if res := w.Start(dir); res.Status != trellis.Waiting || len(res.Waits) == 0 {
+		t.Fatalf("got %s, %v", res.Status, res.Failure)
+	}
+	w.Edit(dir, `"pipeline": {`, misspelled+", ")
+	if _, said, err := w.Site.Approvals().DecideStep(dir, proof.Approval{Decision: proof.Approve, By: "ann"}); err != nil {
+		t.Fatalf("got %+v, %v", said, err)
+	}
+	if res := w.Start(dir); res.Status != trellis.Review {
+		t.Errorf("begun: got %s, %v", res.Status, res.Failure)
 	}
 }
 
