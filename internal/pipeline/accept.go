@@ -51,8 +51,11 @@ type proveIn struct {
 // accept judges the criteria: those with a command by running it, the others by a session that took no part in the work. A
 // criterion without a usable verdict is unknown, which blocks the work like an unmet one.
 func (r *run) accept(f flow.Flow) (*trouble, error) {
-	content, err := r.begin(f, "accept")
+	content, err := r.observe(f, "accept")
 	if err != nil {
+		return nil, err
+	}
+	if err := r.enter(f, "accept"); err != nil {
 		return nil, err
 	}
 	judged, err := prove.Do(f, proveIn{Job: r.job, Criteria: content.Criteria, Judged: r.freshResults.judged()})
@@ -246,8 +249,13 @@ func resultOf(list []CriterionResult, cr Criterion) *CriterionResult {
 }
 
 // commandCriteria returns the criteria that a command decides.
-func commandCriteria(list []Criterion) []Criterion {
-	return slices.DeleteFunc(slices.Clone(list), func(cr Criterion) bool { return cr.Verify == "" })
+func commandCriteria(list []Criterion) (out []Criterion) {
+	for _, cr := range list {
+		if cr.Verify != "" {
+			out = append(out, cr)
+		}
+	}
+	return out
 }
 
 // unproven returns the ids of the blocking criteria that are met only by somebody's claim. What a command proved has to hold in a fresh

@@ -12,12 +12,20 @@ import (
 // check has a fresh session review the change and fix what it finds. It returns the markers that are missing at the end of its
 // report (its last 2 KB). They fail the round only if no command decides (see failedCommands). observe makes the markers.
 func (r *run) check(f flow.Flow) (missing []string, err error) {
-	content, err := r.begin(f, "check")
+	content, err := r.observe(f, "check")
 	if err != nil {
 		return nil, err
 	}
+	if err := r.enter(f, "check"); err != nil {
+		return nil, err
+	}
 	reply, err := r.ask(f, trellis.Check, r.job.Limits.Check, promptData{Content: content})
-	return slices.DeleteFunc(slices.Clone(content.Markers), func(m string) bool { return endsWith(reply.Excerpt, m, len(content.Markers)) }), err
+	for _, m := range content.Markers {
+		if !endsWith(reply.Excerpt, m, len(content.Markers)) {
+			missing = append(missing, m)
+		}
+	}
+	return missing, err
 }
 
 // doneMarker is the word by which a check agent says that it has checked everything, if no command can be run.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/trellis-tasks/trellis/internal/agentcall"
@@ -219,9 +218,14 @@ func (cl *claimer) decidingCommands(t *taskdir.Task, k *inputSnapshot, p *plan.P
 }
 
 // researchCommands returns the commands of research.md that can be run here.
-func (cl *claimer) researchCommands(k *inputSnapshot) []string {
+func (cl *claimer) researchCommands(k *inputSnapshot) (found []string) {
 	here := research.Project{Root: cl.repo.Main, LookPath: cl.lookPath}
-	return slices.DeleteFunc(research.Parse(k.texts[taskdir.Research]).Commands, func(c string) bool { return here.Missing(c) != "" })
+	for _, c := range research.Parse(k.texts[taskdir.Research]).Commands {
+		if here.Missing(c) == "" {
+			found = append(found, c)
+		}
+	}
+	return found
 }
 
 // resumeBaseUpdate sets, in the claim of a later run, the base that the branch was brought up to since the first claim: by an

@@ -49,8 +49,11 @@ func UnreportedTrouble(activity string, in json.RawMessage) string {
 }
 
 func (r *run) debug(f flow.Flow, last *trouble) error {
-	content, err := r.begin(f, "debug")
+	content, err := r.observe(f, "debug")
 	if err != nil {
+		return err
+	}
+	if err := r.enter(f, "debug"); err != nil {
 		return err
 	}
 	reply, err := r.ask(f, trellis.Debug, r.job.Limits.Debug, promptData{Content: content, Trouble: last})

@@ -126,8 +126,7 @@ func (fv *freshVerifier) final(ctx context.Context, c flow.Call, in checksIn) (o
 		return out, err
 	}
 	if in.Passed.covers(list, in.Criteria) {
-		out.Fresh = true
-		out.Results, out.Judged = in.Passed.marked()
+		out.Fresh, out.Results, out.Judged = true, in.Passed.earlierResults(), in.Passed.earlierVerdicts()
 	} else if err := fv.runAtHead(ctx, c, in, &out); err != nil {
 		return out, err
 	}
@@ -167,17 +166,22 @@ func (fv *freshVerifier) runAtHead(ctx context.Context, c flow.Call, in checksIn
 	return fv.run(ctx, c, in, head, out)
 }
 
-// marked returns the results of the commands and of the criteria, marked as not run again.
-func (p *FreshResults) marked() (results []CommandResult, judged []CriterionResult) {
-	for _, r := range p.Results {
-		r.Earlier = true
-		results = append(results, r)
+// earlierResults returns the results of the commands, marked as not run again.
+func (p *FreshResults) earlierResults() []CommandResult {
+	list := slices.Clone(p.Results)
+	for i := range list {
+		list[i].Earlier = true
 	}
-	for _, j := range p.Judged {
-		j.Earlier = true
-		judged = append(judged, j)
+	return list
+}
+
+// earlierVerdicts returns the results of the criteria, marked as not run again.
+func (p *FreshResults) earlierVerdicts() []CriterionResult {
+	list := slices.Clone(p.Judged)
+	for i := range list {
+		list[i].Earlier = true
 	}
-	return results, judged
+	return list
 }
 
 // covers reports whether each command and each criterion has a result.

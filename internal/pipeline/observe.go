@@ -71,15 +71,6 @@ func (r *run) observe(f flow.Flow, phase string) (Content, error) {
 	}
 }
 
-// begin observes and enters a phase.
-func (r *run) begin(f flow.Flow, phase string) (Content, error) {
-	content, err := r.observe(f, phase)
-	if err == nil {
-		err = r.enter(f, phase)
-	}
-	return content, err
-}
-
 // observer is the effect of observe.
 type observer struct {
 	place

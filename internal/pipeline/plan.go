@@ -45,8 +45,10 @@ func bundleOf(text []byte, name string, read func(path string) ([]byte, error)) 
 		}
 		return read(path)
 	}})
-	if bad := trellis.Errors(problems); len(bad) > 0 {
-		return nil, flow.Fail(string(trellis.InvalidTask), "%s", bad[0].Error())
+	for _, p := range problems {
+		if !p.Warning {
+			return nil, flow.Fail(string(trellis.InvalidTask), "%s", p.Error())
+		}
 	}
 	return b, nil
 }

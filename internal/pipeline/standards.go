@@ -16,7 +16,6 @@ import (
 	"github.com/trellis-tasks/trellis/internal/proof"
 	"github.com/trellis-tasks/trellis/internal/research"
 	"github.com/trellis-tasks/trellis/internal/text"
-	"github.com/trellis-tasks/trellis/internal/trellis"
 	"github.com/trellis-tasks/trellis/taskdir"
 )
 
@@ -112,15 +111,22 @@ func commandsOfProject(root string) (list []string, known bool) {
 		return nil, false
 	}
 	c, problems := config.Load(files)
-	return c.Verify, len(trellis.Errors(problems)) == 0
+	for _, p := range problems {
+		if !p.Warning {
+			return nil, false
+		}
+	}
+	return c.Verify, true
 }
 
 // weakenedEntries returns the names of the entries, of those that both sides have, whose change may weaken the standards.
-func (s Standards) weakenedEntries(now Standards) []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(s)), func(name string) bool {
-		is, known := now[name]
-		return !known || onlyAdds(s[name], is)
-	})
+func (s Standards) weakenedEntries(now Standards) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(s)) {
+		if is, known := now[name]; known && !onlyAdds(s[name], is) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // onlyAdds reports whether is still has all that was had: one more criterion or command weakens nothing. A hash, or an entry that
@@ -131,8 +137,13 @@ func onlyAdds(was, is []string) bool {
 }
 
 // linesNotIn returns the lines that others does not have.
-func linesNotIn(lines, others []string) []string {
-	return slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return slices.Contains(others, l) })
+func linesNotIn(lines, others []string) (rest []string) {
+	for _, l := range lines {
+		if !slices.Contains(others, l) {
+			rest = append(rest, l)
+		}
+	}
+	return rest
 }
 
 // describeChange describes how an entry differs in now.

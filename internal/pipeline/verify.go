@@ -121,13 +121,16 @@ func (j Job) verifiesFresh() bool { return !j.InPlace && len(j.Modules) == 0 }
 const quickSeconds = 10
 
 // slowCommands returns the commands that are not run after another one has failed: those that were not quick at base.
-func (j Job) slowCommands(base Checks) []string {
+func (j Job) slowCommands(base Checks) (list []string) {
 	if j.VerifyAll {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(j.Verify), func(line string) bool {
-		return slices.ContainsFunc(base.Results, func(c CommandResult) bool { return c.Command == line && c.Seconds <= quickSeconds })
-	})
+	for _, line := range j.Verify {
+		if !slices.ContainsFunc(base.Results, func(c CommandResult) bool { return c.Command == line && c.Seconds <= quickSeconds }) {
+			list = append(list, line)
+		}
+	}
+	return list
 }
 
 // reusableResults returns the results that final verify need not repeat, nil if they are not from a fresh checkout.
